@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from unicodedata import numeric
 
-from attribeam.attribution.answers.citation_pointers import SOURCE_WORDS, PassageNames, PointerKind, Pointers
+from attribeam.attribution.answers.citation_pointers import LEAD, SOURCE_WORDS, PassageNames, PointerKind, Pointers
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.markup import fenced_code, inline_code, shield_code
 from attribeam.schemas import CharRange, Passage
@@ -60,10 +61,11 @@ _SQUARE = re.compile(
 )
 _ROUND = re.compile(r"[(（](?P<inner>(?:[^()（）\n]|\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)){1,300})[)）]")
 _WIDE = re.compile(r"【(?P<inner>[^【】\n]{1,120})】|〖(?P<other>[^〖〗\n]{1,100})〗")
+_QUOTES = re.compile(r"[「‹«](?P<inner>[^「」‹›«»\n]{1,40})[」›»]")
 _BRACES = re.compile(r"\{\{(?P<inner>[^{}\n]{1,100})\}\}|\{(?P<single>[^{}\n]{1,60})\}")
 _ANGLES = re.compile(r"<{1,2}\|?(?P<inner>[^\s<>|/](?:[^<>|\n]{0,100}[^\s<>|])?)\|?>{1,2}")
 _TAG = re.compile(
-    r"<(?P<tag>sup|cite|cit|citation|ref|reference|source|sources|doc|document|small|em|i|a|span)\b(?P<with>[^<>]*)>"
+    r"<(?P<tag>sup|cite|cit|citation|ref|reference|sources?|src|doc|document|passage|chunk|footnote|fn|small|em|i|a|span)\b(?P<with>[^<>]*)>"
     r"(?P<inner>(?:[^<]|<(?!/(?P=tag)\b)[^<>]*>){1,300}?)</(?P=tag)>",
     re.IGNORECASE,
 )
@@ -88,10 +90,12 @@ _LATEX = re.compile(
     r"\{?\[?(?P<inner>[^{}\n]{1,120}?)\]?\}|\$\^\{?\[?(?P<power>[\d, ]{1,12})\]?\}?\$"
 )
 _RAISED = re.compile(
-    rf"[⁽⁺]?[{_SUPERSCRIPT}]+(?:[\s,⁻˒’‚ʼ‐⸴ᐟ·–-]{{1,2}}[{_SUPERSCRIPT}]+)*⁾?(?![\w^])|\^\[?(?P<caret>\d{{1,2}}(?:,\s?\d{{1,2}})*)\]?\^?(?!\w)"
+    rf"(?<=[\w)%])[ \t]?[①-⑳❶-❿]+(?=\s*(?:[.,;!?。，]|$))"
+    rf"|[⁽⁺]?[{_SUPERSCRIPT}]+(?:[\s,⁻˒’‚ʼ‐⸴ᐟ·–-]{{1,2}}[{_SUPERSCRIPT}]+)*⁾?(?![\w^])"
+    r"|\^\[?(?P<caret>\d{1,2}(?:,\s?\d{1,2})*)\]?\^?(?!\w)"
     r"|\^\{(?P<braced>\[?\d{1,2}(?:,\s?\d{1,2})*\]?)\}(?!\w)"
 )
-_DAGGERS = re.compile(r"(?<=[\w.,;!?)])\s?[†‡]+(?=\s|[.,;!?]|$)|(?<=[\w.,;!?)])\[[a-z]\](?![\w(])")
+_DAGGERS = re.compile(r"(?<=[\w.,;!?)])\s?[†‡]+\d{0,2}(?=\s|[.,;!?]|$)|(?<=[\w.,;!?)])\[[a-z]\](?![\w(])")
 _HASH = re.compile(
     r"(?<=[\w.!?)%°])[ \t]+(?:\\?[#*@→↗]|ref\.?\s)\s?(?P<inner>\d{1,3}(?:,\s?[#*]?\d{1,3})*)(?=\s*(?:[.,;!?]|\n|$))"
 )
@@ -109,9 +113,10 @@ _SENTENCE_ENDS = re.compile(r"[\s\"”’»*_)\]】]*(?:[.!?;。！？；]|$|[\[
 _WORD_BEFORE = re.compile(r"([^\W_]+(?:['’-][^\W_]+)*)[\s\"”’»*_]*$")
 _MATHS_BEFORE = re.compile(
     r"(?:\b(?:interval|range|ranges|array|list|vector|matrix|tuple|points?|coordinates?|scale|domain|set|index|values?)"
-    r"|[∈=∪(])\s*$",
+    r"|[∈=∪]|\w\(|(?<!\w)(?-i:[b-z]))\s*$",
     re.IGNORECASE,
 )
+_EQUALS_BEFORE = re.compile(r"\b(?:is|are|was|were|equals?|returns?|contains?|gives?)\s*$", re.IGNORECASE)
 _NUMBER_WORDS_BEFORE = re.compile(
     r"(?:\d|%|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty"
     r"|sixty|ninety|hundred|version|step|option|level|grade|type|phase|class|windows|number|no\.?|ios|python|chapter"
@@ -128,10 +133,12 @@ _OFFERED_BEFORE = re.compile(
 )
 _WEAK_LABEL = re.compile(r"\W*(?:notes?|texts?|files?|records?|links?|articles?|results?|nodes?|web)\b", re.IGNORECASE)
 _ID_LABEL = re.compile(r"\W*(?:ids?|kb)\b", re.IGNORECASE)
-_BANKRUPTCY = re.compile(r"\W*chapter (?:7|9|11|12|13|15)\W*", re.IGNORECASE)
+_OTHER_PLACE = re.compile(r"\W*(?:chapter (?:7|9|11|12|13|15)|line \d+)\W*", re.IGNORECASE)
+"""A bankruptcy, or where a bus goes."""
 _LIKE_AN_ID = re.compile(r"\W*(?:[A-Za-z][\w.:-]*?[-_:.]?0\d+\b|\w+_[\w-]*\d|@\w)")
 _LIKE_AN_ID_TWICE = re.compile(r"\W*[A-Za-z]+[-_:.]?\d{3,}\W*")
 _STARTS_WITH_LETTER = re.compile(r"\W*[^\W\d_]|[0-9a-f]{6,}|\d+[-_:]\w+", re.IGNORECASE)
+_CITE_WORD = re.compile(rf"\W*(?:{SOURCE_WORDS})\W*", re.IGNORECASE)
 _LINK_WORD = re.compile(rf"\W*(?:{SOURCE_WORDS}|link|pdf|docs?|🔗|📄|↗)\W*", re.IGNORECASE)
 _SEVERAL_AUTHORS = re.compile(r"\bet al\b|&| and | und |\bu\. a\.|\bpp?\. ?\d|\d: ?\d")
 _FORMULA = re.compile(r"(?:[A-Z][a-z]?\d*){1,8}(?:\d?[+-])?|[a-z]\d|v\d[\d.]*|\d[A-Z]|[A-Z]\d[a-z]?")
@@ -179,6 +186,11 @@ _TRAILING = re.compile(
     r"(?:(?<=[.!?])[ \t]+|(?<=\S)[ \t]{1,3}[—–-]{1,2}[ \t]+|^[ \t]{0,8}[—–][ \t]*)(?P<inner>[^\n]{3,160})$",
     re.MULTILINE,
 )
+_ASIDE = re.compile(
+    r"(?<=[^\s.!?])[ \t]{1,3}(?:[—–][ \t]+|[📄📎🔗📚→]\ufe0f?[ \t]*)(?P<inner>(?!at\b)[^\n—–📄📎🔗📚→]{3,160}?)"
+    r"(?=[.!?](?:\s+[A-Z]|\s*$)|$)",
+    re.MULTILINE,
+)
 _LINKS = re.compile(
     r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>"
 )
@@ -188,6 +200,23 @@ _FILE_BEHIND = re.compile(
 )
 
 
+_BEFORE = rf"[ \t]*(?:(?:{LEAD.pattern}|(?:{SOURCE_WORDS})\.?)[\s:]*)?$"
+_AROUND = tuple(
+    (re.compile(opening, re.IGNORECASE), closing)
+    for opening, closing in (
+        (rf"\^?[(（]{_BEFORE}", r"[ \t]*[)）]"),
+        (rf"\[{_BEFORE}", r"[ \t]*\]"),
+        (rf"(?:\\\w+)?\{{{_BEFORE}", r"[ \t]*\}"),
+        (r"\\\w+$", r""),
+        (rf"<(?P<name>\w+)\b[^<>]*>{_BEFORE}", r"\s*</NAME>"),
+        (r"(?P<name>[*_])$", r"[NAME]|(?<=[NAME])"),
+        (r"[~^→↗↪📄📎🔗📚]\ufe0f?[ \t]*$", r""),
+        (r"(?<=\s)[—–-][ \t]*$", r"(?=\s*(?:[.!?;,\n]|$|[A-Z]))"),
+        (r"$", r"[ \t]*[↩⤴]\ufe0e?"),
+    )
+)
+"""What may stand around a mark and belongs to it: what ends before it, and behind that what begins after it."""
+_MOST_AROUND = 60
 _PLAIN = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
 """What is a source in a line of its own, or behind a full stop, without a word that says so."""
 
@@ -222,11 +251,14 @@ class _Marks:
                 one for one in marks if one.style in ("source", "list") or one.kinds in _ALWAYS or one.kinds & _CERTAIN
             ]
         marks = [self._reach(one, after) for one, after in zip_longest(marks, marks[1:])]
+        marks = [*chain.from_iterable(self._with_surroundings([*run]) for run in _runs(marks))]
         own = {key: value for one in self._lists for key, value in one.items()}
         from_zero = any(0 in one.pointers.numbers for one in marks)
         return tuple(
             CitationMark(
-                self._with_emphasis(one), self._passages(one.pointers, own, from_zero=from_zero), one.style in _CLOSING
+                CharRange(one.start, one.end),
+                self._passages(one.pointers, own, from_zero=from_zero),
+                one.style in _CLOSING,
             )
             for one in marks
         )
@@ -236,17 +268,28 @@ class _Marks:
         joined = following and _BETWEEN_MARKS.fullmatch(self._answer, one.end, following.start)
         return replace(one, end=joined.end()) if joined else one
 
-    def _with_emphasis(self, one: _Found) -> CharRange:
-        start, end = one.start, one.end
-        while start and end < len(self._answer) and self._answer[start - 1] == self._answer[end] in "*_":
-            start, end = start - 1, end + 1
-        while (
-            start
-            and self._answer[start - 1] in "*_"
-            and self._answer[start:end].rstrip().endswith(self._answer[start - 1])
-        ):
-            start -= 1
-        return CharRange(start, end)
+    def _with_surroundings(self, run: list[_Found]) -> list[_Found]:
+        """Marks that follow each other, with what stands around them all."""
+        start, end = self._grown(run[0].start, run[-1].end)
+        run[0] = replace(run[0], start=start)
+        run[-1] = replace(run[-1], end=end)
+        return run
+
+    def _grown(self, start: int, end: int) -> tuple[int, int]:
+        """With the brackets, tags and emphasis that hold the mark and what leads to it: "(see also [2])"."""
+        while True:
+            before, found = self._text[max(0, start - _MOST_AROUND) : start], None
+            for opening, closing in _AROUND:
+                opened = opening.search(before)
+                if opened is None:
+                    continue
+                found = re.compile(closing.replace("NAME", opened.groupdict().get("name", ""))).match(self._text, end)
+                if found:
+                    start, end = start - (len(before) - opened.start()), found.end()
+                    break
+            if not found:
+                break
+        return start, end
 
     def _passages(self, pointers: Pointers, own: dict[str, Pointers], *, from_zero: bool) -> tuple[int, ...]:
         numbered: list[int] = []
@@ -276,11 +319,12 @@ class _Marks:
     # Brackets
 
     def _brackets(self) -> list[_Found]:
-        if not any(mark in self._text for mark in "[(【{<［〔⟦（〖"):
+        if not any(mark in self._text for mark in "[(【{<［〔⟦（〖「‹«"):
             return []
         candidates = [
             *self._candidates(_SQUARE, "square", self._is_square_mark),
             *self._candidates(_WIDE, "wide", lambda *_: True),
+            *self._candidates(_QUOTES, "quotes", lambda one, _: one.kinds in _ALWAYS and self._ends(one)),
             *self._candidates(_BRACES, "braces", self._is_braces_mark),
             *self._candidates(_ANGLES, "angles", self._is_angles_mark),
             *self._candidates(_ROUND, "round", self._is_round_mark),
@@ -323,6 +367,8 @@ class _Marks:
             if links and not _LINKS.sub("", text).strip(" ,;|"):
                 linked = dict.fromkeys(index for one in links for index in self._link_passages(one))
                 return Pointers(PointerKind.ADDRESS | PointerKind.SOURCE, tuple(linked))
+            if match.re is _BRACES and match["inner"] and _CITE_WORD.fullmatch(text):
+                return _NOTHING
             number = re.match(r"\d{1,3}", text) if match.re is _WIDE else None
             return Pointers(PointerKind.NUMBER, numbers=(int(number[0]),)) if number and pointers is None else pointers
         if match.group().startswith("!"):
@@ -351,7 +397,7 @@ class _Marks:
             return without_address != PointerKind.TITLE or (self._ends(one) and not _is_function_word(before))
         if kinds == PointerKind.NUMBER:
             numbers = re.findall(r"\d+", plain)
-            if _MATHS_BEFORE.search(before[-20:]):
+            if _MATHS_BEFORE.search(before[-20:]) or (len(numbers) > 1 and _EQUALS_BEFORE.search(before[-20:])):
                 return False
             is_year = any(re.fullmatch(r"1[5-9]\d\d|20\d\d", number) for number in numbers)
             return not is_year and (len(max(numbers, key=len)) <= 3 or bool(one.pointers.named) or self._ends(one))
@@ -409,7 +455,7 @@ class _Marks:
         if PointerKind.FILE in kinds:
             return not _OFFERED_BEFORE.search(before)
         if PointerKind.PLACE in kinds:
-            return not _BANKRUPTCY.fullmatch(inner) or bool(named)
+            return not _OTHER_PLACE.fullmatch(inner) or bool(named)
         if PointerKind.AUTHOR in kinds:
             is_certain = (
                 bool(named) or len(re.findall(r"(?:19|20)\d\d|n\.d\.", inner)) > 1 or _SEVERAL_AUTHORS.search(inner)
@@ -459,6 +505,7 @@ class _Marks:
         for match in _RAISED.finditer(self._text):
             if not self._is_power(match.start()):
                 digits = (match["caret"] or match["braced"] or match.group()).translate(_DIGITS).replace("⁻", "-")
+                digits = re.sub(r"[①-⑳❶-❿]", lambda one: f"{numeric(one[0]):.0f},", digits)
                 pointers = self._names.pointers(re.sub(r"[^\d,-]+", ",", digits).strip(","))
                 yield _Found(match.start(), match.end(), pointers or _NOTHING)
         for match in _DAGGERS.finditer(self._text):
@@ -512,6 +559,8 @@ class _Marks:
             return
         closing = self._text.find(f"</{match['tag']}>", match.end(), match.end() + 2000)
         start, end = (match.start(), match.end()) if closing < 0 else (closing, closing + len(match["tag"]) + 3)
+        if closing == match.end():
+            start = match.start()
         if pointing["name"].lower().endswith("index") or pointing["name"].lower() == "indices":
             numbers = (int(found[1]) for found in re.finditer(r"(?:^|,)\s*(\d+)", pointing["value"]))
             yield _Found(start, end, Pointers(PointerKind.NUMBER, from_zero=tuple(numbers)))
@@ -622,12 +671,25 @@ class _Marks:
                     yield _Found(line.start(), line.end(), pointers, "line")
 
     def _trailing(self) -> Iterator[_Found]:
-        """Pointers at the end of a line, behind a full stop or a dash."""
-        for match in _TRAILING.finditer(self._text):
-            text = self._answer[match.start("inner") : match.end("inner")]
-            pointers = self._names.pointers(_without_links(text))
-            if pointers is not None and (pointers.kinds & _PLAIN or pointers.kinds == PointerKind.PLACE):
-                yield _Found(match.start(), match.end(), pointers, "line")
+        """Pointers behind a full stop at the end of a line, and at the end of a sentence behind a dash or the like."""
+        for pattern, kinds in ((_ASIDE, _PLAIN | PointerKind.TITLE), (_TRAILING, _PLAIN)):
+            for match in pattern.finditer(self._text):
+                text = self._answer[match.start("inner") : match.end("inner")]
+                pointers = self._names.pointers(_without_links(text))
+                if pointers is not None and (pointers.kinds & kinds or pointers.kinds == PointerKind.PLACE):
+                    yield _Found(match.start(), match.end(), pointers, "aside" if pattern is _ASIDE else "line")
+
+
+def _runs(marks: Sequence[_Found]) -> Iterator[list[_Found]]:
+    """Marks that follow each other."""
+    run: list[_Found] = []
+    for one in marks:
+        if run and one.start != run[-1].end:
+            yield run
+            run = []
+        run.append(one)
+    if run:
+        yield run
 
 
 def _shape(text: str) -> str:

@@ -55,15 +55,18 @@ class Pointers:
 
 
 SOURCE_WORDS = (
-    "sources?|src|refs?|references?|citations?|cites?|cited|quellen?|quellenangaben?|referenz(?:en)?|belege?|fuentes?"
+    "sources?|src|refs?|references?|cit(?=[.:])|citations?|cites?|cited"
+    "|quellen?|quellenangaben?|referenz(?:en)?|belege?|fuentes?"
     "|referencias?|références?|fonti?|riferiment[oi]|fontes?|referências?|bron(?:nen)?|źródł[oa]|zdroje?|kilde[r]?"
-    "|källa|källor|lähde|lähteet|来源|來源|出典|出处|出處|参考(?:文献|资料)?|參考(?:文獻|資料)?|источник[и]?|출처|مصدر|المصدر|מקור(?:ות)?"
+    "|källa|källor|lähde|lähteet|kaynak(?:lar|ça)?|nguồn|sursa|surse|forrás|πηγ(?:ή|ές)|स्रोत"
+    "|来源|來源|出典|出处|出處|参考(?:文献|资料)?|參考(?:文獻|資料)?|источник[и]?|출처|مصدر|المصدر|מקור(?:ות)?"
 )
 _NUMBERED_WORDS = (
     "docs?|documents?|doc[ _-]?id|passages?|chunks?|chunk[ _-]?id|contexts?|ctx|excerpts?|snippets?|extracts?"
     "|search[ _]results?|results?|web(?:pages?|[ _]results?)?|evidence|texts?|nodes?|records?|files?|links?|ids?|kb"
     "|articles? id|footnotes?|fn|notes?|nb|inline|oaicite|dokumente?|textstellen?|documentos?|documenti?|documenten"
-    "|dokumenty?|fragment[os]?|文档|文檔|文件|資料|资料|段落|документ|фрагмент|문서|مستند|מסמך"
+    r"|dokumenty?|documentul|dok\.|asiakirja|belge|tài liệu|dokumentum|έγγραφο|दस्तावेज़|n\.|fragment[os]?"
+    "|文档|文檔|文件|資料|资料|文書|문헌|段落|документ|фрагмент|문서|مستند|מסמך"
 )
 _PLACE_WORDS = (
     r"exhibits?|schedules?|attachments?|art\.|articles?"
@@ -87,18 +90,26 @@ _DOCUMENT = "pdf|docx?|pptx?|xlsx?|md|mdx|rst|txt|html?|epub|odt|rtf|eml|msg|asp
 _OTHER_FILE = "csv|tsv|json|jsonl|xml|ya?ml|ipynb|png|jpe?g|mp[34]|srt|vtt|php|py|parquet"
 _TOP_LEVEL = "com|org|net|gov|edu|io|info|int|mil|app|dev|ai|eu|uk|de|fr|es|it|nl|pl|ch|at|ca|au|us|jp|cn|br|in|co"
 
+_DATE = (
+    r"(?:\d{4}-\d\d-\d\d|\d{1,2}\.? [A-Z][a-z]+\.? \d{4}|[A-Z][a-z]+\.? \d{1,2},? \d{4}|\d{1,2}[./]\d{1,2}[./]\d{2,4})"
+)
 _SEPARATOR = re.compile(
-    r"(?:[\s,;|/&·•:+>→↗—–\-()\[\]\"'“”„‘’`*_.]|📄|🔗|📎|📚|📖|ℹ️|(?:and|und|et|y|e|or|oder|at|on|of|in|the)\b)+",
+    r"(?:[\s,;：，、|/&·•:+>→↗—–\-()\[\]\"'“”„‘’`*_.]|📄|🔗|📎|📚|📖|ℹ️|(?:and|und|et|y|e|or|oder|at|on|of|in|the|el|la|le|il|dem|der)\b)+",
     re.IGNORECASE,
 )
-_LEAD = re.compile(
-    r"(?:see(?: also| e\.g\.)?|cf\.?|compare|vgl\.?|siehe(?: auch)?|voir|v[ée]ase|ver|zie|vedi|zob\.|from|via|per"
-    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach"
-    r"|(?:refs?|src)\.(?=\s)|smh|accessed(?: on)? \d{4}-\d\d-\d\d)(?!\w)",
+LEAD = re.compile(
+    r"(?:(?:see(?: also| e\.g\.)?|cfr?\.?|compare|vgl\.?|siehe(?: auch)?|voir|v[ée]ase|ver|zie|vedi|zob\."
+    r"|см\.|from|via|per"
+    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|grounded in"
+    r"|aus|laut|lt\.|nach|según|selon|d['’]après|secondo|segundo|volgens|według|refs?\.(?!\s?\d)|src\.|smh"
+    r"|for (?:more )?(?:details|information)"
+    rf"|(?:last )?(?:accessed|updated|retrieved|modified|revised)(?: on)? {_DATE})(?!\w)|参[照见見]|參見)",
     re.IGNORECASE,
 )
-_SOURCE_LEAD = re.compile(rf"(?:{SOURCE_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
-_NUMBERED_LEAD = re.compile(rf"(?:{_NUMBERED_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
+_SOURCE_LEAD = re.compile(rf"(?:{SOURCE_WORDS})(?:\s*[:：=](?!//)|\s+[—–-]\s)", re.IGNORECASE)
+_SOURCE_WORD = re.compile(rf"(?:{SOURCE_WORDS})\s+", re.IGNORECASE)
+_BREADCRUMB = re.compile(r"\s[>›»]\s*$")
+_NUMBERED_LEAD = re.compile(rf"(?:{_NUMBERED_WORDS}|titles?|titel|título|titre)\s*[:：=](?!//)", re.IGNORECASE)
 _ITEMS = re.compile(
     "|".join(
         (
@@ -106,7 +117,7 @@ _ITEMS = re.compile(
             r"(?: (?:is|was|are))?[: ]+)(?:not (?:specified|provided|available|given|stated|listed|mentioned|found"
             r"|applicable)|unspecified|unavailable|unknown|n/a)(?= *$)|(?:no|without) (?:page|source|citation)s?"
             r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
-            r"|seite nicht angegeben|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
+            r"|seite nicht angegeben|ebd\.?|ebenda|a\. ?a\. ?O\.|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
             r"(?P<dagger>\d{1,3}(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
             r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
             r"(?P<address>(?:https?|ftp|s3|gs|file|abfss?|doi|urn|hdl|arxiv|chrome):(?://)?[^\s<>\"\]]*[^\s<>\"\].,;)]"
@@ -116,9 +127,10 @@ _ITEMS = re.compile(
             rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})"
             rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
             r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
-            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=-]|no\.?|nr\.?|number|id\b)*"
+            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=|-]|no\.?|nr\.?|number|id\b)*"
             rf"[\[(]?(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
-            rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:{_JOIN}{{1,2}}{_COUNT})*(?-i: [A-Z]{{2,8}}\b)?"
+            rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:(?!\s*;){_JOIN}{{1,2}}{_COUNT})*"
+            r"(?-i: [A-Z]{2,8}\b)?"
             r"|\d{1,3} (?:U\.? ?S\.? ?C|C\.? ?F\.? ?R)\.?,? (?:§+ ?)?\d[\w.()-]*|第?\s?\d{1,5}\s?[页頁章节節条條]"
             r"|#(?:page|p|L|lines?|section)[=:]?[\w-]+|L\d+-L?\d+)",
             rf"(?-i:(?P<author>(?!{_NOT_AUTHORS}){_NAME}(?: {_NAME}){{0,3}}"
@@ -137,8 +149,8 @@ _FREE_WITH_PLACE = re.compile(
 _PAGE_OF_NAME = re.compile(r"(?:[#?]\S*|:\d+(?:-\d+)?)(?!\w)")
 _FILE_ENDING = re.compile(rf"\.(?:{_DOCUMENT}|{_OTHER_FILE})$", re.IGNORECASE)
 _PART_OF_FILE = re.compile(r"[-_ ](?:p(?:age)?|chunk|part)?[-_ ]?\d{1,4}$", re.IGNORECASE)
-_SOURCE_TEXT = re.compile(rf"\W*(?:{SOURCE_WORDS})\s*[:：=]\s*(?P<rest>[^\n]{{1,200}})", re.IGNORECASE)
-_RANGE = re.compile(r"(\d{1,5})(?:\s*[-–—]\s*(\d{1,5}))?")
+_SOURCE_TEXT = re.compile(rf"\W*(?:{SOURCE_WORDS})\s*[:：=—–-]\s*(?P<rest>[^\n]{{1,200}})", re.IGNORECASE)
+_RANGE = re.compile(r"(\d{1,5})(?:\s*(?:[-–—]|to\b|bis\b)\s*(\d{1,5}))?")
 _MOST_IN_A_RANGE = 100
 _LARGEST_NUMBER = 1000
 _WORD = re.compile(r"[^\W_]+")
@@ -162,6 +174,8 @@ class PassageNames:
         place = self._behind_separators(text, 0)
         while place < len(text):
             found = self._item(text, place)
+            if found is None and named and _BREADCRUMB.search(text, 0, place):
+                break
             if found is None:
                 return self._free(text) if not place or kinds == PointerKind.SOURCE else None
             end, one = found
@@ -180,13 +194,13 @@ class PassageNames:
         return match.end() if match else place
 
     def _item(self, text: str, place: int) -> tuple[int, Pointers] | None:
-        lead = _SOURCE_LEAD.match(text, place)
-        if lead:
+        lead = _SOURCE_LEAD.match(text, place) or _SOURCE_WORD.match(text, place)
+        if lead and (lead.re is _SOURCE_LEAD or self._name(text, lead.end())):
             return lead.end(), Pointers(PointerKind.SOURCE)
         name = self._name(text, place)
         if name:
             return name
-        lead = _LEAD.match(text, place)
+        lead = LEAD.match(text, place)
         if lead:
             return lead.end(), Pointers(PointerKind(0))
         match = _ITEMS.match(text, place)
@@ -208,6 +222,7 @@ class PassageNames:
         return Pointers(PointerKind.PLACE | rest.kinds, (*self._by_words(match["free"]), *rest.named))
 
     def _name(self, text: str, place: int) -> tuple[int, Pointers] | None:
+        place += text.startswith("#", place)
         match = self._pattern.match(text, place) if self._pattern else None
         if match is None:
             return None
@@ -260,8 +275,10 @@ class PassageNames:
 
     def _token(self, text: str) -> Pointers:
         named = self._by_name(text)
-        match = re.fullmatch(r"[A-Za-z](\d{1,3})", text)
-        return Pointers(PointerKind.TOKEN, named, (int(match[1]),) if match and not named else ())
+        match = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
+        return Pointers(
+            PointerKind.TOKEN, named, _numbers(re.sub(r"[^\d–-]", "", match[2])) if match and not named else ()
+        )
 
     def _by_name(self, text: str) -> tuple[int, ...]:
         """The passages with this id, title or file name, which may have a page or part behind it."""

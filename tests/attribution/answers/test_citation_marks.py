@@ -241,6 +241,64 @@ MARKS: list[tuple[str, list[int]]] = [
     ("[Source: kettle.pdf | Page: 3]", [0]),
     ("(Kettle Guide, Page not specified)", [0]),
     ("(参考文献 1)", [0]),
+    # With brackets, tags, signs and words around the mark
+    ("([2])", [1]),
+    ("([1], [3])", [0, 2]),
+    ("([1, 3])", [0, 2]),
+    ("(see also [2])", [1]),
+    ("(cf. [1])", [0]),
+    ("(siehe [3])", [2]),
+    ("(Ref. [2])", [1]),
+    ("(refs [1], [2])", [0, 1]),
+    ("<sub>[1]</sub>", [0]),
+    ('<span class="cite">[2]</span>', [1]),
+    ("<sup>[3](#three)</sup>", [2]),
+    ("\\footnote{Kettle Guide, p. 3}", [0]),
+    ("📄 [1]", [0]),
+    ("[2]↩", [1]),
+    ("「3」", [2]),
+    ("‹1›", [0]),
+    # Lists, ranges and names of several kinds
+    ("[1 to 3]", [0, 1, 2]),
+    ("[S1-S3]", [0, 1, 2]),
+    ("[cit:2]", [1]),
+    ("(Refs. 1–2)", [0, 1]),
+    ("(Source: 1, p. 2; 3, p. 4)", [0, 2]),
+    ("[n. 2]", [1]),
+    ("(#kettle.pdf)", [0]),
+    ("[Kettle Guide > Care]", [0]),
+    ("(House Rules, last updated 2031-05-04)", [1]),
+    ("(https://help.example.com/hours, accessed 4 May 2031)", [2]),
+    ("(see Smith & Lee, 2019, for details)", [2]),
+    ("[Title: Kettle Guide]", [0]),
+    ("(Title: House Rules, Page: 2)", [1]),
+    ("(Source – Kettle Guide)", [0]),
+    ("(Source House Rules)", [1]),
+    ("[Grounded in: 2]", [1]),
+    ("{{cite|3}}", [2]),
+    ("{{cite}}", []),
+    ('<cite doc="2"></cite>', [1]),
+    ("<src>2</src>", [1]),
+    ("<footnote>1</footnote>", [0]),
+    ("(ebd.)", []),
+    ("(a. a. O., S. 4)", []),
+    # In other languages
+    ("(lt. Dokument 2)", [1]),
+    ("(Dok. 3)", [2]),
+    ("(según el documento 2)", [1]),
+    ("(véase el documento 1)", [0]),
+    ("(d'après le document 3)", [2]),
+    ("(selon la source 1)", [0]),
+    ("(cfr. documento 2)", [1]),
+    ("(см. документ 3)", [2]),
+    ("(Lähde: asiakirja 1)", [0]),
+    ("[kaynak 2]", [1]),
+    ("(Nguồn: tài liệu 3)", [2]),
+    ("(Sursa: documentul 1)", [0]),
+    ("(πηγή: έγγραφο 2)", [1]),
+    ("(स्रोत: दस्तावेज़ 1)", [0]),
+    ("（参照：文書2）", [1]),
+    ("（参见文档3）", [2]),
 ]
 
 
@@ -304,6 +362,27 @@ def test_a_list_of_sources_behind_an_answer_is_no_part_of_it(end: str) -> None:
     assert shown(f"The kettle holds two litres.\n\n{end}").removesuffix(" ---") == "The kettle holds two litres."
     if "\n" not in end and end[0] not in "—(*>¹[k📄":
         assert shown(f"The kettle holds two litres. {end}") == "The kettle holds two litres."
+
+
+ASIDES: list[tuple[str, list[int]]] = [
+    ("— Kettle Guide", [0]),
+    ("— Source 2", [1]),
+    ("– [3]", [2]),
+    ("→ [1]", [0]),
+    ("~[2]", [1]),
+    ("📎 kettle.pdf", [0]),
+    ("🔗 https://help.example.com/hours", [2]),
+    ("①", [0]),
+    ("②③", [1, 2]),
+    ("†1", []),
+]
+
+
+@pytest.mark.parametrize(("aside", "named"), ASIDES)
+def test_an_aside_at_the_end_of_a_sentence_is_no_part_of_it(aside: str, named: list[int]) -> None:
+    answer = f"The kettle holds two litres {aside}. It boils in four minutes {aside}."
+    assert shown(answer) == "The kettle holds two litres. It boils in four minutes."
+    assert {one for mark in citation_marks(answer, PASSAGES) for one in mark.passages} == set(named)
 
 
 SAID: list[str] = [
@@ -381,6 +460,27 @@ SAID: list[str] = [
     "The bolt (M8) is loose.",
     "The price is open (not specified).",
     "The key (unknown) is lost.",
+    "The list is [1, 2, 3].",
+    "The value is x[2] today.",
+    "The bus (line 4) stops there.",
+    "The house (a former mill) is small.",
+    "It grinds well (rye, wheat and oats).",
+    "It closes early (on Sundays).",
+    "Use array[1] here.",
+    "Press [F1] for help.",
+    "Choose option (a) or (b).",
+    "The dose is one tablet (5 mg).",
+    "The law (Act 12 of 1990) holds.",
+    "The engineer (1840–1902) built it.",
+    "The source (a spring) is near.",
+    "The reference (from her boss) was good.",
+    "Bring documents (passport, visa).",
+    "The third floor (Section B staff only) is closed.",
+    "Choose one. ① Fill it. ② Switch it on.",
+    "It is loud – at times.",
+    "He said “wait” → then he left.",
+    "The room (pop. 40) is full.",
+    '{"docs": [{"_id": "91d1fa83"}]}',
 ]
 
 
