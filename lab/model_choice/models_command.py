@@ -1,4 +1,4 @@
-"""Find out which model to name: check one, convert one, or see which sizes fit a machine and a deadline."""
+"""Find out which model to name: check one, or convert one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from importlib import import_module
 ACTIONS = {
     "check": ("load a model, try it and say whether it serves", "attribeam.lab.model_choice.check_command"),
     "convert": ("make a model directory of a GGUF file", "attribeam.lab.model_choice.convert_command"),
-    "suggest": ("say which sizes of model fit a machine", "attribeam.lab.model_choice.suggest_command"),
 }
 
 
