@@ -1,4 +1,4 @@
-"""Learned weights of one layer's attention heads: the JSON file that ``attribeam train head-weights`` writes."""
+"""Learned weights of one layer's attention heads: the JSON file that ``--head-weights`` reads."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ class HeadWeights:
                 raise ValueError(
                     f"head weights of model {self.model!r} have the {name} {own[name]}, but the model has {value}; "
                     + (f"give --layer {self.layer}, or " if name == "layer" else "")
-                    + "refit them with attribeam train head-weights"
+                    + "refit them for this model"
                 )

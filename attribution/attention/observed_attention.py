@@ -1,14 +1,13 @@
-"""What else a forward pass shows of a model's attention, for sweeps, training and comparison.
+"""What else a forward pass shows of a model's attention, for sweeps and comparison.
 
-Gives the attributions of several layers from one forward pass, the mass of each attention head on each passage, and
-the earlier response tokens that a token attends to (the appendix's alternative to Dep).
+Gives the attributions of several layers from one forward pass, and the earlier response tokens that a token attends to
+(the appendix's alternative to Dep).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +23,13 @@ from attribeam.attribution.attention.reduction import (
     CapturedRow,
     PendingRows,
     RowAttention,
-    RowRequest,
-    passage_mass,
     reduce_row,
     top_columns,
 )
 from attribeam.attribution.options import SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import Reason, RowFault
+from attribeam.schemas import RowFault
 
 _ByLayer = Mapping[int, TokenAttribution]
 
@@ -121,45 +118,6 @@ def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
     missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
     if missing:
         raise ValueError(f"layers should have attention, but these have none: {missing}")
-
-
-def head_masses(model: AttentionModel, row: EncodedRow, passage_count: int) -> torch.Tensor:
-    """The attention mass of every attention head on every passage, titles included.
-
-    float32 [attention heads, responses, passages] on the CPU, from one forward pass. The mean over attention heads is
-    ``TokenAttribution.passage_mass``.
-
-    Raises:
-        RowFault: if the row exceeds the model's context, does not fit into memory, or yields NaN or infinity.
-    """
-    if row.windows:
-        message = "the row should fit into the model's context, but needs several windows; log fewer passages"
-        raise RowFault(Reason.TOO_MANY_TOKENS, message)
-    found: list[torch.Tensor] = []
-    request = model.request(row, passage_count)
-    with observing(partial(_keep_head_masses, model.layer - 1, request, found)):
-        (outcome,) = model.attribute([row], [passage_count])
-    if isinstance(outcome, RowFault):
-        raise outcome
-    return found[-1]
-
-
-def _keep_head_masses(
-    wanted_layer: int, request: RowRequest, found: list[torch.Tensor], layer_index: int, attention: RowAttention
-) -> None:
-    if layer_index == wanted_layer:
-        found.append(_head_masses_of(attention, request))
-
-
-def _head_masses_of(attention: RowAttention, request: RowRequest) -> torch.Tensor:
-    """Works in slices of response rows, to bound memory."""
-    attention_heads = attention.query.shape[0]
-    rows_at_once = max(1, MAX_WEIGHTS // (attention_heads * request.token_count))
-    slices = []
-    for positions in torch.split(request.query_positions, rows_at_once):
-        weights = attention.weights(positions, request.token_count)[..., : len(request.column_passage)]
-        slices.append(passage_mass(weights, request.column_passage, request.passage_count))
-    return torch.cat(slices, dim=1).cpu()
 
 
 def response_similarity(

@@ -1,4 +1,4 @@
-"""Find out which model to name: check one, or see which sizes fit a machine and a deadline."""
+"""Find out which model to name: check one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from importlib import import_module
 
 ACTIONS = {
     "check": ("load a model, try it and say whether it serves", "attribeam.lab.model_choice.check_command"),
-    "suggest": ("say which sizes of model fit a machine", "attribeam.lab.model_choice.suggest_command"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Retrain a bundled model, or fit weights of a model's attention heads: ``attribeam train parser ...``."""
+"""Retrain a bundled model: ``attribeam train parser ...``."""
 
 import argparse
 from importlib import import_module
@@ -9,7 +9,6 @@ RECIPES = {
     "parser": "attribeam.lab.training.parser.recipe",
     "attributor": "attribeam.lab.training.attributor.recipe",
     "verdict": "attribeam.lab.training.verdict.recipe",
-    "head-weights": "attribeam.lab.training.head_weights.recipe",
 }
 
 

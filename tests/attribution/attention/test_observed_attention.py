@@ -1,4 +1,4 @@
-"""Other readings of a model's attention: several layers in one pass, single attention heads, the response itself."""
+"""Other readings of a model's attention: several layers in one pass, the response itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
-from transformers import AutoModel, AutoModelForCausalLM
+from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import observing
@@ -14,7 +14,6 @@ from attribeam.attribution.attention.forward_pass import LayerCapture
 from attribeam.attribution.attention.observed_attention import (
     attribute_layers,
     attributed_tokens,
-    head_masses,
     response_similarity,
 )
 from attribeam.attribution.options import MethodOptions, ModelOptions
@@ -158,50 +157,6 @@ SENTENCES_RECORD = QARecord(
 
 def loaded(directory, **options) -> AttentionModel:
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
-
-
-def test_masses_are_eager_attention_summed_over_each_passage(tmp_path):
-    directory = save_tiny_model(tmp_path)
-    model = loaded(directory)
-    row = model.encode(SENTENCES_RECORD)
-    found = head_masses(model, row, 2)
-    eager = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager")
-    with torch.no_grad():
-        ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
-        attention = eager(input_ids=ids, output_attentions=True).attentions[model.layer - 1][0]
-    assert found.shape == (4, len(row.token_ids) - row.prompt_length, 2)
-    for attention_head in range(4):
-        for response in range(found.shape[1]):
-            weights = attention[attention_head, row.prompt_length - 1 + response, : row.prompt_length]
-            expected = [weights[torch.from_numpy(row.column_passage == passage)].sum() for passage in range(2)]
-            np.testing.assert_allclose(found[attention_head, response], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("softmax_over", ["visible", "prompt"])
-def test_mean_of_an_encoders_attention_heads_is_its_passage_mass(tmp_path, softmax_over):
-    layers = ["sliding_attention", "full_attention"]
-    model = loaded(save_tiny_encoder(tmp_path, layer_types=layers, softmax_over=softmax_over))
-    row = model.encode(SENTENCES_RECORD)
-    (tokens,) = model.attribute([row], [2])
-    np.testing.assert_allclose(head_masses(model, row, 2).mean(0), tokens.passage_mass, atol=1e-6)
-
-
-def test_slices_of_response_rows_change_nothing(tmp_path, monkeypatch):
-    model = loaded(save_tiny_model(tmp_path))
-    row = model.encode(SENTENCES_RECORD)
-    whole = head_masses(model, row, 2)
-    monkeypatch.setattr("attribeam.attribution.attention.observed_attention.MAX_WEIGHTS", 3 * 4 * len(row.token_ids))
-    np.testing.assert_allclose(head_masses(model, row, 2), whole, atol=1e-6)
-
-
-def test_row_that_is_cut_into_windows_is_refused(tmp_path):
-    whole = loaded(save_tiny_model(tmp_path)).encode(SENTENCES_RECORD)
-    model = loaded(tmp_path, max_tokens=len(whole.token_ids) - 10)
-    row = model.encode(SENTENCES_RECORD)
-    assert row.windows
-    with pytest.raises(RowFault) as fault:
-        head_masses(model, row, 2)
-    assert fault.value.reason is Reason.TOO_MANY_TOKENS
 
 
 # the fourth token attends to the second most, then equally to the first and third

@@ -1,1 +1,0 @@
-"""Fitting weights of attention heads."""
