@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, make_earlier, supported_span
 
@@ -108,12 +109,23 @@ def test_a_manifest_of_another_version_is_an_error(tmp_path: Path) -> None:
         AuditDirectory.open(root)
 
 
-def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["evidence", "dead_letters"])
+@pytest.mark.parametrize("damage", ["cut", "other rows", "missing"])
+def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(
+    tmp_path: Path, folder: str, damage: str
+) -> None:
     root = made_audit(tmp_path).root
-    damaged = sorted((root / "evidence").iterdir())[1]
-    damaged.write_bytes(damaged.read_bytes()[:-20])
-    with pytest.raises(RunError, match="evidence"):
-        list(AuditDirectory.open(root).evidence_batches())
+    (damaged,) = (path for path in (root / folder).iterdir() if path.name.startswith("00000-log-r0000000002"))
+    if damage == "cut":
+        damaged.write_bytes(damaged.read_bytes()[:-20])
+    elif damage == "other rows":
+        pq.write_table(pq.read_table(damaged).slice(0, 0), damaged)
+    else:
+        damaged.unlink()
+    with pytest.raises(
+        RunError, match=rf"{damaged.name} should have .* bytes .*, but it .*; start the audit's command"
+    ):
+        AuditDirectory.open(root)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
