@@ -223,7 +223,8 @@ def _check_sizes(chunks: CommittedChunks, committed: Sequence[ChunkManifest]) ->
         if size != file.size_bytes:
             there = "it is missing" if size is None else f"it has {size:,}"
             raise RunError(
-                f"{chunks.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; {_MEND}"
+                f"{chunks.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; "
+                f"{_MEND}"
             )
 
 
