@@ -173,7 +173,9 @@ class AuditDirectory:
     def _batches(
         self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        options = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+        options = ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, pre_buffer=False, page_checksum_verification=True
+        )
         for path in files:
             with self.opened(path) as file:
                 here = fs.LocalFileSystem() if isinstance(file, str) else None
@@ -238,7 +240,10 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
         RunError: if a file cannot be read.
     """
     for path in audit.evidence_files:
-        with audit.opened(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+        with (
+            audit.opened(path) as opened,
+            pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
+        ):
             present = file.schema_arrow.names
             missing = lacking(columns, present)
             leaves = [leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)]

@@ -13,8 +13,10 @@ from tests.report.made_audit import made_audit, make_earlier, supported_span
 
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import audited_answers
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
+from attribeam.transforms.write_evidence import WriteOneFile
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
@@ -126,6 +128,28 @@ def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(
         RunError, match=rf"{damaged.name} should have .* bytes .*, but it .*; start the audit's command"
     ):
         AuditDirectory.open(root)
+
+
+def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Path) -> None:
+    root = made_audit(tmp_path, rows_per_chunk=9).root
+    audit = AuditDirectory.open(root)
+    path = root / "evidence" / "one.parquet"
+    writer = WriteOneFile(str(path), audit.evidence_schema, PrivacySettings())
+    writer.start_bundle()
+    for batch in audit.evidence_batches():
+        writer.process(pa.Table.from_batches([batch]))
+    writer.finish_bundle()
+    whole = path.read_bytes()
+    group = pq.read_metadata(path).row_group(0)
+    columns = map(group.column, range(group.num_columns))
+    (masses,) = (column for column in columns if column.path_in_schema == "evidence_mass")
+    for place in range(masses.data_page_offset - 8, masses.data_page_offset):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        changed = replace(audit, evidence_files=(str(path),))
+        with pytest.raises(RunError, match="cannot be read"):
+            list(changed.evidence_batches())
+        with pytest.raises(RunError, match="cannot be read"):
+            list(evidence_columns(changed, ["evidence_mass"]))
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
