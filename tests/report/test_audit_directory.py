@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, make_earlier, supported_span
 
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import audited_answers
-from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 from attribeam.transforms.write_evidence import WriteOneFile
