@@ -144,8 +144,8 @@ def _names(lines: _Lines) -> list[str]:
         line = lines.take()
     if line is not None and (json := _JSON.search(line)):
         raise LogFormatError(
-            f"should begin with JSON, or with names of columns, line {lines.taken} has {json.start()} characters before "
-            "its JSON; remove them"
+            f"should begin with JSON, or with names of columns, line {lines.taken} has {json.start()} characters "
+            "before its JSON; remove them"
         )
     lines.give_back([] if line is None else [line])
     row = _next_row(lines)
