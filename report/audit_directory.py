@@ -53,11 +53,12 @@ class AuditDirectory:
 
         Raises:
             UsageError: if there is no audit.
-            RunError: if a manifest cannot be read.
+            RunError: if a manifest cannot be read, or a file has another size than its manifest says.
         """
         chunks = CommittedChunks(str(root), storage or ArrowStorage())
         manifest = _read_manifest(chunks)
         committed = _chunk_manifests(chunks)
+        _check_sizes(chunks, committed)
         if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in committed}):
             raise RunError(
                 f"{chunks.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
@@ -158,8 +159,6 @@ class AuditDirectory:
             if "://" in path:
                 with self.storage.open(path) as file:
                     yield file
-            elif Path(path).exists() and not Path(path).is_file():
-                raise OSError("it is a folder, a pipe or a device")
             else:
                 yield path
         except (OSError, pa.ArrowException) as error:
@@ -174,7 +173,9 @@ class AuditDirectory:
     def _batches(
         self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        options = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+        options = ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, pre_buffer=False, page_checksum_verification=True
+        )
         for path in files:
             with self.opened(path) as file:
                 here = fs.LocalFileSystem() if isinstance(file, str) else None
@@ -211,6 +212,24 @@ def _chunk_manifests(chunks: CommittedChunks) -> tuple[ChunkManifest, ...]:
         raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
 
 
+def _check_sizes(chunks: CommittedChunks, committed: Sequence[ChunkManifest]) -> None:
+    files = [file for one in committed for file in (one.evidence, one.dead_letters)]
+    folders = {file.path.rpartition("/")[0] for file in files}
+    found = {
+        f"{folder}/{name}": size
+        for folder in folders
+        for name, size in chunks.storage.sizes(chunks.path(folder)).items()
+    }
+    for file in files:
+        size = found.get(file.path)
+        if size != file.size_bytes:
+            there = "it is missing" if size is None else f"it has {size:,}"
+            raise RunError(
+                f"{chunks.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; "
+                f"{_MEND}"
+            )
+
+
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
 
@@ -221,7 +240,10 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
         RunError: if a file cannot be read.
     """
     for path in audit.evidence_files:
-        with audit.opened(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+        with (
+            audit.opened(path) as opened,
+            pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
+        ):
             present = file.schema_arrow.names
             missing = lacking(columns, present)
             leaves = [leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)]

@@ -51,7 +51,11 @@ class WriteOneFile(beam.DoFn):
         self._unfinished = self._path.with_suffix(".unfinished")
         with stage("write"):
             self._writer = pq.ParquetWriter(
-                self._unfinished, self._schema, compression=_CODEC, use_compliant_nested_type=False
+                self._unfinished,
+                self._schema,
+                compression=_CODEC,
+                use_compliant_nested_type=False,
+                write_page_checksum=True,
             )
 
     def process(self, table: pa.Table) -> None:

@@ -130,7 +130,18 @@ def made_audit(
     chunks = _write_chunks(root, log, evidence, dead_letter_row(letter), rows_per_chunk)
     manifest = _manifest(log, chunks, evidence, len(records), status, columns, models or {})
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
+    tell_sizes(root)
     return MadeAudit(root, log, records)
+
+
+def tell_sizes(root: Path) -> None:
+    """Put the sizes of the files of evidence and dead letters into their manifests."""
+    for path in (root / "_chunks").iterdir():
+        chunk = ChunkManifest.from_json(path.read_text(encoding="utf-8"))
+        evidence, letters = (
+            replace(file, size_bytes=(root / file.path).stat().st_size) for file in (chunk.evidence, chunk.dead_letters)
+        )
+        path.write_text(replace(chunk, evidence=evidence, dead_letters=letters).to_json(), encoding="utf-8")
 
 
 FIELDS_BY_VERSION = {
@@ -160,6 +171,7 @@ def make_earlier(root: Path, version: str) -> None:
     for path in (root / "evidence").iterdir():
         table = pq.read_table(path).drop_columns(later)
         pq.write_table(table.replace_schema_metadata({"attribeam.schema_version": version}), path)
+    tell_sizes(root)
 
 
 def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
@@ -168,6 +180,7 @@ def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
         table = pq.read_table(path)
         column = pa.array([ticks] * len(table), pa.int64()).view(kind)
         pq.write_table(table.set_column(table.schema.names.index("team"), "team", column), path)
+    tell_sizes(root)
 
 
 def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, make_earlier, supported_span
 
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import audited_answers
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
+from attribeam.transforms.write_evidence import WriteOneFile
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
@@ -108,12 +111,45 @@ def test_a_manifest_of_another_version_is_an_error(tmp_path: Path) -> None:
         AuditDirectory.open(root)
 
 
-def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["evidence", "dead_letters"])
+@pytest.mark.parametrize("damage", ["cut", "other rows", "missing"])
+def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(
+    tmp_path: Path, folder: str, damage: str
+) -> None:
     root = made_audit(tmp_path).root
-    damaged = sorted((root / "evidence").iterdir())[1]
-    damaged.write_bytes(damaged.read_bytes()[:-20])
-    with pytest.raises(RunError, match="evidence"):
-        list(AuditDirectory.open(root).evidence_batches())
+    (damaged,) = (path for path in (root / folder).iterdir() if path.name.startswith("00000-log-r0000000002"))
+    if damage == "cut":
+        damaged.write_bytes(damaged.read_bytes()[:-20])
+    elif damage == "other rows":
+        pq.write_table(pq.read_table(damaged).slice(0, 0), damaged)
+    else:
+        damaged.unlink()
+    with pytest.raises(
+        RunError, match=rf"{damaged.name} should have .* bytes .*, but it .*; start the audit's command"
+    ):
+        AuditDirectory.open(root)
+
+
+def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Path) -> None:
+    root = made_audit(tmp_path, rows_per_chunk=9).root
+    audit = AuditDirectory.open(root)
+    path = root / "evidence" / "one.parquet"
+    writer = WriteOneFile(str(path), audit.evidence_schema, PrivacySettings())
+    writer.start_bundle()
+    for batch in audit.evidence_batches():
+        writer.process(pa.Table.from_batches([batch]))
+    writer.finish_bundle()
+    whole = path.read_bytes()
+    group = pq.read_metadata(path).row_group(0)
+    columns = map(group.column, range(group.num_columns))
+    (masses,) = (column for column in columns if column.path_in_schema == "evidence_mass")
+    for place in range(masses.data_page_offset - 8, masses.data_page_offset):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        changed = replace(audit, evidence_files=(str(path),))
+        with pytest.raises(RunError, match="cannot be read"):
+            list(changed.evidence_batches())
+        with pytest.raises(RunError, match="cannot be read"):
+            list(evidence_columns(changed, ["evidence_mass"]))
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])

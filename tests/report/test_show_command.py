@@ -277,4 +277,4 @@ def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(
     evidence.unlink()
     os.mkfifo(evidence)
     assert _show(made, "ferry-1") == 1
-    assert "cannot be read: it is a folder, a pipe or a device" in capsys.readouterr().err
+    assert "bytes as it was written, but it is missing; start the audit's command again" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.report.made_audit import carry_instead, made_audit
+from tests.report.made_audit import carry_instead, made_audit, tell_sizes
 
 from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
@@ -57,6 +57,7 @@ def test_the_first_dead_letters_of_each_reason_are_listed_and_long_answers_cut(t
         for row in range(DEAD_LETTERS_PER_REASON + 1)
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+    tell_sizes(made.root)
     found = embedded_dead_letters(AuditDirectory.open(made.root))
     assert [(one.reason, one.source_row) for one in found] == [
         (reason, row) for reason in ("empty_answer", "missing_value") for row in range(DEAD_LETTERS_PER_REASON)

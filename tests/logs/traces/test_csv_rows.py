@@ -117,6 +117,14 @@ def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
         read('a,"b\n1,x\n')
 
 
+@pytest.mark.parametrize("before", ["\u00a0", "\u200b" * 3, "\x1e", "data: ", "var traces = ", "1,2,"])
+@pytest.mark.parametrize("json", ['{"a": "x, y"}', '[{ "a": 1, "b": 2}]', '{\t"a,b": []}'])
+def test_json_behind_other_characters_is_no_line_of_names(before: str, json: str) -> None:
+    wanted = f"should begin with JSON, or with names of columns, line 2 has {len(before)} characters before its JSON"
+    with pytest.raises(LogFormatError, match=wanted):
+        read(f"\n{before}{json}")
+
+
 def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
     texts = ['"', '""', "a\nb", "a\r\nb", ",", "'", 'x "y", z', "", "\n", "ä\u2028b"]
     wanted = [{"a": one or None, "b": other or None} for one in texts for other in texts]
