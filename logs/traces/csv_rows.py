@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ MOST_LINES = 1 << 18
 """The longest row that is read, 64 Mi characters on 262,144 lines; a quote that is never closed takes no more along."""
 
 _BLANK = " \t\n\r\f\v\ufeff"
+_JSON = re.compile(r'\{\s*"')
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
@@ -140,6 +142,8 @@ def _names(lines: _Lines) -> list[str]:
     line = lines.take()
     while line is not None and not (line := line.lstrip(_BLANK)):
         line = lines.take()
+    if line is not None and _JSON.search(line):
+        raise LogFormatError(f"should begin with JSON, line {lines.taken} has other characters before it; remove them")
     lines.give_back([] if line is None else [line])
     row = _next_row(lines)
     if row.damage is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,13 @@ def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
     assert read(" \t\r\n\ufeff\n  a,b\n1,x\n") == ([row(4, "1", "x")], [])
     with pytest.raises(LogFormatError, match="line of names, line 1 is none: unexpected end of data"):
         read('a,"b\n1,x\n')
+
+
+@pytest.mark.parametrize("before", ["null ", "]\x1e", "\x1e", "\xa0", "2026-11-01 INFO ", "// "])
+def test_json_behind_something_else_is_no_line_of_names(before: str) -> None:
+    line = before + json.dumps({"a": "1", "b": "x"})
+    with pytest.raises(LogFormatError, match="line 1 has other characters before"):
+        read(f"{line}\n{line}\n")
 
 
 def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
