@@ -46,10 +46,13 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     """The files of a pattern, sorted, each once; links to folders are followed.
 
     ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
-    folder that matches means all files below it that end in ``suffix``, which may have braces, too. A file or folder
-    of exactly the pattern's own text is found besides. Files whose names begin with "." or "_" are passed over, and so
-    are such folders unless the pattern spells that character out. What audits wrote into their output directories is
-    passed over, too, where a folder or ``**`` stands for it.
+    folder that matches means all files below it that end in ``suffix``, in either case, which may have braces, too. A
+    file or folder of exactly the pattern's own text is found besides. Files whose names begin with "." or "_" are
+    passed over, and so are such folders unless the pattern spells that character out. What audits wrote into their
+    output directories is passed over, too, where a folder or ``**`` stands for it.
+
+    Raises:
+        FileNotFoundError: if a folder that matches is named like a log, and holds none.
     """
     entries, found = cache(folders.entries), set[str]()
     for one in {pattern, *expand_braces(pattern)}:
@@ -60,7 +63,12 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
             found.update(_matches(fixed, parts, entries, (top.identity,)))
             for below in _below(suffix):
                 found.update(_matches(fixed, [*filter(None, parts), *below], entries, (top.identity,), any_depth=True))
-    return sorted(found)
+    files = sorted(path for path in found if not path.endswith("/"))
+    logs = [f"{name}/" for _, name in _below(suffix)] if suffix else []
+    for folder in found.difference(files):
+        if any(fnmatchcase(folder, log) for log in logs) and not any(path.startswith(folder) for path in files):
+            raise FileNotFoundError(f"{folder!r} holds no *{suffix}; if it is not being written, remove or rename it")
+    return files
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -74,11 +82,13 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _exact_files(pattern: str, folders: Folders, entries: _Entries, suffix: str) -> Iterator[str]:
-    """The file of this path, and what is below the folder of this path: an object store may have both."""
+    """The file or folder of this path, and what is below it: an object store may have a file and a folder."""
     exact = folders.entry(pattern)
     if exact is None:
         return
-    if not exact.is_folder and not _is_hidden(pattern.rpartition("/")[2]):
+    if exact.is_folder:
+        yield _as_folder(pattern)
+    elif not _is_hidden(pattern.rpartition("/")[2]):
         yield pattern
     for below in _below(suffix):
         yield from _matches(_as_folder(pattern), below, entries, (exact.identity,))
@@ -86,7 +96,8 @@ def _exact_files(pattern: str, folders: Folders, entries: _Entries, suffix: str)
 
 def _below(suffix: str) -> list[list[str]]:
     """The parts of patterns that mean all files below a folder."""
-    return [[_ANY_DEPTH, name] for name in expand_braces(f"*{suffix}")]
+    either_case = "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in suffix)
+    return [[_ANY_DEPTH, name] for name in expand_braces(f"*{either_case}")]
 
 
 def _split(pattern: str) -> tuple[str, list[str]]:
@@ -104,7 +115,7 @@ def _with_own_depth(part: str) -> list[str]:
 def _matches(
     folder: str, parts: list[str], entries: _Entries, above: tuple[str, ...], *, any_depth: bool = False
 ) -> Iterator[str]:
-    """The files below ``folder`` whose names match ``parts``; ``above`` are the folders on the way to it.
+    """The files and, with a slash, the folders below ``folder`` that match ``parts``; ``above`` leads to it.
 
     A link that leads back to one of these is not followed by ``**``, which would never end. ``any_depth`` says that
     ``**`` stood before ``parts``.
@@ -127,8 +138,8 @@ def _matches(
             if below and entry.is_folder:
                 inside = (*above, entry.identity)
                 yield from _matches(f"{path}/", below, entries, inside, any_depth=any_depth)
-            elif not below and not entry.is_folder and not _is_hidden(entry.name):
-                yield path
+            elif not below and not _is_hidden(entry.name):
+                yield f"{path}/" if entry.is_folder else path
 
 
 def _but_of_audit(found: list[Entry]) -> list[Entry]:

@@ -134,6 +134,17 @@ def test_folder_that_matches_a_pattern_means_its_files_as_its_name_does(tree: Pa
     assert found("logs/*/*") == ["logs/n1.parquet/part-0.parquet"]
 
 
+@pytest.mark.parametrize("pattern", ["logs/*.parquet", "**/*.parquet", "logs/n*", "logs", "logs/{n1,n2}.parquet"])
+def test_folder_that_is_named_like_a_log_and_holds_none_is_an_error(tree: Path, pattern: str) -> None:
+    for name in ("n1.parquet/_temporary/0/part-0.parquet", "n2.parquet", "notes/a.txt"):
+        (tree / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / "logs" / name).touch()
+    with pytest.raises(FileNotFoundError, match=r"'logs/n1\.parquet/' holds no \*\.parquet"):
+        found(pattern)
+    (tree / "logs" / "n1.parquet" / "part-0.PARQUET").touch()
+    assert "logs/n1.parquet/part-0.PARQUET" in found(pattern)
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
