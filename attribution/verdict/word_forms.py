@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 
-WORD_OR_MARK = re.compile(r"\d+(?:[.,:]\d+)+(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
+WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15

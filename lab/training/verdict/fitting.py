@@ -45,7 +45,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "summedits": SetWeights(0.5, 0.3),
     "bump": SetWeights(0.5, 0.3),
     "factcg": SetWeights(0.0, 0.5, 0.5),
-    NOISE: SetWeights(0.0, 0.15, 0.2),
+    NOISE: SetWeights(0.0, 0.3, 0.3),
     "mtrag": SetWeights(),
 }
 _FALLING = frozenset(
