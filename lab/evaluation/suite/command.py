@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
+from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
 from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
 from attribeam.lab.evaluation.report import write_json
-from attribeam.lab.evaluation.suite.cell import CellStore
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section, find_data
-from attribeam.lab.evaluation.suite.dependencies import Dependencies
 from attribeam.lab.evaluation.suite.figures import check_drawing, draw_figures
 from attribeam.lab.evaluation.suite.plan import plan_suite
 from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells
@@ -27,7 +27,7 @@ from attribeam.schemas.labelled_answer import LabelledDataset
 
 
 def evaluate_suite(args: argparse.Namespace) -> None:
-    """Run all unfinished cells, and write ``tables.md``, ``results.json`` and the pictures to ``--output``.
+    """Run all cells, and write ``tables.md``, ``results.json`` and the pictures to ``--output``.
 
     Raises:
         RunError: if the suite cannot be run as asked.
@@ -55,13 +55,16 @@ def run_suite(
         check_targets(spans=options.spans, source=options.answers)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    store = CellStore(output / "cells")
+    directory = read_model_directory(options.choice.model)
     parsers = _parsers(options)
-    dependencies = Dependencies(options, parsers=parsers)
-    plan = plan_suite(found, options, dependencies, nli_model=_nli_identity(options, entailment))
-    layers = dependencies.layers_with_attention()
-    cells = run_cells(plan, store, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
-    digests = {file: dependencies.digests(file) for file in found.files}
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"--output of a suite should be a directory, could not be created: {error}") from error
+    plan = plan_suite(found, options, directory, has_nli_model=entailment is not None)
+    layers = tuple(layers_with_attention(layer_types(directory.config)))
+    cells = run_cells(plan.cells, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
+    digests = {data: {path.name: file_sha256(path) for path in data.files} for data in found.files}
     results = gather_results(cells, found, plan.left_out, options, datasets, digests)
     write_suite(results, output)
     return results
@@ -96,15 +99,6 @@ def _parser(name: str, option: str) -> AnswerParser:
         return AnswerParser.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise RunError(f"{option} {name!r} could not be loaded: {error}") from error
-
-
-def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> str | None:
-    """Name and revision, and for a local model also the digests of its files."""
-    if entailment is None:
-        return None
-    folder = Path(str(options.nli_model))
-    files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
-    return " ".join([entailment.identity, *map(file_sha256, files)])
 
 
 def _print_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:

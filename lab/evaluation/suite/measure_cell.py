@@ -1,68 +1,43 @@
-"""Computing one cell: plain data, from which all figures follow without a model."""
+"""Computing one cell: what all figures follow from without a model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.lab.evaluation.comparison import FailedRow, run_with_costs
+from attribeam.lab.evaluation.comparison import run_with_costs
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod
 from attribeam.lab.evaluation.measures.citations import SELF_CITATION, EntailmentModel, run_citations
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, machine_words
 from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
-from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityFigure, default_point, one_at_a_time, sweep
-from attribeam.lab.evaluation.suite.cell import Cell, Kind, stored_tally
 from attribeam.lab.evaluation.suite.data_files import DataFile
-from attribeam.lab.evaluation.suite.plan import suite_methods
+from attribeam.lab.evaluation.suite.plan import Cell, Kind, suite_methods
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.lab.evaluation.support.judged_answers import group_figures
 from attribeam.lab.evaluation.support.judged_command import SPLIT, audited_answers
-from attribeam.schemas import CharRange, RowFault
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
+from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 
 
-def stored_targets(
-    answers: Iterable[LabelledAnswer], models: LoadedModels, *, spans: SpanChoice, source: AnswerChoice
-) -> dict[str, object]:
-    """The answers and their spans by row, and the rows that were left out, as plain data."""
-    if models.language is None:
-        raise RuntimeError("log-probability drops need a language model, none was loaded")
-    made = TargetAnswers(answers, models.language, spans=spans, source=source)
-    rows = {
-        str(one.record.source.source_row): {
-            "answer": one.record.answer,
-            "spans": [[span.char_start, span.char_end] for span in one.spans],
-        }
-        for one in made
-    }
-    return {"targets": rows, "skipped": [asdict(row) for row in made.skipped]}
+def with_targets(answers: Sequence[LabelledAnswer], made: Mapping[int, LabelledAnswer]) -> list[LabelledAnswer]:
+    """The answers with their targets, and with their labels where answer and spans are unchanged.
 
-
-def with_targets(answers: Sequence[LabelledAnswer], stored: Mapping[str, Any]) -> list[LabelledAnswer]:
-    """The answers with their stored targets, and with their labels where answer and spans are unchanged.
-
-    Answers without a stored target are left out.
+    Answers without a target are left out.
     """
-    made = []
-    for labelled in answers:
-        target = stored["targets"].get(str(labelled.record.source.source_row))
-        if target is None:
-            continue
-        spans = tuple(CharRange(start, end) for start, end in target["spans"])
-        if spans == labelled.spans and target["answer"] == labelled.record.answer:
-            made.append(labelled)
-        else:
-            made.append(LabelledAnswer(replace(labelled.record, answer=target["answer"], target_spans=spans)))
-    return made
+    pairs = ((one, made.get(one.record.source.source_row)) for one in answers)
+    return [
+        own if (target.spans, target.record.answer) == (own.spans, own.record.answer) else LabelledAnswer(target.record)
+        for own, target in pairs
+        if target is not None
+    ]
 
 
 TOP_KS = (1, 2, 3, 4, 5, 6, 8, 10)
@@ -122,11 +97,11 @@ def judged_figures(directory: Path, method: str, models: LoadedModels, options: 
     dataset = dataset if options.limit is None else dataset.first(options.limit)
     union = options.settings.union_options(method)
     attributor = Attributor(parser=models.parser, model=models.attention.with_method(union), spans=DEFAULT_SPAN_KINDS)
-    answers, failed = audited_answers(dataset.answers, attributor)
+    answers, _ = audited_answers(dataset.answers, attributor)
     if not answers:
         raise RunError(f"data {directory} should have answers that can be audited, has none")
     groups = group_figures(answers, draws=options.draws, seed=options.seed)
-    return {"groups": [asdict(group) for group in groups], "failed": [asdict(row) for row in failed]}
+    return {"groups": [asdict(group) for group in groups]}
 
 
 ProgressReport = Callable[[Iterable[LabelledAnswer]], Iterator[LabelledAnswer]]
@@ -142,7 +117,7 @@ class CellInputs:
         datasets: the labelled data sets by their files.
         layers: the 1-based layers of the model for the sweep.
         entailment: the NLI model, None if none is named.
-        targets: returns the result of the finished TARGETS cell of a data set.
+        targets: the targets of the data sets whose TARGETS cell has run, by row; ``run_cells`` adds to them.
         report_progress: passes answers on and moves the progress bar.
     """
 
@@ -150,7 +125,7 @@ class CellInputs:
     datasets: Mapping[DataFile, LabelledDataset]
     layers: tuple[int, ...]
     entailment: EntailmentModel | None
-    targets: Callable[[DataFile], Any]
+    targets: dict[DataFile, Mapping[int, LabelledAnswer]]
     report_progress: ProgressReport
 
 
@@ -177,25 +152,23 @@ def _passages(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str,
     (tally,) = run_with_costs(
         inputs.report_progress(inputs.datasets[cell.data].answers), [_method(cell, inputs)], models
     )
-    return {"tally": stored_tally(tally)}
+    return {"tally": tally}
 
 
 def _latency(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
     """Like ``run_with_costs``, for answers without labelled passages; refused rows add neither time nor spans."""
     method, meter, cost, spans = _method(cell, inputs), CostMeter(models), Cost(), 0
-    failed: list[FailedRow] = []
     for labelled in inputs.report_progress(inputs.datasets[cell.data].answers):
         own = Cost()
         try:
             with meter.measuring(own):
                 method.span_results(LabelledContext(labelled, models, method.needs))
-        except RowFault as fault:
-            failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
+        except RowFault:
             continue
         spans += len(labelled.spans)
         cost.seconds += own.seconds
         cost.peak_bytes = max(own.peak_bytes or 0, cost.peak_bytes or 0) or None
-    return {"cost": asdict(cost), "spans": spans, "failed": [asdict(row) for row in failed]}
+    return {"cost": cost, "spans": spans}
 
 
 def _sensitivity(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
@@ -204,14 +177,19 @@ def _sensitivity(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[s
 
 
 def _targets(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    """The answers with their targets by row, and the rows that were left out."""
+    if models.language is None:
+        raise RuntimeError("log-probability drops need a language model, none was loaded")
     answers = inputs.report_progress(inputs.datasets[cell.data].answers)
-    return stored_targets(answers, models, spans=inputs.options.spans, source=inputs.options.answers)
+    made = TargetAnswers(answers, models.language, spans=inputs.options.spans, source=inputs.options.answers)
+    targets = {one.record.source.source_row: one for one in made}
+    return {"targets": targets, "skipped": [*made.skipped]}
 
 
 def _faithfulness(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
-    answers = with_targets(inputs.datasets[cell.data].answers, inputs.targets(cell.data))
+    answers = with_targets(inputs.datasets[cell.data].answers, inputs.targets[cell.data])
     tallies, refused = run_drops(inputs.report_progress(answers), [_method(cell, inputs)], models)
-    return {"tally": stored_tally(tallies[0]), "refused": _skips(refused)}
+    return {"tally": tallies[0], "refused": [*refused]}
 
 
 def _citations(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
@@ -220,7 +198,7 @@ def _citations(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str
     methods = [] if cell.method == SELF_CITATION else [_method(cell, inputs)]
     answers = inputs.report_progress(inputs.datasets[cell.data].answers)
     tallies = run_citations(answers, methods, models, inputs.entailment, most_citations=inputs.options.most_citations)
-    return {"tally": stored_tally(tallies[-1])}
+    return {"tally": tallies[-1]}
 
 
 def _support(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
@@ -229,10 +207,6 @@ def _support(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, 
 
 def _method(cell: Cell, inputs: CellInputs) -> LabMethod:
     return suite_methods(inputs.options.settings)[cell.method]
-
-
-def _skips(rows: Iterable[SkippedRow]) -> list[dict[str, object]]:
-    return [asdict(row) for row in rows]
 
 
 _MEASURES: Mapping[Kind, Callable[[Cell, CellInputs, LoadedModels], dict[str, object]]] = {

@@ -7,14 +7,61 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
+from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.lab.evaluation.lab_methods import LabMethod, lab_methods
 from attribeam.lab.evaluation.measures.citations import SELF_CITATION
-from attribeam.lab.evaluation.suite.cell import Cell, Kind
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
-from attribeam.lab.evaluation.suite.dependencies import Dependencies
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
+
+
+class Kind(StrEnum):
+    """What a cell measures."""
+
+    PASSAGES = "passages"
+    LATENCY = "latency"
+    SENSITIVITY = "sensitivity"
+    TARGETS = "targets"
+    FAITHFULNESS = "faithfulness"
+    CITATIONS = "citations"
+    SUPPORT = "support"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One method on one data set.
+
+    Attributes:
+        kind: what is measured.
+        data: the data set.
+        method: the method's name in the tables, empty if there is none.
+        needs: what has to be loaded.
+        all_layers: whether the model is loaded beyond the captured layer.
+    """
+
+    kind: Kind
+    data: DataFile
+    method: str
+    needs: frozenset[Need]
+    all_layers: bool = False
+
+    @property
+    def title(self) -> str:
+        """The cell in words."""
+        return f"{self.kind}, {self.data.name}" + (f", {self.method}" if self.method else "")
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCell:
+    """A cell and its result, as ``measure_cell`` gives it."""
+
+    cell: Cell
+    result: Mapping[str, Any]
+
 
 FAITHFULNESS = (
     "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
@@ -113,29 +160,28 @@ def _chinese(*, has_data: bool, has_parser: bool) -> Iterator[LeftOut]:
 
 _UNION = frozenset({Need.PARSER, Need.ATTENTION})
 _SWEPT = ("quotesum", "veri-gran", "log")
-_SWEPT_METHOD = "attn-union-dep"
+_SWEPT_METHOD = ATTN_UNION_DEP
+_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All cells, finished or not, in the order in which they run, and what is left out."""
+    """All cells in the order in which they run, and what is left out."""
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...]
 
 
-def plan_suite(
-    found: FoundData, options: SuiteOptions, dependencies: Dependencies, *, nli_model: str | None = None
-) -> Plan:
+def plan_suite(found: FoundData, options: SuiteOptions, directory: ModelDirectory, *, has_nli_model: bool) -> Plan:
     """The cells that can run; cells without a model come first, and cells that share models are adjacent.
 
-    ``nli_model`` is the name and revision of the model that judges citations, None if there is none.
+    ``directory`` is that of ``--model``; ``has_nli_model`` says whether a model judges citations.
     """
-    planner = _Planner(found, options, dependencies, nli_model)
+    planner = _Planner(found, options, directory, has_nli_model)
     lacking = left_out(
         found,
         has_language_model=planner.has_language_model,
-        has_nli_model=nli_model is not None,
+        has_nli_model=has_nli_model,
         has_chinese_parser=options.chinese_parser is not None,
     )
     return Plan(tuple(sorted(planner.cells(), key=_models_rank)), tuple(lacking))
@@ -159,13 +205,20 @@ def _models_rank(cell: Cell) -> tuple[bool, bool, bool, bool]:
 class _Planner:
     found: FoundData
     options: SuiteOptions
-    dependencies: Dependencies
-    nli_model: str | None
+    directory: ModelDirectory
+    has_nli_model: bool
 
     @property
     def has_language_model(self) -> bool:
-        """Whether a language model is named, or the model itself is one."""
-        return self.options.choice.language is not None or self.dependencies.writes_text()
+        """Whether a language model is named, or the configuration of the model says that it is a causal one."""
+        names = getattr(self.directory.config, "architectures", None) or ()
+        return self.options.choice.language is not None or any(name.endswith(_WRITES_TEXT) for name in names)
+
+    @property
+    def has_own_weights(self) -> bool:
+        """Whether the options or the model directory set weights of the union that differ from the paper's."""
+        used = self.options.settings.union_options(ATTN_UNION_DEP).with_model(self.directory.defaults.method)
+        return used != used.with_paper_weights()
 
     def cells(self) -> Iterator[Cell]:
         for data in self.found.of_section(Section.PASSAGES):
@@ -188,62 +241,36 @@ class _Planner:
             name: available[name]
             for name in names
             if (asked is None or base_name(name) in asked)
-            and (self.dependencies.has_own_weights() or not has_paper_weights(name))
+            and (self.has_own_weights or not has_paper_weights(name))
             and (self.has_language_model or Need.LANGUAGE_MODEL not in available[name].needs)
         }
 
-    def _cell(
-        self,
-        kind: Kind,
-        data: DataFile,
-        method: str,
-        needs: frozenset[Need],
-        more: Mapping[str, object] | None = None,
-        *,
-        all_layers: bool = False,
-    ) -> Cell:
-        """A cell that depends on data, models and ``more``."""
-        depends_on = self.dependencies.of(data, needs, parser=parser_of(data, self.options))
-        return Cell(kind, data, method, needs, {**depends_on, **(more or {})}, all_layers)
-
-    def _drawn(self, name: str) -> dict[str, object]:
-        """The additional dependency of ``random``."""
-        return {"seed": self.options.seed} if name == "random" else {}
-
-    @property
-    def _resampled(self) -> dict[str, object]:
-        """The additional dependencies of cells that store intervals."""
-        return {"draws": self.options.draws, "seed": self.options.seed}
-
     def _passages(self, data: DataFile, names: Sequence[str]) -> Iterator[Cell]:
         for name, method in self._chosen(names).items():
-            yield self._cell(Kind.PASSAGES, data, name, method.needs, self._drawn(name))
+            yield Cell(Kind.PASSAGES, data, name, method.needs)
 
     def _sweep(self, data: DataFile) -> Iterator[Cell]:
         if self.options.methods is None or _SWEPT_METHOD in self.options.methods:
-            yield self._cell(Kind.SENSITIVITY, data, _SWEPT_METHOD, _UNION, self._resampled, all_layers=True)
+            yield Cell(Kind.SENSITIVITY, data, _SWEPT_METHOD, _UNION, all_layers=True)
 
     def _faithfulness(self, data: DataFile) -> Iterator[Cell]:
         chosen = self._chosen(FAITHFULNESS)
         if not self.has_language_model or not chosen:
             return
-        targets: dict[str, object] = {"spans": str(self.options.spans), "source": str(self.options.answers)}
         language = frozenset({Need.LANGUAGE_MODEL})
-        yield self._cell(Kind.TARGETS, data, "", language, targets)
+        yield Cell(Kind.TARGETS, data, "", language)
         for name, method in chosen.items():
-            more = {**targets, **self._drawn(name)}
-            yield self._cell(Kind.FAITHFULNESS, data, name, method.needs | language, more)
+            yield Cell(Kind.FAITHFULNESS, data, name, method.needs | language)
 
     def _citations(self, data: DataFile) -> Iterator[Cell]:
         for name, method in self._chosen(LATENCY).items():
-            yield self._cell(Kind.LATENCY, data, name, method.needs)
-        if self.nli_model is None:
+            yield Cell(Kind.LATENCY, data, name, method.needs)
+        if not self.has_nli_model:
             return
-        judged: dict[str, object] = {"nli_model": self.nli_model, "most_citations": self.options.most_citations}
-        yield self._cell(Kind.CITATIONS, data, SELF_CITATION, frozenset(), judged)
+        yield Cell(Kind.CITATIONS, data, SELF_CITATION, frozenset())
         for name, method in self._chosen(CITATIONS).items():
-            yield self._cell(Kind.CITATIONS, data, name, method.needs, judged)
+            yield Cell(Kind.CITATIONS, data, name, method.needs)
 
     def _support(self, data: DataFile) -> Iterator[Cell]:
         for name in self._chosen(SUPPORT):
-            yield self._cell(Kind.SUPPORT, data, name, _UNION, self._resampled)
+            yield Cell(Kind.SUPPORT, data, name, _UNION)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attribeam.lab.evaluation.comparison import MethodScore, MethodTally, score_methods
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval, RowBootstrap
 from attribeam.lab.evaluation.measures.citations import CitationRow, score_citations
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, DropScore, score_drops
-from attribeam.lab.evaluation.suite.cell import Kind, citation_tally, drop_tally, method_tally
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
-from attribeam.lab.evaluation.suite.plan import ALTERNATIVES, LeftOut, suite_methods, with_paper_weights
-from attribeam.lab.evaluation.suite.run_suite import FinishedCell
+from attribeam.lab.evaluation.suite.plan import (
+    ALTERNATIVES,
+    FinishedCell,
+    Kind,
+    LeftOut,
+    suite_methods,
+    with_paper_weights,
+)
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.schemas.labelled_answer import LabelledDataset
 
@@ -197,7 +202,7 @@ class _Gathered:
 
     def accuracy(self) -> Iterator[DatasetAccuracy]:
         for data, cells in self._by_data(Kind.PASSAGES):
-            tallies = [method_tally(one.result["tally"], one.cell.method) for one in cells]
+            tallies = [replace(one.result["tally"], name=one.cell.method) for one in cells]
             dataset = self.datasets[data]
             yield DatasetAccuracy(
                 dataset=data.name,
@@ -213,16 +218,16 @@ class _Gathered:
     def faithfulness(self) -> Iterator[Drops]:
         targets = {data: cells[0].result for data, cells in self._by_data(Kind.TARGETS)}
         for data, cells in self._by_data(Kind.FAITHFULNESS):
-            tallies = [drop_tally(one.result["tally"], one.cell.method) for one in cells]
+            tallies = [replace(one.result["tally"], name=one.cell.method) for one in cells]
             if not tallies[0].spans:
                 continue
             skipped = [*targets[data]["skipped"], *cells[0].result["refused"]]
             scores = score_drops(tallies, draws=self.options.draws, seed=self.options.seed)
-            yield Drops(data.name, dict(Counter(row["reason"] for row in skipped)), scores)
+            yield Drops(data.name, dict(Counter(row.reason for row in skipped)), scores)
 
     def citations(self) -> Iterator[Citations]:
         for data, cells in self._by_data(Kind.CITATIONS):
-            tallies = [citation_tally(one.result["tally"], one.cell.method) for one in cells]
+            tallies = [replace(one.result["tally"], name=one.cell.method) for one in cells]
             yield Citations(data.name, score_citations(tallies, draws=self.options.draws, seed=self.options.seed))
 
     def latency(self) -> Iterator[Latency]:
@@ -230,8 +235,8 @@ class _Gathered:
             for one in cells:
                 cost, spans = one.result["cost"], one.result["spans"]
                 if spans:
-                    peak = None if cost["peak_bytes"] is None else cost["peak_bytes"] / 2**20
-                    yield Latency(data.name, one.cell.method, 1000 * cost["seconds"] / spans, peak)
+                    peak = None if cost.peak_bytes is None else cost.peak_bytes / 2**20
+                    yield Latency(data.name, one.cell.method, 1000 * cost.seconds / spans, peak)
 
     def sensitivity(self) -> Iterator[SensitivityLine]:
         for data, cells in self._by_data(Kind.SENSITIVITY):

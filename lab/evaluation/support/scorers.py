@@ -11,9 +11,8 @@ from typing import Protocol
 
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.judged_parts import JudgedParts, called_places, named_places, visible
-from attribeam.lab.evaluation.support.ungrounded_share import ungrounded_share
 from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, word_beginnings
-from attribeam.schemas import CharRange, SpanEvidence, Support
+from attribeam.schemas import CharRange, ClaimKind, SpanEvidence, Support
 
 NOVELTY = "novelty"
 FLAG_ALL = "flag-all"
@@ -205,3 +204,25 @@ class FlagAllScorer:
 def baseline_scorers() -> tuple[Scorer, ...]:
     """All scorers that need no model, in the order of ``BASELINES``."""
     return NoveltyScorer(), FlagAllScorer()
+
+
+def ungrounded_share(found: Sequence[SpanEvidence], answer: str) -> float | None:
+    """The share, 0 to 1, of what an answer claims or refuses that no passage supports, counted in visible characters.
+
+    A claim counts with 1 - ``support_score``, and where claims overlap, the largest counts. A refusal counts with 1: it
+    says nothing that is in the passages. Headings, words about the answer and what was not judged are left out.
+
+    Returns:
+        None if there is neither a claim with a score nor a refusal.
+    """
+    ungrounded: dict[int, float] = {}
+    for span in found:
+        if span.claim_kind is ClaimKind.REFUSAL:
+            share = 1.0
+        elif span.is_claim and span.support_score is not None:
+            share = 1 - span.support_score
+        else:
+            continue
+        for place in visible([span.chars], answer):
+            ungrounded[place] = max(ungrounded.get(place, 0.0), share)
+    return sum(ungrounded.values()) / len(ungrounded) if ungrounded else None

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, RankedItems, row_draws
-from attribeam.lab.evaluation.report import interval_cell, text_table, write_json
+from attribeam.lab.evaluation.report import interval_cell, text_table, verdict_in_use, write_json
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.support_rows import SpanTruth
-from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
 from attribeam.report.messages import one_line
 from attribeam.schemas import Support
 

@@ -10,8 +10,7 @@ from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import LOADERS
 from attribeam.lab.evaluation.measures.bootstrap import RowBootstrap
 from attribeam.lab.evaluation.measures.verdicts import Share
-from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip_remarks, text_table
-from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
+from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip_remarks, text_table, verdict_in_use
 from attribeam.schemas import SpanEvidence, Support
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow

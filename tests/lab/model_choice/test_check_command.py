@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +14,7 @@ import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 from safetensors.torch import load_file
-from tests.attribution.models.test_hub_files import COMMIT, NAME, cache_folder
+from tests.attribution.models.test_hub_files import NAME
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from tests.lab.model_choice.own_rows import write_own_rows
 from transformers import (
@@ -52,7 +49,6 @@ from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, EvidencePiece, Reason, RowFault, SpanEvidence
 from attribeam.schemas.errors import ModelLoadError
 
-ROOT = Path(__file__).parents[3]
 HUB = "https://hub.invalid/brigg/lighthouse"
 
 
@@ -201,32 +197,6 @@ def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
 def test_example_that_fails_means_that_the_model_cannot_serve() -> None:
     with pytest.raises(ModelLoadError, match="the worked example could not be attributed"):
         list(example_lines(EXAMPLE_RECORD, RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")))
-
-
-def test_cached_hub_model_is_checked_offline(few_rows: Path, tmp_path: Path) -> None:
-    save_tiny_model(cache_folder(tmp_path / "hub", COMMIT, ref="main"))
-    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    environment.pop("HF_HUB_CACHE", None)
-    command = [
-        sys.executable,
-        "-m",
-        "attribeam",
-        "models",
-        "check",
-        "--model",
-        NAME,
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-        "--data",
-        str(few_rows),
-        "--log-format",
-        "jsonl",
-    ]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert f"revision   {COMMIT}" in ended.stdout
 
 
 def quality_of(*, default: float, other: float, words: float) -> Quality:

@@ -117,7 +117,7 @@ def test_every_layer_of_the_bundled_model_is_tried() -> None:
     assert found.states.usual == AtLayer("hss-union-dep", 1)
 
 
-@pytest.mark.parametrize("planted", [2, 3, 5])
+@pytest.mark.parametrize("planted", [2, 5])
 def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int, tmp_path: Path) -> None:
     rows = write_copied_rows(tmp_path / "rows.jsonl", 20)
     answers = labelled_answers(rows, LogOptions(format="jsonl"))

@@ -3,10 +3,9 @@
 import pytest
 from tests.lab.evaluation.dataset_rows import bump_row, mtrag_row, summedits_row, write_rows
 
-from attribeam.lab.evaluation.datasets.bump import load_bump
+from attribeam.lab.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.lab.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.lab.evaluation.datasets.mtrag import load_mtrag
-from attribeam.lab.evaluation.datasets.summedits import load_summedits
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError

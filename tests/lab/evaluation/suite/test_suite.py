@@ -1,15 +1,13 @@
 import json
-import re
 import shutil
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder
 from tests.lab.evaluation.dataset_rows import write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
-from tests.lab.evaluation.suite_rows import QUOTESUM, results_of, suite, table, write_english
+from tests.lab.evaluation.suite_rows import results_of, suite, table, write_english
 
-from attribeam.lab.evaluation.suite import figures, run_suite
-from attribeam.lab.evaluation.suite.measure_cell import measure_cell
+from attribeam.lab.evaluation.suite import figures
 from attribeam.schemas.errors import ExitCode
 
 PICTURES = {"sensitivity_layer.png", "sensitivity_top_k.png", "sensitivity_isolation_tau.png", "alternatives.png"}
@@ -34,86 +32,11 @@ def finished(encoder, data, tmp_path_factory):
     return output
 
 
-@pytest.fixture
-def copied(finished, tmp_path):
-    return shutil.copytree(finished, tmp_path / "output")
-
-
-@pytest.fixture
-def measured(monkeypatch):
-    """The titles of the computed cells."""
-    titles = []
-
-    def remember(cell, inputs, models):
-        titles.append(cell.title)
-        return measure_cell(cell, inputs, models)
-
-    monkeypatch.setattr(run_suite, "measure_cell", remember)
-    return titles
-
-
 def test_suite_writes_tables_json_and_all_figures(finished):
-    assert {path.name for path in finished.iterdir()} == {"tables.md", "results.json", "cells", *PICTURES}
+    assert {path.name for path in finished.iterdir()} == {"tables.md", "results.json", *PICTURES}
     for name in PICTURES:
         assert (finished / name).read_bytes().startswith(b"\x89PNG")
         assert f"]({name})" in (finished / "tables.md").read_text()
-
-
-def test_a_stopped_suite_resumes_after_its_last_finished_cell(encoder, data, tmp_path, monkeypatch, finished):
-    calls = []
-
-    def stop_at_the_fourth(cell, inputs, models):
-        calls.append(cell.title)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return measure_cell(cell, inputs, models)
-
-    monkeypatch.setattr(run_suite, "measure_cell", stop_at_the_fourth)
-    options = ("--model", encoder, "--method", "words", "--method", "words-sent", "--method", "attn-union")
-    assert suite(data, tmp_path / "output", *options) == ExitCode.INTERRUPTED
-    assert len(list((tmp_path / "output" / "cells").iterdir())) == 3
-    assert not (tmp_path / "output" / "tables.md").exists()
-    assert suite(data, tmp_path / "output", *options) == 0
-    assert calls[4:] == [calls[3], *calls[5:]]
-    assert len(calls) == 4 + (15 - 3)
-    whole = {row[0]: row for row in table(finished, "Passage accuracy")}
-    assert all(row == whole[row[0]] for row in table(tmp_path / "output", "Passage accuracy")[1:])
-
-
-def test_a_second_run_computes_nothing_and_writes_the_same(encoder, data, copied, finished, measured):
-    for name in ("tables.md", "results.json"):
-        (copied / name).unlink()
-    assert suite(data, copied, "--model", encoder) == 0
-    assert measured == []
-    for name in ("tables.md", "results.json"):
-        assert (copied / name).read_bytes() == (finished / name).read_bytes()
-
-
-def test_another_option_of_the_model_repeats_only_cells_with_a_model(encoder, data, copied, measured):
-    assert suite(data, copied, "--model", encoder, "--top-k", 1, "--method", "words", "--method", "hss-union") == 0
-    assert measured == [f"passages, {name} dev, hss-union" for name in ("quotesum", "veri_gran", "lfqa")]
-
-
-def test_another_seed_repeats_only_cells_with_random_draws(encoder, data, copied, measured):
-    assert suite(data, copied, "--model", encoder, "--seed", 1) == 0
-    assert measured == [
-        *(f"passages, {name} dev, random" for name in ("quotesum", "veri_gran", "lfqa")),
-        *(f"sensitivity, {name} dev, attn-union-dep" for name in ("quotesum", "veri_gran")),
-    ]
-
-
-def test_changed_data_repeats_the_cells_of_its_data_set(encoder, data, copied, measured, tmp_path):
-    changed = shutil.copytree(data, tmp_path / "data")
-    write_rows(changed / "quotesum" / "dev.jsonl", QUOTESUM[:1])
-    assert suite(changed, copied, "--model", encoder, "--method", "words", "--method", "oracle") == 0
-    assert measured == ["passages, quotesum dev, words", "passages, quotesum dev, oracle"]
-
-
-def test_a_damaged_cell_is_computed_again(encoder, data, copied, measured):
-    (cell,) = (one for one in copied.glob("cells/*") if re.match(r"passages-lfqa-dev-words-[0-9a-f]{12}\.", one.name))
-    cell.write_text(cell.read_text()[:-20])
-    assert suite(data, copied, "--model", encoder) == 0
-    assert measured == ["passages, lfqa dev, words"]
 
 
 def test_accuracy_table_holds_the_numbers_of_the_json(finished):
@@ -186,12 +109,11 @@ def test_what_an_encoder_cannot_do_and_what_is_missing_is_listed(finished):
     assert "veri_gran/*.jsonl" not in text.split("Not found below DATA")[1]
 
 
-def test_found_and_missing_data_is_printed(encoder, data, copied, capsys):
-    assert suite(data, copied, "--model", encoder, "--method", "words") == 0
+def test_found_and_missing_data_is_printed(encoder, data, tmp_path, capsys):
+    assert suite(data, tmp_path / "output", "--model", encoder, "--method", "words") == 0
     printed = capsys.readouterr().out
     assert "found quotesum dev (quotesum): 2 answers\n" in printed
     assert "not found: ragtruth/response.jsonl or ragtruth/response.jsonl.xz\n" in printed
-    assert "3 cells, 3 of them already finished" in printed
 
 
 @pytest.mark.parametrize(
@@ -209,7 +131,7 @@ def test_found_and_missing_data_is_printed(encoder, data, copied, capsys):
 def test_options_without_meaning_are_an_error_before_anything_runs(data, tmp_path, capsys, options, code, message):
     assert suite(data, tmp_path / "output", *options) == code
     assert message in capsys.readouterr().err
-    assert not list(tmp_path.glob("output/cells/*"))
+    assert not (tmp_path / "output").exists()
 
 
 def test_suite_without_matplotlib_says_what_to_install(data, tmp_path, capsys, monkeypatch):
