@@ -331,3 +331,8 @@ def _reconcile(run: _ChunkRun) -> None:
             f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
             f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
         )
+    if lost := run.store.lost(run.finished):
+        raise RunError(
+            f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced meanwhile; "
+            "does another machine write to this --output? End one of the runs, then start the command again."
+        )

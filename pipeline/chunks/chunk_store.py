@@ -24,8 +24,8 @@ class ChunkStore:
     def __init__(self, directory: OutputDirectory, *, configuration: str) -> None:
         self._directory = directory
         self.configuration = configuration
-        committed = CommittedChunks(str(directory.root), ArrowStorage())
-        self._finished = FinishedChunks(committed, configuration=configuration)
+        self._committed = CommittedChunks(str(directory.root), ArrowStorage())
+        self._finished = FinishedChunks(self._committed, configuration=configuration)
 
     @property
     def damaged(self) -> list[str]:
@@ -48,6 +48,19 @@ class ChunkStore:
         """
         self._directory.remove_attempts()
         self._directory.remove_chunks_but(kept)
+
+    def lost(self, finished: Mapping[str, ChunkManifest]) -> list[str]:
+        """Names of the ``finished`` chunks that are no longer there, as where a run on another machine removed them.
+
+        Raises:
+            OSError: if a manifest cannot be read.
+        """
+        there = self._committed.manifests_by_name()
+        return [
+            name
+            for name, one in finished.items()
+            if (now := there.get(name)) is None or (now.evidence, now.dead_letters) != (one.evidence, one.dead_letters)
+        ]
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
         """Move the attempt's files into place, then write the manifest, which makes the chunk exist."""

@@ -174,6 +174,19 @@ def test_a_chunk_whose_dead_letters_are_rotten_is_redone(directory: OutputDirect
     assert _keep(directory, [CHUNK]) == {}
 
 
+def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_lost(directory: OutputDirectory) -> None:
+    _commit(directory)
+    _commit(directory, SECOND)
+    finished = _keep(directory, [CHUNK, SECOND])
+    store, elsewhere = (ChunkStore(directory, configuration=name) for name in ("c", "other"))
+    assert store.lost(finished) == []
+    path = directory.chunks / f"{CHUNK.name}.json"
+    path.write_text(path.read_text().replace(finished[CHUNK.name].evidence.sha256, "0" * 64))
+    assert store.lost(finished) == [CHUNK.name]
+    elsewhere.keep_only({})
+    assert store.lost(finished) == [CHUNK.name, SECOND.name]
+
+
 def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> None:
     _commit(directory)
     (directory.chunks / ".cache").mkdir()
