@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, make_earlier, supported_span
 
@@ -114,6 +115,24 @@ def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None
     damaged.write_bytes(damaged.read_bytes()[:-20])
     with pytest.raises(RunError, match="evidence"):
         list(AuditDirectory.open(root).evidence_batches())
+
+
+@pytest.mark.parametrize("column", ["record_id", "support", "evidence", "char_start"])
+@pytest.mark.parametrize("change", ["missing", "other type", "null"])
+def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Path, column: str, change: str) -> None:
+    root = made_audit(tmp_path).root
+    path = sorted((root / "evidence").iterdir())[1]
+    table = pq.read_table(path)
+    place = table.schema.names.index(column)
+    kind = pa.bool_() if change == "other type" else table.schema.field(column).type
+    changed = table.drop_columns([column])
+    if change != "missing":
+        changed = table.set_column(place, pa.field(column, kind), pa.nulls(len(table), kind))
+    pq.write_table(changed, path)
+    audit = AuditDirectory.open(root)
+    for read in (audit.evidence_batches(), evidence_columns(audit, ["claim_index"])):
+        with pytest.raises(RunError, match=f"{path.name}.*{column}"):
+            list(read)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
