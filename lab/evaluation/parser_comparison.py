@@ -32,7 +32,7 @@ from attribeam.lab.evaluation.model_arguments import (
 from attribeam.lab.evaluation.report import interval_cell, text_table
 from attribeam.logs.columns import LogOptions
 from attribeam.report.messages import CommandParser, Messages, print_lines
-from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
+from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, UsageError
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 METHODS = ("attn-union", "attn-union-dep", "words-dep", "words-sent")
@@ -146,7 +146,7 @@ def _run(args: argparse.Namespace) -> None:
     dataset = read_dataset(LOADERS, args.dataset, args.data, LogOptions())
     answers = (dataset if args.limit is None else dataset.first(args.limit)).answers
     if not answers:
-        raise RunError(f"data file {args.data} should have labelled answers, has none")
+        raise DataError(f"data file {args.data} should have labelled answers, has none")
     models = load_models(model_choice(args), needs_of(methods))
     other = load_models(replace(model_choice(args), parser=args.other_parser), frozenset({Need.PARSER})).parser
     if models.parser is None or other is None:
