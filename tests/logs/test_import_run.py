@@ -57,11 +57,11 @@ def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
     content = path.read_bytes()
 
     class Growing(io.FileIO):
-        """Has more at its end whenever it is read."""
+        """Has more at its end whenever it is read, eight times."""
 
         def read(self, size: int | None = -1) -> bytes:
-            with path.open("ab") as end:
-                end.write(content)
+            if path.stat().st_size < 9 * len(content):
+                path.write_bytes(path.read_bytes() + content)
             return super().read(-1 if size is None else size)
 
     @contextmanager
