@@ -149,12 +149,15 @@ class _WatchedStorage(ArrowStorage):
 
 
 class _WatchedFile(io.RawIOBase):
-    """A file that moves a bar when it is read, by its size at most. It does not close the file."""
+    """A file that moves a bar when it is read, by its size at most. It does not close the file.
+
+    It ends where it ended when it was opened: to follow one that grows might never end.
+    """
 
     def __init__(self, file: BinaryIO, bar: tqdm[NoReturn]) -> None:
         self._file = file
         self._bar = bar
-        self.unread = file.seek(0, io.SEEK_END)
+        self._size = self.unread = file.seek(0, io.SEEK_END)
         file.seek(0)
         bar.total = (bar.total or 0) + self.unread
 
@@ -176,7 +179,7 @@ class _WatchedFile(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """As the file's ``read``."""
-        content = self._file.read(len(memoryview(buffer)))
+        content = self._file.read(max(0, min(len(memoryview(buffer)), self._size - self._file.tell())))
         memoryview(buffer)[: len(content)] = content
         self._bar.update(min(len(content), self.unread))
         self.unread -= min(len(content), self.unread)

@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from attribeam.logs.files import ArrowStorage
 from attribeam.report.committed_chunks import AuditStorage, CommittedChunks
-from attribeam.report.earlier_versions import columns_to_read, completed, lacking, with_later_fields
+from attribeam.report.earlier_versions import check_fields, columns_to_read, completed, lacking, with_later_fields
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
@@ -123,7 +123,8 @@ class AuditDirectory:
         wanted = self.evidence_schema.names if columns is None else list(columns)
         present = self._file_schema.names
         missing = lacking(wanted, present)
-        for batch in self._batches(self.evidence_files, self._file_schema, columns_to_read(wanted, present), where):
+        read = columns_to_read(wanted, present)
+        for batch in self._batches(self.evidence_files, self._file_schema, evidence_schema(), read, where):
             yield completed(batch, missing).select(wanted)
 
     def dead_letter_batches(
@@ -134,7 +135,7 @@ class AuditDirectory:
         Raises:
             RunError: if a file cannot be read.
         """
-        return self._batches(self.dead_letter_files, self.dead_letter_schema, columns, where)
+        return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
 
     def evidence_of(self, record_id: str) -> pa.Table:
         """All evidence rows of one id, by file, row and span; several files may hold the same id."""
@@ -168,10 +169,15 @@ class AuditDirectory:
         if not files:
             return schema_of_none
         with self.opened(files[0]) as file:
-            return pq.read_schema(file)
+            return check_fields(pq.read_schema(file), schema_of_none)
 
     def _batches(
-        self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
+        self,
+        files: Sequence[str],
+        schema: pa.Schema,
+        record: pa.Schema,
+        columns: Sequence[str] | None,
+        where: ds.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         options = ds.ParquetFragmentScanOptions(
             use_buffered_stream=True, pre_buffer=False, page_checksum_verification=True
@@ -180,6 +186,7 @@ class AuditDirectory:
             with self.opened(path) as file:
                 here = fs.LocalFileSystem() if isinstance(file, str) else None
                 fragment = ds.ParquetFileFormat().make_fragment(file, filesystem=here)
+                check_fields(fragment.physical_schema, record)
                 yield from fragment.to_batches(
                     schema=schema,
                     columns=None if columns is None else list(columns),
@@ -244,7 +251,7 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
             audit.opened(path) as opened,
             pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
         ):
-            present = file.schema_arrow.names
+            present = check_fields(file.schema_arrow, evidence_schema()).names
             missing = lacking(columns, present)
             leaves = [leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)]
             for batch in file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False):

@@ -23,6 +23,8 @@ _NULLS = (
     "support_score", "answer_risk", "reason", "expected", "how", "evidence_agrees", "citation_agrees",
     "token_evidence",
 )  # fmt: skip
+_MASS = "evidence_mass"
+"""May be null if the method has none."""
 _FIELDS = {field.name: field for field in evidence_schema() if field.name in {*_CONSTANTS, *_SOURCES, *_NULLS}}
 
 
@@ -31,6 +33,21 @@ def with_later_fields(schema: pa.Schema) -> pa.Schema:
     own = [field for field in schema if field.name in evidence_schema().names]
     extra = [field for field in schema if field not in own]
     return pa.schema([*own, *(_FIELDS[name] for name in lacking(_FIELDS, schema.names)), *extra], schema.metadata)
+
+
+def check_fields(schema: pa.Schema, record: pa.Schema) -> pa.Schema:
+    """``schema``, which is that of a file of records, of this version or an earlier one.
+
+    Raises:
+        OSError: if a field of ``record`` is missing, has another type, or may be null although it never is.
+    """
+    for field in record:
+        found = schema.field(field.name) if schema.get_field_index(field.name) >= 0 else _FIELDS.get(field.name)
+        may_be_null = field.nullable or field.name == _MASS
+        if found is None or found.type != field.type or (found.nullable and not may_be_null):
+            is_now = "missing" if found is None else f"{found.type}{', perhaps null' if found.nullable else ''}"
+            raise OSError(f"its column {field.name!r} should be {field.type}, is {is_now}")
+    return schema
 
 
 def lacking(wanted: Collection[str], names: Collection[str]) -> list[str]:

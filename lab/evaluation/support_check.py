@@ -28,7 +28,7 @@ from attribeam.lab.evaluation.support.support_row_figures import (
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import RowFault, SpanEvidence, Support
-from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
+from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def check_support(
     """The figures of ``answers``, which were loaded from ``data``.
 
     Raises:
-        RunError: if no answer could be audited.
+        DataError: if no answer could be audited.
     """
     spans, failed = flagged_spans(answers, attributor)
     if not spans:
         reasons = sorted({one.reason for one in failed})
-        raise RunError(f"data file {data} should have answers that can be audited, has none: {reasons}")
+        raise DataError(f"data file {data} should have answers that can be audited, has none: {reasons}")
     return SupportCheckReport(
         method=attributor.method.name,
         data_file=data.name,

@@ -12,7 +12,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pytest
 from tests.logs.log_files import log_row, write_log
@@ -48,6 +48,32 @@ def test_summary_says_what_became_of_every_row(tmp_path: Path, capsys: pytest.Ca
         (str(path), 1, "empty_answer"), (str(path), 2, "no_passages"), (str(path), 3, "invalid_json")
     ]  # fmt: skip
     assert all(str(one["message"]).startswith(f"line {row}") for row, one in enumerate(found, start=2))
+
+
+def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
+    content = path.read_bytes()
+
+    class Growing(io.FileIO):
+        """Has more at its end whenever it is read, eight times."""
+
+        def read(self, size: int | None = -1) -> bytes:
+            if path.stat().st_size < 9 * len(content):
+                path.write_bytes(path.read_bytes() + content)
+            return super().read(-1 if size is None else size)
+
+    @contextmanager
+    def grown(_: ArrowStorage, path: str) -> Iterator[BinaryIO]:
+        with Growing(path) as file:
+            yield cast(BinaryIO, file)
+
+    monkeypatch.setattr(ArrowStorage, "open", grown)
+    monkeypatch.setattr(import_run, "_BUFFER_BYTES", 64)
+    rows = len(ragas())
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    assert f"{rows} rows read of 1 file, {rows} written" in capsys.readouterr().out
 
 
 def test_spans_of_a_trace_in_different_files_are_put_together(

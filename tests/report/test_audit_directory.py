@@ -152,6 +152,24 @@ def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Pat
             list(evidence_columns(changed, ["evidence_mass"]))
 
 
+@pytest.mark.parametrize("column", ["record_id", "support", "evidence", "char_start"])
+@pytest.mark.parametrize("change", ["missing", "other type", "null"])
+def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Path, column: str, change: str) -> None:
+    root = made_audit(tmp_path).root
+    path = sorted((root / "evidence").iterdir())[1]
+    table = pq.read_table(path)
+    place = table.schema.names.index(column)
+    kind = pa.bool_() if change == "other type" else table.schema.field(column).type
+    changed = table.drop_columns([column])
+    if change != "missing":
+        changed = table.set_column(place, pa.field(column, kind), pa.nulls(len(table), kind))
+    pq.write_table(changed, path)
+    audit = AuditDirectory.open(root)
+    for read in (audit.evidence_batches(), evidence_columns(audit, ["claim_index"])):
+        with pytest.raises(RunError, match=f"{path.name}.*{column}"):
+            list(read)
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_files_of_earlier_versions_are_read_as_if_each_span_were_a_claim(tmp_path: Path, version: str) -> None:
     root = made_audit(tmp_path).root

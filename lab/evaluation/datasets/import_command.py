@@ -26,7 +26,7 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledDataset, SkippedRow
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -185,7 +185,8 @@ def import_marked_spans(
 
     Raises:
         DataError: if the export or a log cannot be read; nothing is written.
-        RunError: if the log cannot be written, or would have no rows.
+        DataError: if the log would have no rows.
+        RunError: if it cannot be written.
     """
     return _import(tool, data, output, load_marked_spans(LABELLING_TOOLS[tool](data), logs), limit)
 
@@ -195,7 +196,8 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
 
     Raises:
         DataError: if the data cannot be read or is not in its format; nothing is written.
-        RunError: if the log cannot be written, or would have no rows.
+        DataError: if the log would have no rows.
+        RunError: if it cannot be written.
     """
     return _import(source, data, output, _LOADERS[source](data), limit)
 
@@ -207,7 +209,7 @@ def _import(
     kept, refused = importable(dataset.answers)
     skipped = [*dataset.skipped, *refused]
     if not kept:
-        raise RunError(f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}")
+        raise DataError(f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}")
     written = _write(output, kept)
     rows = len(dataset.answers) + len(dataset.skipped)
     return ImportCounts(rows, written, tuple(sorted(skipped, key=_place)))

@@ -92,10 +92,11 @@ def marked_answer(row: DataRow, field: str) -> MarkedText:
     """The field's text without mark-up.
 
     Raises:
-        DataError: if the mark-up is broken.
+        DataError: if there is no text, or the mark-up is broken.
     """
+    text = row.text(field)
     try:
-        return remove_markup(row.text(field))
+        return remove_markup(text)
     except ValueError as error:
         raise row.error(field, f"has broken mark-up: {error}") from error
 

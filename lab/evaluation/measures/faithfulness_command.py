@@ -20,7 +20,7 @@ from attribeam.lab.evaluation.report import (
     write_figures,
 )
 from attribeam.report.messages import one_line, print_lines
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def evaluate_faithfulness(
     """Measure the drops, print the table, and write the JSON if ``--output`` is given.
 
     Raises:
-        RunError: if no answer is left.
+        DataError: if no answer is left.
     """
     from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
 
@@ -103,7 +103,7 @@ def evaluate_faithfulness(
     targets = TargetAnswers(bar, models.language, spans=args.spans, source=args.answers)
     tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
-        raise RunError(f"{args.data} should have answers that the language model accepts, has none")
+        raise DataError(f"{args.data} should have answers that the language model accepts, has none")
     report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
     print_lines(*faithfulness_table(report).split("\n"))
     write_figures(args.output, report)

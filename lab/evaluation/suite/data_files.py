@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import DataError
 
 
 class Section(StrEnum):
@@ -75,15 +75,15 @@ def find_data(root: Path) -> FoundData:
     """The data sets below ``root``; their content is not read.
 
     Raises:
-        RunError: if it is not a directory, or contains no data set.
+        DataError: if it is not a directory, or contains no data set.
     """
     if not root.is_dir():
-        raise RunError(f"--data of a suite should be a directory, was: {root}")
+        raise DataError(f"--data of a suite should be a directory, was: {root}")
     found = {place: tuple(_files(place, root)) for place in _LAYOUT}
     files = tuple(file for of_place in found.values() for file in of_place)
     missing = tuple(str(place) for place, of_place in found.items() if not of_place)
     if not files:
-        raise RunError(f"--data {root} should contain one of {', '.join(missing)}; contains none")
+        raise DataError(f"--data {root} should contain one of {', '.join(missing)}; contains none")
     return FoundData(files, missing)
 
 

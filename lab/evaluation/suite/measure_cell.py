@@ -23,7 +23,7 @@ from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.lab.evaluation.support.judged_answers import group_figures
 from attribeam.lab.evaluation.support.judged_command import SPLIT, audited_answers
 from attribeam.schemas import RowFault
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 
 
@@ -89,7 +89,7 @@ def judged_figures(directory: Path, method: str, models: LoadedModels, options: 
     """The figures of ``support.judged_answers``, for all answers and for each task.
 
     Raises:
-        RunError: if no answer could be audited.
+        DataError: if no answer could be audited.
     """
     if models.parser is None or models.attention is None:
         raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
@@ -99,7 +99,7 @@ def judged_figures(directory: Path, method: str, models: LoadedModels, options: 
     attributor = Attributor(parser=models.parser, model=models.attention.with_method(union), spans=DEFAULT_SPAN_KINDS)
     answers, _ = audited_answers(dataset.answers, attributor)
     if not answers:
-        raise RunError(f"data {directory} should have answers that can be audited, has none")
+        raise DataError(f"data {directory} should have answers that can be audited, has none")
     groups = group_figures(answers, draws=options.draws, seed=options.seed)
     return {"groups": [asdict(group) for group in groups]}
 

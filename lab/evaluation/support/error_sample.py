@@ -24,7 +24,7 @@ from attribeam.lab.evaluation.support.judged_answers import audited_records
 from attribeam.lab.markdown_table import markdown_table
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import EvidencePiece, QARecord, RowFault, SpanEvidence
-from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
+from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedDataset
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _run(args: argparse.Namespace) -> None:
         raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
     dataset = JUDGED_LOADERS[args.dataset](args.data).of_split(_SPLIT)
     if not dataset.answers:
-        raise RunError(f"data {args.data} should have answers with labels of support, has none")
+        raise DataError(f"data {args.data} should have answers with labels of support, has none")
     dataset = dataset if args.limit is None else dataset.first(args.limit)
     alarms, missed = _collect(dataset, args)
     text = error_document(

@@ -40,7 +40,7 @@ from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
 from attribeam.schemas import RowFault, SpanEvidence
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
 
@@ -62,7 +62,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
 
     Raises:
         UsageError: if a method raises no flags.
-        RunError: if no answer could be audited, or a model cannot be loaded.
+        DataError: if no answer could be audited, or a model cannot be loaded.
         DataError: if the data is not in its format.
     """
     if args.dataset in SUPPORTED_DATASETS:
@@ -121,7 +121,7 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
     dataset = _judged_dataset(args).of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        raise RunError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
+        raise DataError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
     if args.by == GENERATOR:
         answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
         dataset = replace(dataset, answers=answers)
@@ -140,7 +140,7 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
     audited, failed = _audited(dataset.answers, attributor)
     if not audited:
         reasons = sorted({one.reason for one in failed})
-        raise RunError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
+        raise DataError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
     method = attributor.method.name
     answers = [audited_answer(answer, found) for answer, found in audited]
     return MethodFigures(
@@ -207,7 +207,7 @@ def _evaluate_supported(args: argparse.Namespace) -> None:
     for attributor in _attributors(methods, args):
         audited, failed = _audited(dataset.answers, attributor)
         if not audited:
-            raise RunError(f"data {args.data} should have answers that can be audited, has none")
+            raise DataError(f"data {args.data} should have answers that can be audited, has none")
         of_spans = [found for _, found in audited]
         figures.append(
             supported_figures(

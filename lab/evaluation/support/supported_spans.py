@@ -12,7 +12,7 @@ from attribeam.lab.evaluation.measures.bootstrap import RowBootstrap
 from attribeam.lab.evaluation.measures.verdicts import Share
 from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip_remarks, text_table, verdict_in_use
 from attribeam.schemas import SpanEvidence, Support
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow
 
 _HEADER = ("labelled spans called", "spans", "%", "95% interval")
@@ -67,13 +67,13 @@ def load_supported(name: str, path: Path, *, limit: int | None) -> JudgedDataset
 
     Raises:
         DataError: if the file cannot be read or is not in its format.
-        RunError: if it has no labelled answers.
+        DataError: if it has no labelled answers.
     """
     labelled = LOADERS[name](path)
     answers = tuple(JudgedAnswer(one.record, (), one.spans) for one in labelled.answers)
     if not answers:
         reasons = ", ".join(skip_remarks(labelled.skipped)) or "the file has no rows"
-        raise RunError(f"data file {path} should have labelled answers, has none: {reasons}")
+        raise DataError(f"data file {path} should have labelled answers, has none: {reasons}")
     dataset = JudgedDataset(answers, labelled.skipped)
     return dataset if limit is None else dataset.first(limit)
 

@@ -42,6 +42,12 @@ def test_what_only_looks_alike_is_shown(text: str) -> None:
         assert USUAL.mask(context.format(text)) == context.format(text)
 
 
+@pytest.mark.parametrize("before", ["1,", "42,", "n, 0,", "Total: 3,"])
+def test_a_card_number_behind_a_comma_is_a_cell_and_no_decimal(before: str) -> None:
+    assert USUAL.mask(f"{before}4111111111111111") == before + MASK * 16
+    assert USUAL.mask(f"{before}141592653589") == f"{before}141592653589"
+
+
 @pytest.mark.parametrize("label", ["tel. ", "Call us at ", "phone: ", "Fax no. ", "电话"])
 def test_a_label_makes_a_phone_number_of_any_digits(label: str) -> None:
     assert USUAL.mask(f"{label}482 719") == label + MASK * 7

@@ -138,6 +138,8 @@ def test_broken_markup_is_an_error_with_line_and_field(tmp_path):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 1 Ada")])
     with pytest.raises(DataError, match="line 1: field 'summary' has broken mark-up"):
         load_quotesum(path)
+    with pytest.raises(DataError, match=r"^[^,]*q\.jsonl, line 1: field 'summary' should be a string, is missing"):
+        load_quotesum(write_rows(path, [{}]))
 
 
 def test_veri_gran_passages_are_sentences_counted_from_one(tmp_path):

@@ -165,7 +165,7 @@ def test_faulty_data_leaves_no_file(tmp_path, capsys):
 
 def test_data_without_importable_rows_is_an_error(tmp_path, capsys):
     data = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
-    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 1
+    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 2
     assert "has none: {'no_span': [0]}" in capsys.readouterr().err
 
 

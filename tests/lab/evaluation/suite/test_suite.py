@@ -141,9 +141,9 @@ def test_suite_without_matplotlib_says_what_to_install(data, tmp_path, capsys, m
 
 
 def test_directory_without_data_is_an_error_with_the_layout(tmp_path, capsys):
-    assert suite(tmp_path, tmp_path / "output") == 1
+    assert suite(tmp_path, tmp_path / "output") == 2
     assert "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/" in capsys.readouterr().err
-    assert suite(tmp_path / "nowhere", tmp_path / "output") == 1
+    assert suite(tmp_path / "nowhere", tmp_path / "output") == 2
     assert "--data of a suite should be a directory" in capsys.readouterr().err
 
 

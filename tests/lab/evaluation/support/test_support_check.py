@@ -14,7 +14,7 @@ from attribeam.lab.evaluation.support.support_row_figures import support_check_t
 from attribeam.lab.evaluation.support.support_rows import load_support_rows
 from attribeam.lab.evaluation.support_check import check_support, flagged_spans, main
 from attribeam.schemas import SpanKind
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import DataError
 
 PASSAGES = [
     {"passage_id": "a", "title": "Choir", "text": "Ada sings on Sundays."},
@@ -69,7 +69,7 @@ def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
 
 def test_only_refused_rows_are_an_error(attributor, tmp_path):
     data = write_rows(tmp_path / "rows.jsonl", [row("empty", [{"passage_id": "a", "title": None, "text": " "}])])
-    with pytest.raises(RunError, match="should have answers that can be audited"):
+    with pytest.raises(DataError, match="should have answers that can be audited"):
         check_support(load_support_rows(data), attributor, data=data, draws=20, seed=0)
 
 
