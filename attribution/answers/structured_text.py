@@ -26,6 +26,7 @@ class StructuredText:
         parts: labels, cells and values, disjoint, each in a row or field.
         kinds: what each part is: ``HEADING`` for a label, ``CLAIM``, or ``TABLE`` for what says too little to be
             judged, such as a check mark.
+        labels: what each part is about: the label of its row and the head of its column, or the name of its field.
         signs: what is no text: the punctuation of JSON and of commas, calls of tools, and fields that say something of
             the answer itself or its sources, such as "confidence".
     """
@@ -34,6 +35,7 @@ class StructuredText:
     fields: tuple[CharRange, ...] = ()
     parts: tuple[CharRange, ...] = ()
     kinds: tuple[ClaimKind, ...] = ()
+    labels: tuple[tuple[CharRange, ...], ...] = ()
     signs: tuple[CharRange, ...] = ()
 
     def part_at(self, place: int) -> int | None:
@@ -42,7 +44,7 @@ class StructuredText:
         return index if index >= 0 and place < self.parts[index].char_end else None
 
 
-_Parts = list[tuple[CharRange, ClaimKind]]
+_Parts = list[tuple[CharRange, ClaimKind, tuple[CharRange, ...]]]
 
 _LINE = re.compile(r"[^\n]+")
 _RULE = re.compile(r"[ \t>]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?\r?")
@@ -95,8 +97,9 @@ def structured_text(answer: str) -> StructuredText:
     return StructuredText(
         tuple(sorted(rows)),
         tuple(fields),
-        tuple(chars for chars, _ in parts),
-        tuple(kind for _, kind in parts),
+        tuple(chars for chars, _, _ in parts),
+        tuple(kind for _, kind, _ in parts),
+        tuple(labels for _, _, labels in parts),
         _disjoint(signs),
     )
 
@@ -190,14 +193,16 @@ def _labelled(answer: str, table: Sequence[Sequence[CharRange]], *, has_rule: bo
     """
     digits = [any(map(str.isdigit, answer[cells[0].char_start : cells[-1].char_end])) for cells in table if cells]
     has_heads = len(table) > 1 and (has_rule or (not digits[0] and all(digits[1:])))
-    return [
-        (
-            cell,
-            ClaimKind.HEADING if (has_heads and not row) or cell == _label_of(answer, cells) else _kind(answer, cell),
-        )
-        for row, cells in enumerate(table)
-        for cell in cells
-    ]
+    found: _Parts = []
+    for row, cells in enumerate(table):
+        label = _label_of(answer, cells)
+        for column, cell in enumerate(cells):
+            if (has_heads and not row) or cell == label:
+                found.append((cell, ClaimKind.HEADING, ()))
+            else:
+                heads = table[0][column : column + 1] if has_heads and len(table[0]) == len(cells) else ()
+                found.append((cell, _kind(answer, cell), (*((label,) if label else ()), *heads)))
+    return found
 
 
 def _label_of(answer: str, cells: Sequence[CharRange]) -> CharRange | None:
@@ -243,6 +248,7 @@ class _Json:
         self.signs: list[CharRange] = []
         self._begins: list[int] = []
         self._unread: list[int] = []
+        self._name: tuple[CharRange, ...] = ()
         self.end = start
         self.is_call = False
         self.is_json = self._read()
@@ -288,4 +294,7 @@ class _Json:
         self.signs += [CharRange(*sign.span()) for sign in inside.finditer(self._answer, start, end)]
         if is_text and start < end:
             chars = CharRange(start, end)
-            self.parts.append((chars, ClaimKind.HEADING if is_name else _kind(self._answer, chars)))
+            kind = ClaimKind.HEADING if is_name else _kind(self._answer, chars)
+            self.parts.append((chars, kind, () if is_name else self._name))
+        if is_name:
+            self._name = (CharRange(start, end),) if start < end else ()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
@@ -63,6 +64,17 @@ def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan]
         spans=_of_all(spans, distinct, [*_SpanClaims(parsed, distinct, found.kinds, content).of_spans()]),
         refused=found.refused,
     )
+
+
+def label_words(parsed: ParsedAnswer, answer: str, words: Sequence[int]) -> list[int]:
+    """The words of the labels of the table cells and fields that a claim with these words stands in, ascending.
+
+    "24 months" in a table says something of its row and of its column.
+    """
+    structure = structured_text(answer)
+    parts = {structure.part_at(parsed.words[word].char_start) for word in words} if structure.parts else set()
+    labels = (label for part in parts if part is not None for label in structure.labels[part])
+    return sorted({word for label in labels for word in words_in(parsed, label)})
 
 
 def _of_all(

@@ -16,7 +16,7 @@ from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, V
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, words_in
+from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, label_words, words_in
 from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises, is_attended
 from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
 from attribeam.attribution.verdict.signals import Signals, answer_signals
@@ -144,7 +144,12 @@ class VerdictJudge:
             sentences = PassageSentences(record.passages)
             premises = Premises(record, answer, sentences, self._model.table, matcher)
             of_claims = {
-                index: premises.of_claim(words, _fact_words(parsed, found[index]), found[index])
+                index: premises.of_claim(
+                    words,
+                    _fact_words(parsed, found[index]),
+                    found[index],
+                    label_words(parsed, record.answer, words),
+                )
                 for index, words in own.items()
             }
             risk, verdicts = self._verdicts(own, of_claims, signals, probed)

@@ -325,18 +325,26 @@ class Premises:
                 found[row] |= self._clause_present[first[place]]
         return found
 
-    def of_claim(self, words: Sequence[int], context: Sequence[int], evidence: SpanEvidence) -> Premise:
+    def of_claim(
+        self, words: Sequence[int], context: Sequence[int], evidence: SpanEvidence, labels: Sequence[int] = ()
+    ) -> Premise:
         """The premise of the claim with these words of the answer.
 
         ``context`` are the words of its atomic fact: they help to find the premise, and are not missed in it.
-        ``evidence`` is what attention found for the claim.
+        ``evidence`` is what attention found for the claim. ``labels`` are words that say what the claim is about, such
+        as those of a column: they count as its own where passages have them, since a head such as "Details" need not be
+        there.
         """
-        own = np.array(self._own(words), dtype=np.int64)
+        known = [word for word in labels if self._answer.content[word] and self._occurs(word)]
+        own = np.array([*known, *self._own(words)], dtype=np.int64)
         told = set(own.tolist())
         around = np.array([w for w in context if self._answer.content[w] and w not in told], dtype=np.int64)
         if not len(self.sentences) or not len(own):
             return Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
         return _OneClaim(self, own, around, words, evidence).premise()
+
+    def _occurs(self, word: int) -> bool:
+        return bool(self._present[:, self._columns[word]].any())
 
     def _own(self, words: Sequence[int]) -> list[int]:
         answer = self._answer

@@ -17,7 +17,7 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import answer_claims, words_in
+from attribeam.attribution.verdict.claims import answer_claims, label_words, words_in
 from attribeam.attribution.verdict.premises import PassageSentences, Premises
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable
@@ -145,8 +145,12 @@ def _row(
         claims=tuple(tuple(words) for words in claims.values()),
         premises=np.stack(
             [
-                premises.of_claim(words, [w for part in evidence[index].atomic_fact for w in words_in(parsed, part)],
-                                  evidence[index]).numbers
+                premises.of_claim(
+                    words,
+                    [word for part in evidence[index].atomic_fact for word in words_in(parsed, part)],
+                    evidence[index],
+                    label_words(parsed, record.answer, words),
+                ).numbers
                 for index, words in claims.items()
             ]
         ),

@@ -27,6 +27,30 @@ def test_empty_values_are_no_parts() -> None:
     assert values('["') == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "labels"),
+    [
+        (
+            "| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
+            [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")],
+        ),
+        ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
+        (
+            '{"holds": "1.7 l", "colours": ["red", "blue"]}',
+            [("1.7 l", "holds"), ("red", "colours"), ("blue", "colours")],
+        ),
+    ],
+)
+def test_cells_and_values_know_what_they_are_about(answer: str, labels: list[tuple[str, ...]]) -> None:
+    found = structured_text(answer)
+    told = [
+        (part.of(answer), *(one.of(answer) for one in own))
+        for part, kind, own in zip(found.parts, found.kinds, found.labels, strict=True)
+        if kind is ClaimKind.CLAIM
+    ]
+    assert sorted(told) == sorted(labels)
+
+
 def test_brackets_in_prose_are_no_json() -> None:
     for answer in ("It is {name} who calls.", "See [1] and [2, 3].", "The set {1, 2} is small.", 'Say "a": now.'):
         assert structured_text(answer).parts == ()

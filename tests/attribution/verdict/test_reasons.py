@@ -116,6 +116,17 @@ def test_amounts_are_whole_words() -> None:
     assert numbers("The ticket costs 1,250.75 crowns.", price)["missing_numbers"] == 1
 
 
+def test_a_cell_is_judged_with_the_labels_that_passages_have(attributor: Attributor) -> None:
+    kettles = ("The Brisk kettle has a guarantee of 24 months.", "The Calm kettle has a guarantee of 36 months.")
+    table = "| Model | Guarantee | Remarks |\n|---|---|---|\n| {} | 24 months | - |"
+    (right,) = claims(attributor, table.format("Brisk"), *kettles)
+    (wrong,) = claims(attributor, table.format("Calm"), *kettles)
+    assert right.text == wrong.text == "24 months"
+    assert right.support_score is not None
+    assert wrong.support_score is not None
+    assert right.support_score > wrong.support_score + 0.2
+
+
 def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
     far = " ".join(f"The {word} stands beside the harbour." for word in ("lamp", "ledger", "kettle", "ladder"))
     pieces = [
