@@ -20,14 +20,16 @@ from pyarrow import fs
 
 from attribeam.logs.files import ArrowStorage
 from attribeam.report.committed_chunks import AuditStorage, CommittedChunks
-from attribeam.report.earlier_versions import check_fields, columns_to_read, completed, lacking, with_later_fields
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.schemas.version import check_version
 
 BATCH_ROWS = 4096
 _MEND = "start the audit's command again, which audits damaged chunks again"
 _COLUMN_BATCH_ROWS = 65_536
+_MASS = "evidence_mass"
+"""May be null if the method has none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class AuditDirectory:
         """Read the manifests.
 
         Raises:
-            UsageError: if there is no audit.
+            UsageError: if there is no audit, or one of another schema version.
             RunError: if a manifest cannot be read, or a file has another size than its manifest says.
         """
         chunks = CommittedChunks(str(root), storage or ArrowStorage())
@@ -92,11 +94,7 @@ class AuditDirectory:
 
     @cached_property
     def evidence_schema(self) -> pa.Schema:
-        """The schema of evidence batches, extra columns and metadata included, whatever version the files are of."""
-        return with_later_fields(self._file_schema)
-
-    @cached_property
-    def _file_schema(self) -> pa.Schema:
+        """The schema of evidence batches, extra columns and metadata included."""
         return self._schema_of(self.evidence_files, evidence_schema())
 
     @cached_property
@@ -115,17 +113,11 @@ class AuditDirectory:
     ) -> Iterator[pa.RecordBatch]:
         """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch; memory use stays constant.
 
-        Files of an earlier schema version are read with the fields of this one.
-
         Raises:
+            UsageError: if a file is of another schema version.
             RunError: if a file cannot be read.
         """
-        wanted = self.evidence_schema.names if columns is None else list(columns)
-        present = self._file_schema.names
-        missing = lacking(wanted, present)
-        read = columns_to_read(wanted, present)
-        for batch in self._batches(self.evidence_files, self._file_schema, evidence_schema(), read, where):
-            yield completed(batch, missing).select(wanted)
+        return self._batches(self.evidence_files, self.evidence_schema, evidence_schema(), columns, where)
 
     def dead_letter_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
@@ -133,6 +125,7 @@ class AuditDirectory:
         """Dead letters in the order of the files, at most ``BATCH_ROWS`` per batch.
 
         Raises:
+            UsageError: if a file is of another schema version.
             RunError: if a file cannot be read.
         """
         return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
@@ -169,7 +162,7 @@ class AuditDirectory:
         if not files:
             return schema_of_none
         with self.opened(files[0]) as file:
-            return check_fields(pq.read_schema(file), schema_of_none)
+            return _checked(pq.read_schema(file), schema_of_none, files[0])
 
     def _batches(
         self,
@@ -186,7 +179,7 @@ class AuditDirectory:
             with self.opened(path) as file:
                 here = fs.LocalFileSystem() if isinstance(file, str) else None
                 fragment = ds.ParquetFileFormat().make_fragment(file, filesystem=here)
-                check_fields(fragment.physical_schema, record)
+                _checked(fragment.physical_schema, record, path)
                 yield from fragment.to_batches(
                     schema=schema,
                     columns=None if columns is None else list(columns),
@@ -207,7 +200,9 @@ def _read_manifest(chunks: CommittedChunks) -> RunManifest:
         )
     try:
         with chunks.storage.open(path) as file:
-            return RunManifest.from_json(file.read())
+            return RunManifest.from_json(file.read(), path)
+    except SchemaVersionError:
+        raise
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}; {_MEND}") from error
 
@@ -215,6 +210,8 @@ def _read_manifest(chunks: CommittedChunks) -> RunManifest:
 def _chunk_manifests(chunks: CommittedChunks) -> tuple[ChunkManifest, ...]:
     try:
         return tuple(chunks.manifests())
+    except SchemaVersionError:
+        raise
     except (OSError, ValueError) as error:
         raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
 
@@ -240,10 +237,10 @@ def _check_sizes(chunks: CommittedChunks, committed: Sequence[ChunkManifest]) ->
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
 
-    A column is a field's name, or ``field.member`` for one member of a list of structs. Files of an earlier schema
-    version are read with the fields of this one.
+    A column is a field's name, or ``field.member`` for one member of a list of structs.
 
     Raises:
+        UsageError: if a file is of another schema version.
         RunError: if a file cannot be read.
     """
     for path in audit.evidence_files:
@@ -251,11 +248,27 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
             audit.opened(path) as opened,
             pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
         ):
-            present = check_fields(file.schema_arrow, evidence_schema()).names
-            missing = lacking(columns, present)
-            leaves = [leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)]
-            for batch in file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False):
-                yield completed(batch, missing)
+            _checked(file.schema_arrow, evidence_schema(), path)
+            leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
+            yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
+
+
+def _checked(schema: pa.Schema, record: pa.Schema, path: str) -> pa.Schema:
+    """The schema of a file at ``path``, which is one of records of this version.
+
+    Raises:
+        SchemaVersionError: if it is of another version.
+        OSError: if a field of ``record`` is missing, has another type, or may be null although it never is.
+    """
+    version = (schema.metadata or {}).get(b"attribeam.schema_version", b"none")
+    check_version(version.decode(errors="replace"), path)
+    for field in record:
+        found = schema.field(field.name) if schema.get_field_index(field.name) >= 0 else None
+        may_be_null = field.nullable or field.name == _MASS
+        if found is None or found.type != field.type or (found.nullable and not may_be_null):
+            is_now = "missing" if found is None else f"{found.type}{', perhaps null' if found.nullable else ''}"
+            raise OSError(f"its column {field.name!r} should be {field.type}, is {is_now}")
+    return schema
 
 
 def _leaf_columns(schema: pq.ParquetSchema, name: str) -> Iterator[str]:

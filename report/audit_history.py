@@ -16,7 +16,7 @@ from pydantic import Field
 
 from attribeam.report.support_distribution import ShareGroup, SupportCounts
 from attribeam.schemas import VERDICTS
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     Count,
@@ -120,7 +120,9 @@ def read_entry(folder: Path) -> AuditEntry:
     """What an audit found; one whose manifest cannot be read is ``DAMAGED``."""
     name = folder.name.encode("utf-8", "replace").decode()
     try:
-        manifest = RunManifest.from_json(_content(folder / _MANIFEST))
+        manifest = RunManifest.from_json(_content(folder / _MANIFEST), _MANIFEST)
+    except SchemaVersionError as error:
+        return AuditEntry(name, _written_at(folder), DAMAGED, str(error))
     except (OSError, ValueError) as error:
         reason = "it has no run_manifest.json" if isinstance(error, FileNotFoundError) else "it cannot be read"
         return AuditEntry(name, _written_at(folder), DAMAGED, f"run_manifest.json: {reason}")
@@ -131,7 +133,7 @@ def read_entry(folder: Path) -> AuditEntry:
         status=str(manifest.status),
         rows=counts.rows,
         claims=counts.claim_count,
-        supports=SupportCounts(*(counts.by_support.get(support, 0) for support in VERDICTS)),
+        supports=SupportCounts(*(counts.claims.get(support, 0) for support in VERDICTS)),
         metrics=_shares(counts),
         configuration=manifest.configuration,
         page=(folder / _PAGE).is_file() and name == folder.name,
@@ -142,7 +144,7 @@ def read_entry(folder: Path) -> AuditEntry:
 def _shares(counts: AuditCounts) -> dict[str, float]:
     shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
     if counts.claim_count:
-        shares |= {f"{one}_share": counts.by_support.get(one, 0) / counts.claim_count for one in VERDICTS}
+        shares |= {f"{one}_share": counts.claims.get(one, 0) / counts.claim_count for one in VERDICTS}
     return shares
 
 

@@ -51,8 +51,6 @@ class Figure:
 def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | None:
     """Why a change since the earlier audit need not be one of the audited system; None where only time went by."""
     remarks = [*_log_remark(audit.manifest, previous.manifest)]
-    if audit.counts.claims and previous.counts.spans and not previous.counts.claims:
-        remarks.append("counted every span, where this one counts claims")
     if previous.incomplete:
         remarks.append(f"is not complete (its status is {previous.manifest.status})")
     if audit.manifest.configuration != previous.manifest.configuration:
@@ -107,9 +105,9 @@ def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
 
 def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
     for support in VERDICTS:
-        claims = counts.by_support.get(support, 0)
+        claims = counts.claims.get(support, 0)
         share = _share(claims, counts.claim_count)
-        earlier = None if before is None else _share(before.by_support.get(support, 0), before.claim_count)
+        earlier = None if before is None else _share(before.claims.get(support, 0), before.claim_count)
         change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
         yield Figure(
             str(support),
@@ -123,7 +121,7 @@ def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterato
 
 def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
     """What is counted apart from the verdicts, where there is any of it."""
-    if uncalibrated := counts.by_support.get(Support.NOT_CALIBRATED, 0):
+    if uncalibrated := counts.claims.get(Support.NOT_CALIBRATED, 0):
         yield Figure("not_calibrated", "Not calibrated", f"{uncalibrated:,}", "claims without a verdict")
     if refusals := counts.answers.get(AnswerKind.REFUSAL, 0):
         note = f"{_percent(_share(refusals, counts.audited))} of the answers"

@@ -64,8 +64,7 @@ def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
 def evidence_rows(evidence: pa.Table | pa.RecordBatch) -> list[EvidenceRow]:
     """The rows as Python values, and Arrow's text of a value that Python lacks.
 
-    Such are moments beyond the year 9999 and time zones that nobody knows, which earlier versions carried through, and
-    nanoseconds where there is no pandas.
+    Such are moments beyond the year 9999, unknown time zones, and nanoseconds where there is no pandas.
     """
     names = evidence.schema.names
     columns = [_python_values(evidence.column(name)) for name in names]

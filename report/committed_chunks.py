@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from attribeam.logs.files import LogStorage
+from attribeam.schemas.errors import SchemaVersionError
 from attribeam.schemas.run_manifest import ChunkManifest
 
 CHUNKS, EVIDENCE, DEAD_LETTERS = "_chunks", "evidence", "dead_letters"
@@ -55,15 +56,18 @@ class CommittedChunks:
 
         Raises:
             OSError: if it cannot be read.
-            ValueError: if it is damaged: no manifest of this chunk in this version of the schema.
+            SchemaVersionError: if it is of another version of the schema.
+            ValueError: if it is damaged: no manifest of this chunk.
         """
         path = self.path(CHUNKS, f"{name}{_MANIFEST_SUFFIX}")
         with self.storage.open(path) as file:
             content = file.read()
         try:
-            found = ChunkManifest.from_json(content)
+            found = ChunkManifest.from_json(content, path)
             if found.chunk != name:
                 raise ValueError("it is the manifest of another chunk")
+        except SchemaVersionError:
+            raise
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         return found
@@ -80,6 +84,7 @@ class CommittedChunks:
         """The manifests by the chunks' names; None for a damaged one.
 
         Raises:
+            SchemaVersionError: if one is of another version of the schema.
             OSError: if one cannot be read.
         """
         names = self.names()
@@ -88,6 +93,8 @@ class CommittedChunks:
     def _read_if_valid(self, name: str) -> ChunkManifest | None:
         try:
             return self.read(name)
+        except SchemaVersionError:
+            raise
         except ValueError:
             return None
 

@@ -140,7 +140,7 @@ def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
     """(support, start, width) of each support in a bar of width 100, all claims."""
     counts, start = audit.counts, 0.0
     for support in VERDICTS:
-        width = 100 * counts.by_support.get(support, 0) / (counts.claim_count or 1)
+        width = 100 * counts.claims.get(support, 0) / (counts.claim_count or 1)
         yield str(support), round(start, 3), round(width, 3)
         start += width
 

@@ -61,9 +61,9 @@ def _figures(audit: AuditDirectory) -> Iterator[str]:
 def _span_figures(counts: AuditCounts) -> Iterator[str]:
     yield _figure("claims", counts.claim_count, None)
     for support in VERDICTS:
-        yield _figure(str(support), counts.by_support.get(support, 0), counts.claim_count)
+        yield _figure(str(support), counts.claims.get(support, 0), counts.claim_count)
     for support in (Support.NOT_CALIBRATED, Support.NO_CLAIM, Support.NOT_JUDGED):
-        if spans := counts.by_support.get(support, 0):
+        if spans := counts.claims.get(support, 0):
             yield _figure(f"spans with support `{support}`", spans, None)
     for kind in (AnswerKind.REFUSAL, AnswerKind.PARTIAL):
         if answers := counts.answers.get(kind, 0):

@@ -55,6 +55,10 @@ class LogReadError(DataError):
     exit_code = ExitCode.FAILED
 
 
+class SchemaVersionError(UsageError, ValueError):
+    """A file of an audit is of another schema version; the message names the file, both versions and the way out."""
+
+
 class ModelLoadError(UsageError, RuntimeError):
     """A model cannot be loaded or used as asked for; the message says which, why, and the way out."""
 

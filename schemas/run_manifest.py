@@ -19,9 +19,10 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
+from attribeam.schemas.errors import SchemaVersionError
 from attribeam.schemas.evidence_record import Support
 from attribeam.schemas.passage_sample import CutPassages, PassageEnd
-from attribeam.schemas.version import SCHEMA_VERSION
+from attribeam.schemas.version import SCHEMA_VERSION, check_version
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
@@ -139,9 +140,9 @@ class AuditCounts:
         rows_unread: audited rows that were too long for the verdict's own model, a decoder or a verifier, and were
             judged without it; None where the verdict has none.
         rows_asked: audited rows that this model was asked about: those in the verdict's band; None as above.
-        claims: the spans that count by support, a claim once; empty before schema version 1.2, when each span did.
+        claims: the spans that count by support: claims once, and what is no claim or cannot be judged.
         not_judged: those of them that cannot be judged, by ``claim_kind``.
-        answers: audited rows by ``answer_kind``; empty before schema version 1.2.
+        answers: audited rows by ``answer_kind``.
     """
 
     rows: Count = 0
@@ -157,19 +158,14 @@ class AuditCounts:
     answers: Mapping[Annotated[str, AfterValidator(AnswerKind)], Count] = field(default_factory=dict)
 
     @property
-    def by_support(self) -> Mapping[str, int]:
-        """What counts, by support: claims once, and what is no claim or cannot be judged."""
-        return self.claims or self.spans
-
-    @property
     def claim_count(self) -> int:
         """Number of claims, judged or not calibrated."""
-        return sum(self.by_support.get(support, 0) for support in CLAIM_SUPPORTS)
+        return sum(self.claims.get(support, 0) for support in CLAIM_SUPPORTS)
 
     @property
     def not_judged_count(self) -> int:
         """Number of spans that may be claims, but cannot be judged."""
-        return self.by_support.get(Support.NOT_JUDGED, 0)
+        return self.claims.get(Support.NOT_JUDGED, 0)
 
     @property
     def dead_lettered(self) -> int:
@@ -186,9 +182,9 @@ class AuditCounts:
         """True where every row was either audited or dead-lettered."""
         return self.rows == self.audited + self.dead_lettered
 
-    def contradictions(self, schema_version: str) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
         """Which of these numbers cannot be true at once."""
-        if schema_version == SCHEMA_VERSION and (bool(self.claims), bool(self.answers)) != (bool(self.spans),) * 2:
+        if (bool(self.claims), bool(self.answers)) != (bool(self.spans),) * 2:
             yield "spans, claims and answers should go together"
         if not self.is_reconciled:
             yield "rows should be those audited and those dead-lettered"
@@ -196,9 +192,9 @@ class AuditCounts:
             yield "each audited row should have a span"
         if any(number > self.spans.get(support, 0) for support, number in self.claims.items()):
             yield "claims should be spans"
-        if self.answers and sum(self.answers.values()) != self.audited:
+        if sum(self.answers.values()) != self.audited:
             yield "answers should be the audited rows"
-        if sum(self.not_judged.values()) != (self.not_judged_count if self.claims else 0):
+        if sum(self.not_judged.values()) != self.not_judged_count:
             yield "not_judged should be the spans that are not judged"
         if max(self.rows_in_windows or 0, self.rows_unread or 0, self.rows_asked or 0) > self.audited:
             yield "rows_in_windows, rows_unread and rows_asked should be audited rows"
@@ -218,6 +214,11 @@ class StageSeconds:
     cpu_seconds: Seconds
 
 
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    schema_version: str = SCHEMA_VERSION
+
+
 class _Manifest:
     """JSON out and in, for both kinds of manifest; ``_kind`` names the kind in errors."""
 
@@ -229,16 +230,20 @@ class _Manifest:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"  # type: ignore[call-overload]
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """The manifest that ``to_json`` wrote.
+    def from_json(cls, text: str | bytes, place: str = "the manifest") -> Self:
+        """The manifest that ``to_json`` wrote; ``place`` is its name in the error that tells of another version.
 
         Raises:
-            ValueError: if the text is no manifest of this kind in this version of the schema, or contradicts itself.
+            SchemaVersionError: if it is of another version of the schema.
+            ValueError: if the text is no manifest of this kind, or contradicts itself.
         """
         try:
+            check_version(read_json(_Versioned, text, extra="ignore").schema_version, place)
             found = read_json(cls, text)
             if contradictions := [*found.contradictions()]:
                 raise ValueError(contradictions[0])
+        except SchemaVersionError:
+            raise
         except ValueError as error:
             raise ValueError(f"a {cls._kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
         return found
@@ -275,7 +280,7 @@ class ChunkManifest(_Manifest):
 
     def contradictions(self) -> Iterator[str]:
         """See ``_Manifest``."""
-        yield from self.counts.contradictions(self.schema_version)
+        yield from self.counts.contradictions()
         if self.counts.rows != self.row_end - self.row_start:
             yield "counts.rows should be those from row_start to row_end"
         if not self.chunk.endswith(f"-r{self.row_start:010d}"):
@@ -328,7 +333,7 @@ class RunManifest(_Manifest):
 
     def contradictions(self) -> Iterator[str]:
         """See ``_Manifest``; options and models are checked as far as reports read them."""
-        yield from self.counts.contradictions(self.schema_version)
+        yield from self.counts.contradictions()
         if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
             yield "counts.rows should be those of the inputs"
         read_json(_ReadModels, json.dumps(self.models), extra="ignore")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attribeam.logs.files import fingerprint_file
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 
 _NAMED_LOGS = 3
@@ -42,7 +42,8 @@ class FinishedChunks:
         their SHA-256 where ``digests`` are asked for.
 
         Raises:
-            UsageError: if there are finished chunks of other rows, content or options, which the run would remove.
+            UsageError: if there are finished chunks of other rows, content or options, or of another schema version,
+                which the run would remove.
             OSError: if the output cannot be read.
         """
         planned = {chunk.name: chunk for chunk in chunks}
@@ -57,8 +58,11 @@ class FinishedChunks:
     def _recorded(self) -> Sequence[str]:
         """The chunks of a run that was done."""
         try:
-            with self._committed.storage.open(self._committed.path("run_manifest.json")) as file:
-                found = RunManifest.from_json(file.read())
+            path = self._committed.path("run_manifest.json")
+            with self._committed.storage.open(path) as file:
+                found = RunManifest.from_json(file.read(), path)
+        except SchemaVersionError:
+            raise
         except (OSError, ValueError):
             return ()
         return found.chunks if found.status is RunStatus.DONE else ()

@@ -57,7 +57,7 @@ class RunMetrics:
 
     def claims(self, support: Support) -> int:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
-        return self.manifest.counts.by_support.get(support, 0)
+        return self.manifest.counts.claims.get(support, 0)
 
     def claims_because(self, reason: UnsupportedReason) -> int | None:
         """Unsupported claims with one reason."""
@@ -67,10 +67,9 @@ class RunMetrics:
         """Supported claims that the passages support in one way."""
         return None if self.evidence is None else self.evidence.hows.get(how, 0)
 
-    def answers(self, kind: AnswerKind) -> int | None:
-        """Audited rows of one kind; None for audits of before there were kinds."""
-        counts = self.manifest.counts
-        return counts.answers.get(kind, 0) if counts.answers or not counts.audited else None
+    def answers(self, kind: AnswerKind) -> int:
+        """Audited rows of one kind."""
+        return self.manifest.counts.answers.get(kind, 0)
 
     def spans_of_kind(self, kind: SpanKind, support: Support | None = None) -> int | None:
         """Target spans of one kind, claims or within one, of one support or all that have a verdict."""

@@ -144,7 +144,7 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
         yield f"note: {manifest.cut_passages}"
     if verdict := fitted_verdict(manifest.models):
         yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
-    if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
+    if manifest.counts.claims.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/calibration.md"
 
@@ -172,7 +172,7 @@ def _place_lines(output: str) -> Iterator[str]:
 def _hints(counts: AuditCounts) -> Iterator[str]:
     """Which records to look at first."""
     looks = [
-        (counts.by_support.get(Support.UNSUPPORTED, 0), "claim", " with support = 'unsupported'"),
+        (counts.claims.get(Support.UNSUPPORTED, 0), "claim", " with support = 'unsupported'"),
         (counts.dead_lettered, "dead letter", " and the reasons"),
     ]
     worth = [f"the {count:,} {what}{'s' * (count > 1)}{which}" for count, what, which in looks if count]

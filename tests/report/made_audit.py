@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -144,34 +145,15 @@ def tell_sizes(root: Path) -> None:
         path.write_text(replace(chunk, evidence=evidence, dead_letters=letters).to_json(), encoding="utf-8")
 
 
-FIELDS_BY_VERSION = {
-    "1.1": ("sentence_cut",),
-    "1.2": (
-        "claim_kind",
-        "claim_index",
-        "support_score",
-        "answer_kind",
-        "answer_risk",
-        "unsupported_words",
-        "reason",
-        "expected",
-        "how",
-        "evidence_agrees",
-        "cited_passages",
-        "citation_agrees",
-        "token_evidence",
-    ),
-}
-"""The fields that each version of the evidence record added."""
-
-
-def make_earlier(root: Path, version: str) -> None:
-    """Rewrite the evidence of an audit as files of an earlier schema version."""
-    later = [name for added, names in FIELDS_BY_VERSION.items() if added > version for name in names]
-    for path in (root / "evidence").iterdir():
-        table = pq.read_table(path).drop_columns(later)
-        pq.write_table(table.replace_schema_metadata({"attribeam.schema_version": version}), path)
-    tell_sizes(root)
+def say_version(root: Path, pattern: str, version: str) -> Path:
+    """Let the first file of an audit that the pattern matches say that it is of another schema version."""
+    path = min(root.glob(pattern))
+    if path.suffix == ".json":
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"schema_version": version}))
+    else:
+        pq.write_table(pq.read_table(path).replace_schema_metadata({"attribeam.schema_version": version}), path)
+        tell_sizes(root)
+    return path
 
 
 def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:

@@ -62,6 +62,14 @@ def test_a_manifest_of_no_possible_time_makes_a_damaged_entry(tmp_path: Path, mo
     assert (entry.status, entry.note) == (DAMAGED, "run_manifest.json: it cannot be read")
 
 
+def test_an_audit_of_another_schema_version_makes_a_damaged_entry_that_names_it(tmp_path: Path) -> None:
+    path = made_night(tmp_path, 0) / "run_manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "1.1"}))
+    (entry,) = read_history(tmp_path)
+    assert entry.status == DAMAGED
+    assert entry.note.startswith("run_manifest.json is of schema version '1.1', but only files of version '1.2'")
+
+
 _IMPOSSIBLE = [-1, float("nan"), float("inf"), "x", [1], {"x": 1}]
 _ODD = [None, 10**30, 1.5]
 _PLACES = {

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import MadeAudit, made_audit, make_earlier
+from tests.report.made_audit import MadeAudit, made_audit, say_version
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.run_manifest import RunStatus
@@ -38,14 +38,18 @@ def test_every_format_is_written(made: MadeAudit, tmp_path: Path, more: tuple[st
     assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
 
 
-def test_rows_of_an_audit_of_an_earlier_version_have_the_fields_of_this_one(tmp_path: Path) -> None:
-    earlier = made_audit(tmp_path / "earlier")
-    assert _report(earlier, tmp_path / "now.jsonl", "--format", "jsonl") == 0
-    make_earlier(earlier.root, "1.0")
-    for form in ("jsonl", "csv", "html", "md"):
-        assert _report(earlier, tmp_path / f"earlier.{form}", "--format", form) == 0
-    assert (tmp_path / "earlier.jsonl").read_text() == (tmp_path / "now.jsonl").read_text()
-    assert "claim_kind,claim_index,support_score,answer_kind,answer_risk" in (tmp_path / "earlier.csv").read_text()
+@pytest.mark.parametrize("version", ["1.1", "1.3", ""], ids=["earlier", "later", "none"])
+@pytest.mark.parametrize("pattern", ["run_manifest.json", "_chunks/*", "evidence/*", "dead_letters/*"])
+def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pattern: str, version: str
+) -> None:
+    made = made_audit(tmp_path / "other")
+    path = say_version(made.root, pattern, version)
+    rows = "dead_letters" if pattern.startswith("dead") else "evidence"
+    assert _report(made, tmp_path / "out", "--format", "jsonl", "--rows", rows) == 2
+    error = capsys.readouterr().err
+    assert f"{path} is of schema version {version!r}, but only files of version '1.2' can be read; audit" in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_rows_go_to_standard_output_where_it_is_asked_for(

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from attribeam.schemas.errors import SchemaVersionError
 from attribeam.schemas.passage_sample import CutPassages, sample_passages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
@@ -88,16 +89,16 @@ def test_claims_and_kinds_add_up() -> None:
     one = AuditCounts(claims={"weak": 2, "not_judged": 1}, not_judged={"code": 1}, answers={"answer": 3})
     other = AuditCounts(claims={"weak": 1, "no_claim": 4}, answers={"answer": 1, "refusal": 1})
     total = sum_counts([one, other])
-    assert (total.by_support, total.claim_count) == ({"no_claim": 4, "not_judged": 1, "weak": 3}, 3)
+    assert (total.claims, total.claim_count) == ({"no_claim": 4, "not_judged": 1, "weak": 3}, 3)
     assert (total.not_judged, total.answers) == ({"code": 1}, {"answer": 4, "refusal": 1})
 
 
-def test_in_a_manifest_of_before_claims_each_span_was_one() -> None:
-    fields = json.loads(RUN.to_json()) | {"schema_version": "1.1"}
-    for name in ("claims", "not_judged", "answers"):
-        del fields["counts"][name]
-    counts = RunManifest.from_json(json.dumps(fields)).counts
-    assert (counts.by_support, counts.claim_count) == ({"supported": 4, "weak": 1}, 5)
+@pytest.mark.parametrize("manifest", [CHUNK, RUN])
+def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: ChunkManifest | RunManifest) -> None:
+    fields = json.loads(manifest.to_json()) | {"schema_version": "2.0", "a_new_field": 1}
+    del fields["counts"]
+    with pytest.raises(SchemaVersionError, match=r"^here is of schema version '2.0', but only files of version '1.2'"):
+        type(manifest).from_json(json.dumps(fields), "here")
 
 
 def test_tokens_that_were_not_counted_stay_unknown() -> None:

@@ -243,8 +243,8 @@ def _changed(text: str, path: Sequence[str | int], new: object) -> str:
     return json.dumps(root[0])
 
 
-REFUSED = {"source_file", "input_sha256", "configuration"}
-UNKNOWABLE = {"seconds", "schema_version", "tokens", "rows_in_windows", "rows_unread", "support", "weak"}
+REFUSED = {"source_file", "input_sha256", "configuration", "schema_version"}
+UNKNOWABLE = {"seconds", "tokens", "rows_in_windows", "rows_unread", "support", "weak"}
 
 
 def _outcome(directory: OutputDirectory) -> str:
@@ -272,6 +272,18 @@ def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit
             assert outcome != "kept" or place[-1] in UNKNOWABLE or json.loads(path.read_text()) == json.loads(text)
     assert outcomes["redone"] > 200
     assert {"refused", "kept"} < outcomes.keys()
+
+
+@pytest.mark.parametrize("name", ["run_manifest.json", f"_chunks/{CHUNK.name}.json"])
+def test_what_another_schema_version_wrote_is_never_redone_unasked(directory: OutputDirectory, name: str) -> None:
+    _commit(directory)
+    directory.run_manifest.write_text(made_manifest(AuditCounts()).to_json())
+    path = directory.root / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "1.1", "counts": None}))
+    names = _names(directory)
+    with pytest.raises(UsageError, match=f"{name} is of schema version '1.1', .* audit its logs again, .*--overwrite"):
+        _keep(directory, [CHUNK])
+    assert _names(directory) == names
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 5000, b'"\\ud800"'])

@@ -130,7 +130,7 @@ def test_any_text_survives_as_a_label(text: str) -> None:
 
 
 def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> None:
-    counts = AuditCounts(rows=4, audited=4, spans={"weak": 9}, tokens=70)
+    counts = AuditCounts(rows=4, audited=4, spans={"weak": 9}, claims={"weak": 9}, tokens=70)
     metrics = RunMetrics(made_manifest(counts, status=RunStatus.INTERRUPTED))
     read = samples(prometheus_text(metrics, ()))
     assert read["attribeam_run_status", (("status", "interrupted"),)] == 1

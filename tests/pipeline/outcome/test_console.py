@@ -73,7 +73,7 @@ def _summary(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: b
 
 
 def test_the_summary_tells_isolated_claims() -> None:
-    counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
+    counts = AuditCounts(rows=4, audited=4, claims={"weak": 8, "unsupported": 2})
     totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
     manifest = replace(_manifest(counts), models={"method": "hss-avg"})
     lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
@@ -81,7 +81,7 @@ def test_the_summary_tells_isolated_claims() -> None:
 
 
 def test_the_summary_tells_citations_and_how_many_agree() -> None:
-    counts = AuditCounts(rows=4, audited=4, spans={"supported": 8, "unsupported": 2})
+    counts = AuditCounts(rows=4, audited=4, claims={"supported": 8, "unsupported": 2})
     totals = EvidenceTotals(
         {}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=0, cited_claims=8, agreeing_claims=6
     )
@@ -97,7 +97,7 @@ def test_the_summary_says_where_evidence_and_words_disagree(told: int, attended:
 
 
 def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_the_supported_ones() -> None:
-    counts = AuditCounts(rows=4, audited=4, spans={"supported": 8, "unsupported": 5})
+    counts = AuditCounts(rows=4, audited=4, claims={"supported": 8, "unsupported": 5})
     told = {"hows": {"quoted": 8}, "reasons": {"negated": 1, "other_value": 3, "other_time": 1}}
     totals = EvidenceTotals({}, claims=13, evidence_mass=None, unmatched_spans=0, isolated_spans=0, **told)
     lines = [line.split()[:2] for line in summary_lines(RunMetrics(_manifest(counts), totals), output="out")]
@@ -158,7 +158,7 @@ def test_the_summary_says_why_claims_have_no_verdict() -> None:
 
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
-    counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)
+    counts = AuditCounts(1200, 1197, letters, claims={"supported": 6, "weak": 1, "unsupported": 3}, tokens=99)
     text = _summary(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
     lines = _lines(text)
     for line in (
