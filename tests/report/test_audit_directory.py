@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from tests.report.made_audit import made_audit, make_earlier, supported_span
+from tests.report.made_audit import made_audit, make_earlier, supported_span, tell_sizes
 
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
@@ -164,6 +164,7 @@ def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Pat
     if change != "missing":
         changed = table.set_column(place, pa.field(column, kind), pa.nulls(len(table), kind))
     pq.write_table(changed, path)
+    tell_sizes(root)
     audit = AuditDirectory.open(root)
     for read in (audit.evidence_batches(), evidence_columns(audit, ["claim_index"])):
         with pytest.raises(RunError, match=f"{path.name}.*{column}"):
