@@ -52,7 +52,7 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     output directories is passed over, too, where a folder or ``**`` stands for it.
 
     Raises:
-        FileNotFoundError: if a folder that matches is named like a log, and holds none.
+        FileNotFoundError: if a folder that matches is named like a log, and holds other things alone.
     """
     entries, found = cache(folders.entries), set[str]()
     for one in {pattern, *expand_braces(pattern)}:
@@ -66,7 +66,8 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     files = sorted(path for path in found if not path.endswith("/"))
     logs = [f"{name}/" for _, name in _below(suffix)] if suffix else []
     for folder in found.difference(files):
-        if any(fnmatchcase(folder, log) for log in logs) and not any(path.startswith(folder) for path in files):
+        is_log = any(fnmatchcase(folder, log) for log in logs) and bool(entries(folder))
+        if is_log and not any(path.startswith(folder) for path in files):
             raise FileNotFoundError(f"{folder!r} holds no *{suffix}; if it is not being written, remove or rename it")
     return files
 

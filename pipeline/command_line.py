@@ -28,6 +28,8 @@ FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 """Of ``ExitCode``, but known before anything is imported."""
 
 _NO_DOCSTRINGS = "transformers reads docstrings, which python -OO drops; leave -OO or PYTHONOPTIMIZE=2 out, -O is fine"
+_NO_MEMORY_FOR_ERROR = "error return without exception set"
+"""What Python says where compiled code found no memory for its own error."""
 _NO_MEMORY = "memory ran out; raise the limit (ulimit -v, or the container's), or take a machine with more"
 
 
@@ -201,6 +203,5 @@ def _is_lack_of_memory(error: BaseException) -> bool:
         frames = traceback.extract_tb(error.__traceback__)
         limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
         return limited and any(Path(frame.filename).parts[-3:-1] == ("numpy", "_core") for frame in frames)
-    return isinstance(error, MemoryError) or any(
-        text in str(error) for text in ("failed to map segment", os.strerror(errno.ENOMEM))
-    )
+    texts = ("failed to map segment", os.strerror(errno.ENOMEM), _NO_MEMORY_FOR_ERROR)
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)

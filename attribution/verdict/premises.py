@@ -28,7 +28,7 @@ from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanE
 
 _SENTENCE_ENDS = frozenset(".!?")
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
-DENIED_THERE = DENIALS | {"false"}
+_DENIED_THERE = DENIALS | {"false"}
 """Words that deny in a passage, or in the value of a field."""
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 _BY_WORDS, _BY_ATTENTION = 4, 2
@@ -508,7 +508,7 @@ class _OneClaim:
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
         clause = self._best_clause()
         words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
-        denied = any(of._denied[word] for word in self._own) != any(word in DENIED_THERE for word in words)
+        denied = any(of._denied[word] for word in self._own) != any(word in _DENIED_THERE for word in words)
         there = set(words)
         own = {answer.lowered[word] for word in self._words}
         opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in own if word in OPPOSITES)

@@ -12,7 +12,7 @@ from attribeam.attribution.answers.answer_values import AnswerValue
 from attribeam.attribution.answers.numbers_and_dates import MONTHS, NUMBER, worded_numbers
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.premises import DENIED_THERE, PREMISE_NUMBERS, PassageSentences, Premise
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise
 from attribeam.attribution.verdict.record_fields import WEEKDAYS
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem
@@ -24,6 +24,7 @@ _COPIED_SHARE = 0.85
 _COVERED, _ADDED = 0.8, 0.15
 """A claim of which one premise covers less than the first share, and a second sentence adds the second, is combined."""
 _MOSTLY_INVERTED = 0.5
+_NEGATED_THERE = NEGATIONS | {"false"}
 _MONTH = "|".join(name.capitalize() for name in MONTHS if len(name) > 3 or name == "may")
 _TIMES = re.compile(
     rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}[:.]\d\d(?:\s?[ap]\.?m\b\.?)?"
@@ -108,7 +109,7 @@ class Reasons:
         sentence = self._sentences.all[premise.sentence or 0]
         expected = sentence.text
         told = (self._parsed.words[word].of(self._answer).lower() for word in words)
-        if numbers["denied"] > 0 and NEGATIONS.isdisjoint(told) is not DENIED_THERE.isdisjoint(sentence.lowered):
+        if numbers["denied"] > 0 and NEGATIONS.isdisjoint(told) is not _NEGATED_THERE.isdisjoint(sentence.lowered):
             return Why(UnsupportedReason.NEGATED, expected)
         names = sum(self._parsed.universal_tags[word] == "PROPN" for word in words)
         if numbers["opposed"] > 0 or (numbers["inverted"] >= _MOSTLY_INVERTED and names and not premise.missing):

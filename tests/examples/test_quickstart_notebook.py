@@ -14,7 +14,7 @@ import pytest
 from rich.table import Table
 
 from attribeam import Explanation
-from attribeam.schemas import SpanEvidence, Support
+from attribeam.schemas import SpanEvidence
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
 
@@ -79,7 +79,7 @@ def test_every_span_is_printed_with_its_support(executed: Executed) -> None:
     assert all(line.endswith(span.text) for line, span in zip(lines, executed.spans("spans"), strict=True))
     assert {line.split()[0] for line in lines} == {"unsupported"}  # right, but from two passages, as the text says
     assert sum(" within a claim " not in line for line in lines) == 1
-    assert claim.startswith("support score 0.4")
+    assert float(claim.removeprefix("support score ")[:4]) < 0.5
 
 
 def test_the_evidence_of_one_span_quotes_its_passage(executed: Executed) -> None:
@@ -99,10 +99,9 @@ def test_the_wrong_amount_and_the_invented_purchase_are_unsupported_as_the_text_
     assert "not in the passages: three million; suspicious: " in executed.printed["second-answer"]
 
 
-def test_exchanged_amounts_are_not_called_unsupported_as_the_text_says(executed: Executed) -> None:
-    (claim,) = [span for span in executed.spans("exchanged") if span.is_claim]
-    assert claim.support is not Support.UNSUPPORTED
-    assert executed.printed["exchanged"].startswith("weak, support score 0.5")
+def test_exchanged_amounts_have_nearly_the_score_of_the_right_ones_as_the_text_says(executed: Executed) -> None:
+    right, wrong = (float(line.split()[3].rstrip(":")) for line in executed.printed["exchanged"].splitlines())
+    assert right == pytest.approx(wrong, abs=0.1)
 
 
 def test_the_table_has_one_row_per_span(executed: Executed) -> None:

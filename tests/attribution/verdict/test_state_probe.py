@@ -298,11 +298,11 @@ def test_errors_of_a_named_language_model_name_its_option(decoder: SavedDecoder,
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     packed = tmp_path / "decoder.gguf"
     packed.write_bytes(b"GGUF")
-    expected = "name that with --language-model; the verdict was fitted to what Ada Thorne has"
+    expected = "name the new directory with --language-model; the verdict was fitted to what Ada Thorne has"
     for dtype in ("auto", "float32"):  # which is read before it is loaded, and loaded at once
         with pytest.raises(ModelLoadError, match=expected):
             Attributor.from_pretrained(
                 verdict=str(verdict), language_model=str(packed), language_model_dtype=dtype, device="cpu"
             )
-    with pytest.raises(ModelLoadError, match=r"NEW_DIRECTORY, and name that with --model$"):
+    with pytest.raises(ModelLoadError, match=r"gguf-files says, and name the new directory with --model$"):
         Attributor.from_pretrained(str(packed), verdict=str(verdict), device="cpu")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.report.made_audit import MadeAudit, made_audit, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import MadeAudit, made_audit, supported_span, tell_sizes, told_spans, unsupported_span
 
 from attribeam.report.html_page import write_html_report
 from attribeam.schemas import (
@@ -194,6 +194,7 @@ def _attack_letters(root: Path) -> None:
         texts = {"record_id": "bad", "reason": "reason", "column": "column", "message": "message", "answer": "answer"}
         rows = [row | {name: f"{text} {ATTACK}" for name, text in texts.items()} for row in table.to_pylist()]
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+    tell_sizes(root)
 
 
 def _attack_manifest(root: Path) -> None:
