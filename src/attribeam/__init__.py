@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ModelLoadError,
         ModelUnavailableError,
         RunError,
+        SchemaVersionError,
         UsageError,
     )
     from attribeam.schemas.evidence_html import Explanation
@@ -69,6 +70,7 @@ __all__ = [
     "RowFault",
     "RowSource",
     "RunError",
+    "SchemaVersionError",
     "SpanEvidence",
     "SpanKind",
     "Support",
@@ -82,7 +84,7 @@ __all__ = [
 
 _ERRORS = (
     *("AttribeamError", "DataError", "ExitCode", "LeakError", "LogFormatError", "LogReadError"),
-    *("ModelLoadError", "ModelUnavailableError", "RunError", "UsageError"),
+    *("ModelLoadError", "ModelUnavailableError", "RunError", "SchemaVersionError", "UsageError"),
 )
 _MODULES = {
     "Attributor": "attribeam.attribution.attributor",
