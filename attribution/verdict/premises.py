@@ -8,6 +8,7 @@ says does not count as support, it only tells whether a missing word stands some
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -202,41 +203,49 @@ def _sentences(text: str) -> tuple[_Sentence, ...]:
 
 def _of_field(field: RecordLine) -> Iterator[_Sentence]:
     """The sentences of a field; the first has the name, also written as one word, which stands for its value."""
-    for place, (start, end) in enumerate(_sentence_bounds(field.text)):
-        text = field.text[start:end]
-        words = WORD_OR_MARK.findall(text)
+    for place, words in enumerate(_sentence_words(field.text)):
         if place:
-            yield _sentence(text, words, -1)
+            yield _sentence(field.text, words, None)
         else:
-            yield _sentence(text, [*words, *field.joined_names], -1, breaks=_CLAUSE_BREAKS - {":"})
+            yield _sentence(field.text, words, None, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"})
 
 
 def _of_line(line: str, offset: int) -> Iterator[_Sentence]:
-    for start, end in _sentence_bounds(line):
-        yield _sentence(line[start:end], WORD_OR_MARK.findall(line[start:end]), offset + start)
+    return (_sentence(line, words, offset) for words in _sentence_words(line))
 
 
-def _sentence_bounds(line: str) -> Iterator[tuple[int, int]]:
-    start = end = None
+def _sentence_words(line: str) -> Iterator[list[re.Match[str]]]:
+    """The words and marks of each sentence of a line."""
+    words: list[re.Match[str]] = []
     for word in WORD_OR_MARK.finditer(line):
-        start, end = word.start() if start is None else start, word.end()
-        if word.group() in _SENTENCE_ENDS and (end == len(line) or line[end] in " \t\"'”’)]"):
-            yield start, end
-            start = None
-    if start is not None and end is not None:
-        yield start, end
+        words.append(word)
+        if word.group() in _SENTENCE_ENDS and (word.end() == len(line) or line[word.end()] in " \t\"'”’)]"):
+            yield words
+            words = []
+    if words:
+        yield words
 
 
-def _sentence(text: str, words: Sequence[str], start: int, *, breaks: frozenset[str] = _CLAUSE_BREAKS) -> _Sentence:
-    lowered = tuple(map(str.lower, words))
-    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(words)]
+def _sentence(
+    line: str,
+    words: Sequence[re.Match[str]],
+    offset: int | None,
+    *,
+    also: Sequence[str] = (),
+    breaks: frozenset[str] = _CLAUSE_BREAKS,
+) -> _Sentence:
+    """The sentence of these words of a line that begins at ``offset``, None in JSON; ``also`` are words besides."""
+    start, end = words[0].start(), words[-1].end()
+    texts = (*(word.group() for word in words), *also)
+    lowered = tuple(map(str.lower, texts))
+    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(texts)]
     return _Sentence(
-        text,
-        start,
-        start if start < 0 else start + len(text),
-        tuple(words),
+        line[start:end],
+        -1 if offset is None else offset + start,
+        -1 if offset is None else offset + end,
+        texts,
         lowered,
-        tuple(map(stem, words)),
+        tuple(map(stem, texts)),
         tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1),
     )
 
