@@ -59,6 +59,10 @@ def _share_text(text: str) -> str:
     return text
 
 
+def _one_of(kind: type[StrEnum]) -> AfterValidator:
+    return AfterValidator(lambda text: kind(text))  # pydantic cannot read the signature of an enumeration of Python 3.12
+
+
 ShareText = Annotated[str, AfterValidator(_share_text)]
 
 
@@ -148,14 +152,14 @@ class AuditCounts:
     rows: Count = 0
     audited: Count = 0
     dead_letters: tuple[DeadLetterCount, ...] = ()
-    spans: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
+    spans: Mapping[Annotated[str, _one_of(Support)], Count] = field(default_factory=dict)
     tokens: Count | None = 0
     rows_in_windows: Count | None = 0
     rows_unread: Count | None = None
     rows_asked: Count | None = None
-    claims: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
-    not_judged: Mapping[Annotated[str, AfterValidator(ClaimKind)], Count] = field(default_factory=dict)
-    answers: Mapping[Annotated[str, AfterValidator(AnswerKind)], Count] = field(default_factory=dict)
+    claims: Mapping[Annotated[str, _one_of(Support)], Count] = field(default_factory=dict)
+    not_judged: Mapping[Annotated[str, _one_of(ClaimKind)], Count] = field(default_factory=dict)
+    answers: Mapping[Annotated[str, _one_of(AnswerKind)], Count] = field(default_factory=dict)
 
     @property
     def claim_count(self) -> int:
