@@ -14,8 +14,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
+from attribeam.logs.parquet_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.table_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.schemas import (
     DeadLetter,
     QARecord,

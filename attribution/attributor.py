@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
-    from attribeam.attribution.verdict.verifier import Verifier
+    from attribeam.attribution.verdict.verified import Verifier
 
 
 class Attributor:

@@ -1,20 +1,66 @@
-"""Logs in Parquet files: any row groups, any batch of rows, and only the columns that are needed."""
+"""Columns that stand in the names of folders, as in ``dt=2026-01-01/part-0.parquet``, and in no file.
+
+Logs in Parquet files: any row groups, any batch of rows, and only the columns that are needed.
+
+A table in memory as a log: anything that gives Arrow data, in batches, checked row by row as a file's rows are.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import BinaryIO, Protocol, cast, runtime_checkable
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.columns import ColumnPart
-from attribeam.logs.reader import BATCH_ROWS, LogBatch, RowsMemoryError, runs
-from attribeam.logs.rows import BATCH_BYTES
-from attribeam.schemas import Reason, RowFault
-from attribeam.schemas.errors import DataError, LogFormatError
+from attribeam.logs.columns import IMPORT_HINT, ColumnMap, ColumnPart, LogOptions
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, OpenLog, RowsMemoryError, runs
+from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawRow, RowValidator, raw_rows
+from attribeam.schemas import QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import DataError, LogFormatError, UsageError
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def with_partitions(log: OpenLog, path: str) -> OpenLog:
+    """The log with a column of text for each folder ``name=value`` above its file; a column of the file goes before."""
+    found = {name: value for name, value in _partitions(path).items() if name not in log.schema.names}
+    return _PartitionedLog(log, found) if found and log.schema.names else log
+
+
+def _partitions(path: str) -> dict[str, str | None]:
+    """The names and values, decoded as URLs are; the innermost folder of a name counts."""
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    decoded = ((unquote(name), unquote(value)) for name, sign, value in pairs if name and sign)
+    return {name: None if value == _NULL else value for name, value in decoded}
+
+
+class _PartitionedLog:
+    """A log with columns of one value, see ``OpenLog``."""
+
+    def __init__(self, log: OpenLog, values: Mapping[str, str | None]) -> None:
+        self._log = log
+        self._values = values
+        self.schema: pa.Schema = pa.schema([*log.schema, *(pa.field(name, pa.string()) for name in values)])
+        self.row_count = log.row_count
+
+    def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
+        """See ``OpenLog``."""
+        own = [part for part in parts if part.column not in self._values]
+        for one in self._log.batches(own or [ColumnPart(self._log.schema.names[0])], rows):
+            found = one.rows
+            for name, value in self._values.items():
+                found = found.append_column(name, pa.array([value] * found.num_rows, pa.string()))
+            yield LogBatch(one.first_row, found.select([part.column for part in parts]), one.faults)
+
 
 _BUFFER_BYTES = 1 << 20
 _BYTES_PER_VALUE = 64
@@ -178,3 +224,149 @@ def _is_leaf_of(path: str, part: ColumnPart) -> bool:
         return False
     inner = path[len(part.column) + 1 :].split(".")
     return part.members is None or len(inner) <= 2 or inner[-1] in part.members
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table of any library by Arrow's PyCapsule interface: of pyarrow, pandas, polars, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """What is used of a ``datasets.Dataset``, whose chosen and shuffled rows its own iterator knows."""
+
+    features: object
+
+    def with_format(self, type: str) -> Dataset: ...
+
+    def iter(self, batch_size: int) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """A table that is read once, from its first row to its last.
+
+    Attributes:
+        data: what holds the rows.
+        name: what stands for the file's name in records and messages.
+        options: as for a file; the format says nothing.
+    """
+
+    data: object
+    name: str
+    options: LogOptions
+
+    @cached_property
+    def columns(self) -> ColumnMap:
+        """Which columns hold which fields.
+
+        Raises:
+            UsageError: if the data are no table.
+            LogFormatError: if a column is missing, is there twice or has another type than expected.
+        """
+        schema, _ = self._opened
+        if self.row_count == 0:
+            schema = _with_types(schema, passages=dict(self.options.columns).get("passages", "passages"))
+        try:
+            found = ColumnMap.from_schema(self.name, schema, self.options)
+        except LogFormatError as error:
+            raise LogFormatError(in_python(str(error))) from error
+        for note in found.notes:
+            warnings.warn(in_python(note), stacklevel=2)
+        return found
+
+    @property
+    def row_count(self) -> int | None:
+        """Number of rows where the table knows it; None for a stream or a query, which asking might use up."""
+        counts = [getattr(self.data, name, None) for name in ("num_rows", "height")]
+        if hasattr(self.data, "iloc"):
+            counts.append(len(cast(Sized, self.data)))
+        return next((count for count in counts if isinstance(count, int)), None)
+
+    def outcomes(self) -> Iterator[QARecord | FaultyRow]:
+        """Exactly one outcome per row, in order; a row whose id an earlier one has is faulty."""
+        validator = RowValidator(self.columns, self.options.max_text_chars)
+        names = list(dict.fromkeys(part.column for part in self.columns.parts()))
+        seen: set[object] = set()
+        row = 0
+        for batch in _small(self._opened[1]):
+            for raw in raw_rows(batch.select(names), self.columns, self.options.max_text_chars):
+                source = RowSource(self.name, row)
+                yield _explained(validator.outcome(raw, source, duplicate=_is_repeated(raw, seen)))
+                row += 1
+
+    @cached_property
+    def _opened(self) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+        return _record_batches(self.data)
+
+
+def in_python(message: str) -> str:
+    """A message that names options of the command line, with the keywords of the same names."""
+    message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
+    message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
+    message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
+    message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
+    return re.sub(r"--(columns|extra-columns|max-text-chars)", lambda found: found[1].replace("-", "_"), message)
+
+
+def _record_batches(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    if isinstance(data, ArrowStream):
+        try:
+            reader = pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise UsageError(
+                "the table should be one that Arrow can hold, with one name and one type of values for each column; "
+                "the error before this one says what is in the way"
+            ) from error
+        return reader.schema, reader
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, [data]
+    if isinstance(data, Dataset):
+        return _dataset_batches(data)
+    raise UsageError(
+        "a table is needed that gives Arrow data (__arrow_c_stream__), as those of pyarrow, pandas, polars and DuckDB "
+        f"do, or a datasets.Dataset; was a {type(data).__name__}; collect a lazy one, and give a list of dicts to "
+        "attribute_many"
+    )
+
+
+def _dataset_batches(data: Dataset) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    tables = data.with_format("arrow").iter(batch_size=BATCH_ROWS)
+    first = next(tables, None)
+    if first is None:
+        schema: pa.Schema = getattr(data.features, "arrow_schema", pa.schema([]))
+        return schema, []
+    return first.schema, (batch for table in chain([first], tables) for batch in table.to_batches())
+
+
+def _with_types(schema: pa.Schema, *, passages: str) -> pa.Schema:
+    """A table without rows may have columns without a type; they are taken for what they should be."""
+    types = {passages: pa.list_(pa.string())}
+    return pa.schema(
+        [one.with_type(types.get(one.name, pa.string())) if pa.types.is_null(one.type) else one for one in schema]
+    )
+
+
+def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def _is_repeated(raw: RawRow, seen: set[object]) -> bool:
+    """Whether an earlier row has the same id; a missing id is never repeated."""
+    if raw.record_id is None:
+        return False
+    repeated = raw.record_id in seen
+    seen.add(raw.record_id)
+    return repeated
+
+
+def _explained(outcome: QARecord | FaultyRow) -> QARecord | FaultyRow:
+    if isinstance(outcome, QARecord):
+        return outcome
+    fault = outcome.fault
+    explained = RowFault(fault.reason, in_python(str(fault)), column=fault.column)
+    return FaultyRow(outcome.source, outcome.record_id, explained, outcome.answer)

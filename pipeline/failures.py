@@ -6,7 +6,7 @@ import errno
 import os
 import re
 
-from attribeam.attribution.evidence.span_result import MethodError
+from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.output_directory import FULL_DISK
 from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed

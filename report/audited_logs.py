@@ -16,9 +16,8 @@ from attribeam.logs.columns import LogOptions, TableVersion, plain_array
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.privacy.masked_record import check_masked, masked_record
 from attribeam.logs.privacy.masked_values import masking
-from attribeam.logs.privacy.own_patterns import SlowPatternError
 from attribeam.logs.privacy.redactor import Redactor
-from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, recorded_settings
+from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, SlowPatternError, recorded_settings
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import QARecord, RowSource

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from attribeam.report.audit_history import AuditEntry, audit_folders, read_history
-from attribeam.report.history_alerts import WATCHED, Alert, find_alerts
+from attribeam.report.audit_history import WATCHED, Alert, AuditEntry, audit_folders, find_alerts, read_history
 from attribeam.report.history_page import column_values, group_of, history_page
 from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines

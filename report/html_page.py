@@ -10,7 +10,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from attribeam.report import page_assets
+from attribeam.report import page_data as page_assets
 from attribeam.report.audit_comparison import compare_audits
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import (
@@ -33,8 +33,7 @@ from attribeam.report.page_data import (
     plots_json,
     read_overview,
 )
-from attribeam.report.passage_names import passage_names
-from attribeam.report.passage_use import disagreement, retrieved_passages
+from attribeam.report.passage_use import disagreement, passage_names, retrieved_passages
 from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters

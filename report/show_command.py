@@ -1,10 +1,14 @@
-"""Print one record of an audit, or suggest ids that resemble an unknown one."""
+"""One record as lines for a terminal: an answer with its spans, evidence and passages, or a dead letter.
+
+Print one record of an audit, or suggest ids that resemble an unknown one.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
@@ -16,10 +20,199 @@ from rich.text import Text
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
-from attribeam.report.hidden_texts import with_texts
-from attribeam.report.messages import Messages, one_line, print_styled
-from attribeam.report.show_record import AnswerView, dead_letter_lines
+from attribeam.report.messages import Messages, harmless, one_line, print_styled
+from attribeam.report.private_files import with_texts
+from attribeam.report.terminal_text import Mark, line_ranges, marked_lines
+from attribeam.schemas import AnswerKind, ClaimKind, EvidencePiece, QARecord, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError
+
+_STYLES = {
+    Support.NO_CLAIM: "dim",
+    Support.NOT_JUDGED: "dim",
+    Support.NOT_CALIBRATED: "underline",
+    Support.SUPPORTED: "cyan",
+    Support.WEAK: "yellow underline",
+    Support.UNSUPPORTED: "bold red underline",
+}
+"""How spans look, from what matters least to what matters most."""
+
+_LETTERS = {
+    Support.SUPPORTED: "s",
+    Support.WEAK: "w",
+    Support.UNSUPPORTED: "U",
+    Support.NO_CLAIM: "-",
+    Support.NOT_JUDGED: "?",
+    Support.NOT_CALIBRATED: "c",
+}
+_EVIDENCE = "cyan underline"
+_HEADING = "bold"
+_QUIET = "dim"
+_LONGEST = 240
+_MARGIN = "  "
+_LEGEND = (
+    "s supported, w weak, U unsupported, - no claim, ? not judged; "
+    "a number names the span that starts there; the worst is on top"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """How to show an answer: lines of at most ``width`` cells, at most ``max_pieces`` of evidence per span."""
+
+    width: int
+    max_pieces: int
+
+    def lines(self, answer: AuditedAnswer, texts: QARecord | None) -> Iterator[Text]:
+        """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
+        yield from self._head(answer)
+        if texts is not None:
+            yield from self._block("Question", texts.question, ())
+            yield from self._block("Answer", texts.answer, _answer_marks(answer.spans))
+            yield Text(_MARGIN + _LEGEND, style=_QUIET)
+        yield from self._spans(answer)
+        if texts is not None:
+            yield from self._passages(answer, texts)
+
+    def _head(self, answer: AuditedAnswer) -> Iterator[Text]:
+        yield Text(one_line(answer.record_id), style=_HEADING)
+        yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
+        moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+        facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
+        known = [f"{name}: {value}" for name, value in facts if value is not None]
+        if known:
+            yield Text(_MARGIN + one_line(" | ".join(known)))
+        if verdict := _answer_verdict(answer):
+            yield Text(_MARGIN + verdict)
+
+    def _block(self, title: str, text: str, marks: Sequence[Mark]) -> Iterator[Text]:
+        yield Text()
+        yield Text(title, style=_HEADING)
+        for line in marked_lines(text, marks, width=self.width - len(_MARGIN)):
+            yield Text(_MARGIN).append_text(line.text)
+            if line.letters:
+                yield Text(_MARGIN + line.letters, style=_QUIET)
+
+    def _spans(self, answer: AuditedAnswer) -> Iterator[Text]:
+        yield Text()
+        claims = sum(span.is_claim for span in answer.spans)
+        yield Text(f"Spans ({len(answer.spans)}, of which {claims} are claims)", style=_HEADING)
+        for number, span in enumerate(answer.spans, start=1):
+            yield from self._span(number, span)
+
+    def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
+        label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ")
+        label.append(f"{span.support:<15}", style=_STYLES[span.support])
+        label.append(f"{span.span_kind:<10}{_score(span)}{_mass(span)}  ")
+        yield label.append(_cut(span.text), style=_STYLES[span.support])
+        if about := _claim(span):
+            yield Text(f"{_MARGIN}        {about}", style=_QUIET)
+        if span.is_claim and span.why:
+            yield Text(f"{_MARGIN}        {one_line(span.why)}", style=_STYLES[span.support])
+        if span.unmatched_values:
+            values = ", ".join(one_line(value) for value in span.unmatched_values)
+            yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
+        if span.is_claim and span.cited_passages:
+            numbers = ", ".join(str(index + 1) for index in span.cited_passages)
+            agrees = "" if span.citation_agrees else ", evidence lies elsewhere"
+            yield Text(f"{_MARGIN}        cites passage {numbers}{agrees}", style=_QUIET)
+        for piece in span.evidence[: self.max_pieces]:
+            yield Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
+        if len(span.evidence) > self.max_pieces:
+            rest = f"{len(span.evidence) - self.max_pieces} more pieces of evidence, see --evidence"
+            yield Text(f"{_MARGIN}        {rest}", style=_QUIET)
+        if not span.evidence:
+            yield Text(f"{_MARGIN}        no evidence", style=_QUIET)
+
+    def _passages(self, answer: AuditedAnswer, texts: QARecord) -> Iterator[Text]:
+        for index, passage in enumerate(texts.passages):
+            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
+            yield from self._block(name, passage.text, _passage_marks(answer.spans, index, in_title=False))
+            if passage.title:
+                yield from self._block(
+                    f"Title of passage {index + 1}", passage.title, _passage_marks(answer.spans, index, in_title=True)
+                )
+
+
+def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
+    ranks = list(_STYLES)
+    return [
+        Mark(
+            span.chars.char_start,
+            span.chars.char_end,
+            _LETTERS[span.support],
+            _STYLES[span.support],
+            rank=ranks.index(span.support),
+            label=str(number),
+        )
+        for number, span in enumerate(spans, start=1)
+    ]
+
+
+def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
+    """One mark per piece of evidence in the text or title of a passage, labelled with the span's number."""
+    return [
+        Mark(piece.chars.char_start, piece.chars.char_end, "^", _EVIDENCE, label=str(number))
+        for number, span in enumerate(spans, start=1)
+        for piece in span.evidence
+        if (piece.passage_index, piece.in_title) == (index, in_title)
+    ]
+
+
+def _answer_verdict(answer: AuditedAnswer) -> str:
+    """What the answer is, if it does not just answer; its risk; what of it is not judged. Empty for a plain answer."""
+    risk = answer.spans[0].answer_risk
+    parts = [
+        "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
+        "" if risk is None else f"risk {risk:.2f}",
+        f"not judged: {', '.join(answer.not_judged)}" if answer.not_judged else "",
+    ]
+    return " | ".join(part for part in parts if part)
+
+
+def _claim(span: SpanEvidence) -> str:
+    """Why a span is no claim, or whose verdict it takes; empty for a claim."""
+    if span.claim_kind is not ClaimKind.CLAIM:
+        return f"no claim: {span.claim_kind}" if span.support is Support.NO_CLAIM else f"{span.claim_kind}"
+    return (
+        f"within the claim of span {span.claim_index + 1}" if span.claim_index is not None and not span.is_claim else ""
+    )
+
+
+def _score(span: SpanEvidence) -> str:
+    return "" if span.support_score is None else f"score {span.support_score:.2f}, "
+
+
+def _mass(span: SpanEvidence) -> str:
+    return "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
+
+
+def _place(piece: EvidencePiece) -> str:
+    return f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
+
+
+def _cut(text: str) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+
+def dead_letter_lines(letter: Mapping[str, object], *, width: int) -> Iterator[Text]:
+    """Why the row was refused; its answer where the audit kept it."""
+    yield Text(one_line(str(letter["record_id"])), style="bold")
+    yield Text(f"  {one_line(str(letter['source_file']))}, row {letter['source_row']}")
+    yield Text()
+    yield Text("  dead letter: ").append(f"{letter['reason']}", style="bold red").append(f" at stage {letter['stage']}")
+    yield from _paragraph(str(letter["message"]), width)
+    if letter["answer"] is not None:
+        yield Text()
+        yield Text("Answer", style="bold")
+        yield from _paragraph(str(letter["answer"]), width)
+
+
+def _paragraph(text: str, width: int) -> Iterator[Text]:
+    shown = harmless(text)
+    for start, end in line_ranges(shown, width - 2):
+        yield Text(f"  {shown[start:end]}")
+
 
 _DEFAULT_PIECES = 3
 

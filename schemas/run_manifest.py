@@ -60,7 +60,7 @@ def _share_text(text: str) -> str:
 
 
 def _one_of(kind: type[StrEnum]) -> AfterValidator:
-    return AfterValidator(lambda text: kind(text))  # pydantic cannot read the signature of an enumeration of Python 3.12
+    return AfterValidator(lambda text: kind(text))  # an enumeration of Python 3.12 has no signature for pydantic
 
 
 ShareText = Annotated[str, AfterValidator(_share_text)]

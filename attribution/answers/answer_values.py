@@ -8,10 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from attribeam.attribution.answers.amounts import (
+    clock_times_in,
+    converted_measures,
+    measures_in,
+    other_readings,
+    parts_of_scales,
+    words_for_times,
+)
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
-from attribeam.attribution.answers.clock_times import clock_times_in
-from attribeam.attribution.answers.label_schemes import base_label
-from attribeam.attribution.answers.measures import converted_measures, measures_in
 from attribeam.attribution.answers.numbers_and_dates import (
     CENTURY,
     DATE,
@@ -28,17 +33,16 @@ from attribeam.attribution.answers.numbers_and_dates import (
     in_other_units,
     is_percentage,
     joint_durations,
+    own_number_ranges,
+    rounding,
     share_of_time,
     worded_amount,
     worded_numbers,
     worded_shares,
 )
-from attribeam.attribution.answers.other_amounts import other_readings, parts_of_scales, words_for_times
-from attribeam.attribution.answers.own_numbers import own_number_ranges
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words
 from attribeam.attribution.answers.plain_text import plain_text
-from attribeam.attribution.answers.rounded_numbers import rounding
 from attribeam.schemas import CharRange
 
 _EXACT = (Decimal(0), Decimal(0))

@@ -15,8 +15,8 @@ from itertools import chain, zip_longest
 from unicodedata import numeric
 
 from attribeam.attribution.answers.citation_pointers import LEAD, SOURCE_WORDS, PassageNames, PointerKind, Pointers
-from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.markup import fenced_code, inline_code, shield_code
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.schemas import CharRange, Passage
 
 

@@ -2,15 +2,23 @@
 
 First what is written with digits or as a number in words, then amounts given in other words: fractions, lengths of
 time, times of day.
+
+Rounded numbers: how far from "about 3,000", "more than 80" or "nearly half a million" what is meant may lie.
+
+Numbers of an answer that no passage needs to repeat, because they say something about the answer itself.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import TypeAlias
+
+from attribeam.attribution.answers.citation_pointers import reference_ranges
+from attribeam.schemas import CharRange
 
 _MONTH_NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -354,3 +362,105 @@ def _duration(amount: Decimal, unit: str) -> Duration:
     if name in _UNITS_IN_SECONDS:
         return "seconds", amount * _UNITS_IN_SECONDS[name]
     return "months", amount * _UNITS_IN_MONTHS[name]
+
+
+_ABOUT = r"about|around|approximately|approx\.?|roughly|circa|some"
+_OVER = r"(?:slightly |a little )?more than|upwards? of|in excess of"
+_UNDER = r"nearly|almost|close to|not quite|(?:slightly |a little )?(?:less|fewer) than"
+_NO_LIMIT = r"(?<!\bno )(?<!\bnot )(?<!\bnever )(?<!n't )(?<!n’t )"
+_HEDGE = re.compile(
+    rf"{_NO_LIMIT}\b(?:(?P<about>{_ABOUT})|(?P<over>{_OVER})|(?P<under>{_UNDER}))\s+(?:an?\s)?[$€£¥]?\s?$",
+    re.IGNORECASE,
+)
+"""Words that round the number behind them; "over" and "under" are left out, for they often mean something else."""
+_LONGEST_HEDGE = 32
+_OR_SO = re.compile(r"\s(?:[^\W\d_]+\s)?or\sso\b")
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+_MOST_ABOUT, _MOST_OVER, _MOST_UNDER = Decimal("0.1"), Decimal("0.15"), Decimal("0.1")
+"""The farthest that the meant number may lie, as a share of the rounded one."""
+
+
+def rounding(text: str, start: int, end: int, amount: Decimal) -> tuple[Decimal, Decimal]:
+    """How far below and above a number that stands in ``text`` the meant one may lie; zeros where nothing rounds it.
+
+    "About" lets it differ by half of what the last digit but zeros is worth, "more than" and "nearly" by all of it, in
+    their direction, and never by more than a share of the number. Years and limits ("no more than 80") are not rounded.
+    """
+    if _YEAR.fullmatch(text, start, end):
+        return Decimal(0), Decimal(0)
+    hedge = _HEDGE.search(text, max(start - _LONGEST_HEDGE, 0), start)
+    kind = hedge.lastgroup if hedge else ("about" if _OR_SO.match(text, end) else None)
+    if kind is None or amount <= 0:
+        return Decimal(0), Decimal(0)
+    step = _last_step(amount)
+    if kind == "about":
+        within = min(step / 2, amount * _MOST_ABOUT)
+        return within, within
+    if kind == "over":
+        return Decimal(0), min(step, amount * _MOST_OVER)
+    return min(step, amount * _MOST_UNDER), Decimal(0)
+
+
+def _last_step(amount: Decimal) -> Decimal:
+    """What the last digit but zeros is worth: 1,000 for 3,000, and 5 for 25, since people also round to fives."""
+    digits = amount.normalize().as_tuple()
+    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
+    step = Decimal(1).scaleb(exponent)
+    return 5 * step if digits.digits[-1:] == (5,) and len(digits.digits) > 1 else step
+
+
+_PLACES = re.compile(
+    r"\b(?:steps?|methods?|options?)\s+(?:#\s?|no\.?\s)?\d{1,2}(?:\s*(?:,|and|&|[-–]|to|or|through)\s*\d{1,2})*\b"
+    r"|\b(?:in|within|under|of|to|about|approximately|exactly)\s+\d+\s+words?\b"
+    r"|\bout\s+of\s+(?:5|10|100)\b(?!\s*%)"
+    r"|\b(?:the|these|all)\s+(?:\d|two|three|four|five|six|seven|eight|nine|ten)\s+(?:given\s|provided\s)?passages\b",
+    re.IGNORECASE,
+)
+"""Steps by their number, the length of a summary, the top of a scale, the number of passages."""
+
+_ITEM_LINE = re.compile(r"^[ \t]*(?:[-*+•‣▪]|\(?\w{1,2}[.)])[ \t]+\S", re.MULTILINE)
+_ITEM_SEPARATOR = re.compile(r",\s+(?:and|or)\s+|\s+(?:and|or)\s+|,\s+|;\s+(?:and\s+)?")
+_LIST_OPENING = re.compile(r"\s(?:are|were|include[sd]?|including|namely|such\s+as|called)\b:?\s+|:\s+")
+_APPOSITION = re.compile(r"[\s-]+(?:[^\s,]+\s+){0,3}[^\s,]+(?:,|\s[-–—])\s+")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|$")
+_COUNT = re.compile(r"(?<![\w.,$€£-])\d{1,2}(?![\w%°]|[.,:]\d)")
+_MOST_COUNTED = 20
+_LONGEST_SENTENCE = 500
+_WORD_BEHIND = re.compile(r"[\s-]+[^\W\d]")
+_COUNTED_ITEMS = re.compile(r"[\s-]+(?:\w+\s+)?(?:steps|ways|tips|methods|points|reasons|items)\b", re.IGNORECASE)
+
+
+def own_number_ranges(answer: str, text: str) -> Iterator[CharRange]:
+    """Where such numbers stand; ``text`` is the answer without its markup.
+
+    These are references to passages ("passage 3", "the three passages"), numbers of steps, the length of a summary ("in
+    200 words"), the top of a scale ("out of 5"), and counts of what the answer lists itself ("the two countries are A
+    and B").
+    """
+    yield from reference_ranges(answer)
+    yield from (CharRange(*match.span()) for match in _PLACES.finditer(text))
+    item_lines = [match.start() for match in _ITEM_LINE.finditer(answer)]
+    for match in (*_COUNT.finditer(text), *worded_numbers(text)):
+        if _counts_own_list(match, text, item_lines):
+            yield CharRange(*match.span())
+
+
+def _counts_own_list(number: re.Match[str], text: str, item_lines: Sequence[int]) -> bool:
+    """True where as many items follow in the sentence, or in the lines below a sentence that ends with a colon."""
+    count = int(number.group()) if number.group().isdigit() else int(worded_amount(number.group()))
+    if not 2 <= count <= _MOST_COUNTED:
+        return False
+    reach = min(number.end() + _LONGEST_SENTENCE, len(text))
+    end = _SENTENCE_END.search(text, number.end(), reach)
+    rest = text[number.end() : end.start() if end else reach]
+    if _WORD_BEHIND.match(rest) is None:
+        return False
+    if rest.rstrip().endswith(":") and len(item_lines) - bisect_left(item_lines, number.end()) >= count:
+        return True
+    if _COUNTED_ITEMS.match(rest) and len(item_lines) >= count:
+        return True
+    openings = [match.end() for match in _LIST_OPENING.finditer(rest)]
+    apposition = None if number.group().isdigit() else _APPOSITION.match(rest)
+    if apposition:
+        openings.append(apposition.end())
+    return any(len(_ITEM_SEPARATOR.split(rest[start:].strip(" ,"))) == count for start in openings)

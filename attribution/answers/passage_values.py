@@ -7,9 +7,14 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
-from attribeam.attribution.answers.clock_times import clock_times_in, dotted_minutes_in
-from attribeam.attribution.answers.function_words import FUNCTION_WORDS
-from attribeam.attribution.answers.measures import measured_sizes
+from attribeam.attribution.answers.amounts import (
+    clock_times_in,
+    dotted_minutes_in,
+    fractions_in_words,
+    measured_sizes,
+    other_amounts,
+    other_percentages,
+)
 from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,
@@ -29,8 +34,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.other_amounts import fractions_in_words, other_amounts, other_percentages
-from attribeam.attribution.answers.plain_text import plain_text
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text
 from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")

@@ -11,11 +11,18 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from attribeam.attribution.answers.fact_leads import with_leads
-from attribeam.attribution.answers.label_schemes import LabelScheme, base_label, label_scheme
+from attribeam.attribution.answers.atomic_facts import with_leads
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_bounds, sentence_tree
+from attribeam.attribution.answers.parsed_answer import (
+    LabelScheme,
+    ParsedAnswer,
+    SentenceTree,
+    base_label,
+    label_scheme,
+    sentence_bounds,
+    sentence_tree,
+)
 from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import CharRange, ClaimKind, SpanKind, TargetSpan
 

@@ -19,8 +19,7 @@ from importlib.util import find_spec
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from attribeam.attribution.attention.blocked_attention import blocked_attention, runs_blocked
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, blocked_attention, runs_blocked
 from attribeam.attribution.attention.plain_attention import (
     MAX_WEIGHTS,
     AttentionRule,

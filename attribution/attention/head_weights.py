@@ -10,8 +10,8 @@ from typing import Annotated, Self
 import pydantic
 from pydantic import Field, model_validator
 
+from attribeam.schemas.file_digest import new_file
 from attribeam.schemas.json_file import STRICT, Line, Share, read_form
-from attribeam.schemas.new_file import new_file
 
 _TOLERANCE = 1e-4
 """How far the sum of a file's weights may be from 1."""

@@ -1,22 +1,99 @@
-"""AttnUnion and AttnUnionDep over one answer: augmentation, union, filter and passage decision of each span."""
+"""What a method says about one span, and the passage that follows from its scores.
+
+The evidence record of each target span of one answer, made of what a method says about it.
+
+AttnUnion and AttnUnionDep over one answer: augmentation, union, filter and passage decision of each span.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, scaled_tokens, union_evidence
-from attribeam.attribution.evidence.span_result import SpanResult, decide_passage
-from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
-from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
-from attribeam.attribution.evidence.word_overlap import SharedWords
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.evidence.passage_evidence import (
+    SharedWords,
+    UnionEvidence,
+    scaled_pieces,
+    scaled_tokens,
+    union_evidence,
+)
+from attribeam.attribution.evidence.union import (
+    ColumnContext,
+    PassageScores,
+    ResponseWeights,
+    SentenceContext,
+    SpanWeights,
+    keep_best_windows,
+    split_unions,
+)
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import CharRange, Passage
+from attribeam.schemas import (
+    CharRange,
+    EvidencePiece,
+    Passage,
+    QARecord,
+    SpanEvidence,
+    Support,
+    TargetSpan,
+    TokenEvidence,
+)
+from attribeam.schemas.errors import RunError
+
+
+class MethodError(RunError):
+    """A method breaks its protocol; the message names method and row, and what was expected and found."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageDecision:
+    """The best passage, None where nothing scores, and its lead over the second as a share of all scores."""
+
+    top_index: int | None
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanResult:
+    """What a method says about one span.
+
+    Attributes:
+        passage_scores: one per passage, finite and not negative; all zero where nothing was found.
+        evidence: the passage texts that it names, best score first; scores are positive, in the method's own unit.
+        mass: share of the span's attention that lies on its evidence, in [0, 1]; None where the method has no such
+            share.
+        united: ranges of the answer whose attributions were united, the span included; empty for the span alone.
+        isolated: whether the isolation filter left nothing of the span's evidence.
+        decision: None for that of ``decide_passage``.
+        value_passages: the passages that the span's numbers, dates and names are looked up in; None for all passages
+            with a score.
+        tokens: every evidence token of the span with its score, in the order of the prompt; None unless asked for.
+    """
+
+    passage_scores: tuple[float, ...]
+    evidence: tuple[EvidencePiece, ...] = ()
+    mass: float | None = None
+    united: tuple[CharRange, ...] = ()
+    isolated: bool = False
+    decision: PassageDecision | None = None
+    value_passages: tuple[int, ...] | None = None
+    tokens: tuple[TokenEvidence, ...] | None = None
+
+
+def decide_passage(scores: Sequence[float]) -> PassageDecision:
+    """The passage with the largest score, of equal ones the first (Section 4.1)."""
+    total = sum(scores)
+    if total <= 0:
+        return PassageDecision(None, None)
+    best, second = sorted([*scores, 0.0], reverse=True)[:2]
+    return PassageDecision(list(scores).index(best), (best - second) / total)
+
 
 _SPANS_AT_ONCE = 64
 """Arrays over these spans times the response's tokens stay small."""
@@ -145,3 +222,107 @@ def _with_words(scores: Sequence[float], parts: Sequence[float]) -> tuple[float,
     """The scores of passages with the words' parts of their sum; a passage without a score of its own gets none."""
     total = sum(scores)
     return tuple([score + total * part if score > 0 else 0.0 for score, part in zip(scores, parts, strict=True)])
+
+
+def span_evidence(
+    *,
+    record: QARecord,
+    parsed: ParsedAnswer,
+    spans: Sequence[TargetSpan],
+    encoded: EncodedRow,
+    tokens: TokenAttribution,
+    settings: MethodOptions,
+) -> tuple[SpanEvidence, ...]:
+    """One evidence record per target span by AttnUnion or AttnUnionDep, in the order of ``spans``."""
+    results = union_results(
+        answer=record.answer,
+        passages=record.passages,
+        parsed=parsed,
+        spans=[span.chars for span in spans],
+        encoded=encoded,
+        tokens=tokens,
+        settings=settings,
+    )
+    return evidence_records(record=record, parsed=parsed, spans=spans, results=results, thresholds=settings)
+
+
+def evidence_records(
+    *,
+    record: QARecord,
+    parsed: ParsedAnswer,
+    spans: Sequence[TargetSpan],
+    results: Sequence[SpanResult],
+    thresholds: MethodOptions | None,
+    matcher: ValueMatcher | None = None,
+) -> tuple[SpanEvidence, ...]:
+    """One evidence record per target span from its result, whatever method gave it.
+
+    ``thresholds`` are None where none were made for the method's mass. Each span is a claim of its own; one that is
+    given again belongs to the claim of the first. ``matcher`` is one for this answer and its passages, where the caller
+    has it already.
+    """
+    values = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    cut = cut_sentences(parsed)
+    first: dict[TargetSpan, int] = {}
+    triples = (
+        (index, first.setdefault(span, index), span, result)
+        for index, (span, result) in enumerate(zip(spans, results, strict=True))
+    )
+    return tuple(_evidence_record(record, *one, values, thresholds, cut) for one in triples)
+
+
+def _evidence_record(
+    record: QARecord,
+    span_index: int,
+    claim_index: int,
+    span: TargetSpan,
+    result: SpanResult,
+    values: ValueMatcher,
+    thresholds: MethodOptions | None,
+    cut: Sequence[CharRange],
+) -> SpanEvidence:
+    decision = result.decision or decide_passage(result.passage_scores)
+    top = decision.top_index
+    unmatched = values.unmatched_values(span.chars, _value_passages(result))
+    return SpanEvidence(
+        span_index=span_index,
+        span_kind=span.kind,
+        chars=span.chars,
+        text=span.chars.of(record.answer),
+        atomic_fact=result.united or (span.chars,),
+        evidence=result.evidence,
+        passage_scores=result.passage_scores,
+        top_passage_index=top,
+        top_passage_id=None if top is None else record.passages[top].passage_id,
+        margin=decision.margin,
+        evidence_mass=result.mass,
+        evidence_isolated=result.isolated,
+        support=_support(result, bool(unmatched), thresholds),
+        unmatched_values=unmatched,
+        sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
+        token_evidence=result.tokens,
+        claim_index=claim_index,
+    )
+
+
+def _value_passages(result: SpanResult) -> tuple[int, ...]:
+    if result.value_passages is not None:
+        return result.value_passages
+    return tuple(index for index, score in enumerate(result.passage_scores) if score > 0)
+
+
+def _support(result: SpanResult, has_unmatched_values: bool, thresholds: MethodOptions | None) -> Support:
+    if result.mass is None or thresholds is None:
+        return Support.NOT_CALIBRATED
+    return decide_support(result.mass, has_unmatched_values, thresholds)
+
+
+def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: MethodOptions) -> Support:
+    """``supported`` from ``supported_threshold`` on, ``weak`` from ``weak_threshold`` on, else ``unsupported``.
+
+    A span with a number, date or name that occurs in none of its evidence passages is ``unsupported``, however much
+    attention its other words have on evidence.
+    """
+    if has_unmatched_values or evidence_mass < settings.weak_threshold:
+        return Support.UNSUPPORTED
+    return Support.WEAK if evidence_mass < settings.supported_threshold else Support.SUPPORTED

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.span_weights import ResponseWeights
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.evidence.union import ResponseWeights
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.options import MethodOptions
-    from attribeam.attribution.verdict.verifier import Verifier
+    from attribeam.attribution.verdict.verified import Verifier
 
 
 Counts = npt.NDArray[np.int64]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribeam.attribution.evidence.span_result import SpanResult
-from attribeam.attribution.evidence.union_results import union_results
+from attribeam.attribution.evidence.union_results import SpanResult, union_results
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import (
     OWN_OPTIONS,

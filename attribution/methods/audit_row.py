@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.span_evidence import evidence_records
-from attribeam.attribution.evidence.span_result import MethodError, SpanResult
+from attribeam.attribution.evidence.union_results import MethodError, SpanResult, evidence_records
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import ModelStage, stage_of
@@ -20,8 +19,7 @@ from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.state_probe import UNREAD
-from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
-from attribeam.attribution.verdict.verifier import VerifiedAnswer
+from attribeam.attribution.verdict.verified import VerifiedAnswer, calibrated_verifier, verified_records
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:

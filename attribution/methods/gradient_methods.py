@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
-from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union import UnionScores
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import Need, WithoutMass
 from attribeam.attribution.token_attribution import EncodedRow

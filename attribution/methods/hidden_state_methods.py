@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import UNION_OPTIONS, Method, MethodSettings, Need, WithoutMass
 from attribeam.attribution.methods.paper_union import paper_union_results

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.verdict.state_probe import StateProbe
-    from attribeam.attribution.verdict.verifier import Verifier
+    from attribeam.attribution.verdict.verified import Verifier
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
-from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union import PassageScores, UnionScores
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import PassageScore
 from attribeam.attribution.options import MethodOptions

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.state_probe import UNREAD, StateProbe
-from attribeam.attribution.verdict.verified import answer_to_verify
-from attribeam.attribution.verdict.verifier import VerifiedAnswer, Verifier
+from attribeam.attribution.verdict.verified import VerifiedAnswer, Verifier, answer_to_verify
 from attribeam.schemas import QARecord, Reason, RowFault, SpanEvidence
 
 if TYPE_CHECKING:

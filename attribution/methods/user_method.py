@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from attribeam.attribution.evidence.span_result import MethodError, SpanResult
+from attribeam.attribution.evidence.union_results import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.audit_row import checked_results
 from attribeam.attribution.methods.method import MethodSettings, Need

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import sentence_bounds
-from attribeam.attribution.evidence.span_result import SpanResult
-from attribeam.attribution.evidence.word_overlap import WORD
+from attribeam.attribution.evidence.passage_evidence import WORD
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import Method, Need, WithoutMass
 from attribeam.schemas import CharRange, EvidencePiece, Passage

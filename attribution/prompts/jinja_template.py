@@ -1,4 +1,14 @@
-"""A prompt template in the user's Jinja file.
+"""The process that renders untrusted Jinja templates: one request per line of input, one page per line of output.
+
+It is run as a script and imports nothing of ours, so that it starts fast. The kernel ends it when a page takes more
+processor time than the request allows, and refuses it more memory. Lines are JSON in ASCII.
+
+Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
+
+Jinja's sandbox keeps a template from the machine's files, but not from an endless loop or a string of 40 GB. So each
+process that renders has one child, ``template_process.py``, which is started when the first page is wanted.
+
+A prompt template in the user's Jinja file.
 
 The file is rendered with one mark for each text, and the texts take the places of their marks. So where they stand is
 known by construction, whatever they contain. Then the file is rendered with the texts themselves: only where both
@@ -8,18 +18,229 @@ pages are equal has the template shown the texts as they are.
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import resource
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import jinja2
 from jinja2.nodes import Getattr, Name
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
-from attribeam.attribution.prompts.template_process import ENVIRONMENT
-from attribeam.attribution.prompts.template_sandbox import PageError, render_prompt
 from attribeam.schemas import Passage, Reason, RowFault
+
+ENVIRONMENT = ImmutableSandboxedEnvironment(
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    extensions=["jinja2.ext.loopcontrols"],
+)
+_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+_MEMORY_IN_USE = Path("/proc/self/statm")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """One passage as a template sees it; ``title`` is empty if there is none, ``index`` counts from 1."""
+
+    title: str
+    text: str
+    index: int
+
+
+def answer(request: dict[str, Any]) -> dict[str, str]:
+    """The ``page`` of one request, or the ``fault`` that prevented it."""
+    try:
+        page = _chat_page(request) if "chat" in request else _prompt_page(request)
+    except MemoryError:
+        return {"fault": f"it takes more than {request['memory'] >> 20} MB of memory for one page"}
+    except _FAILURES as error:
+        if "chat" in request:
+            return {"fault": str(error)}
+        return {"fault": f"it should render every row, fails with {type(error).__name__}", "detail": _detail(error)}
+    if len(page) > request["length"]:
+        return {"fault": f"it makes a page of more than {request['length']:,} code points, far more than its texts"}
+    return {"page": page}
+
+
+def _prompt_page(request: dict[str, Any]) -> str:
+    *pairs, question = request["texts"]
+    numbered = enumerate(zip(pairs[::2], pairs[1::2], strict=True), request["first_index"] + 1)
+    passages = [ShownPassage(title, text, index) for index, (title, text) in numbered]
+    with _limits(request):
+        return _compiled(request["source"]).render(passages=passages, question=question)
+
+
+def _chat_page(request: dict[str, Any]) -> str:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    with _limits(request):
+        rendered: Any = render_jinja_template(  # annotated as text, but gives a list of pages and one of token masks
+            conversations=[[{"role": "user", "content": request["message"]}]],
+            chat_template=request["chat"],
+            add_generation_prompt=True,
+            enable_thinking=False,
+            **request["special_tokens"],
+        )
+    return str(rendered[0][0])
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str) -> jinja2.Template:
+    return ENVIRONMENT.from_string(source)
+
+
+def _detail(error: Exception) -> str:
+    """What an undefined name is called; it may be a text of the row."""
+    return f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
+
+
+@contextmanager
+def _limits(request: dict[str, Any]) -> Iterator[None]:
+    """Limit the block's processor time, beyond which the process ends, and the memory that it may add."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if _MEMORY_IN_USE.is_file():
+        in_use = int(_MEMORY_IN_USE.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + request["memory"], hard))
+    signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _serve() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _serve()
+
+
+SECONDS = 10.0
+"""Processor time for one page."""
+MEMORY_BYTES = 2 << 30
+"""Memory that rendering one page may take, besides the child process itself."""
+ADDED_CHARS = 1_000_000
+"""Code points that a page may have besides its texts."""
+
+
+class PageError(ValueError):
+    """A template fails or exceeds a limit; the message never holds a text that it was to show, ``detail`` may."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str:
+    """The page of a template that gets ``passages`` and ``question``.
+
+    Args:
+        source: the template.
+        texts: title and text of each passage, the question last.
+        first_index: 0-based index of the first passage in its row.
+
+    Raises:
+        PageError: if the template fails or exceeds a limit; the message says which.
+    """
+    return _ask({"source": source, "texts": list(texts), "first_index": first_index}, length=sum(map(len, texts)))
+
+
+def render_chat(source: str, *, message: str, special_tokens: Mapping[str, object]) -> str:
+    """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
+
+    Raises:
+        PageError: as ``render_prompt``.
+    """
+    chat = {"chat": source, "message": message, "special_tokens": dict(special_tokens)}
+    return _ask(chat, length=len(message))
+
+
+def _ask(request: Mapping[str, object], *, length: int) -> str:
+    limits = {"seconds": SECONDS, "memory": MEMORY_BYTES, "length": length + ADDED_CHARS}
+    child = _children.setdefault(os.getpid(), _Child())
+    answer = child.ask(json.dumps({**request, **limits}))
+    if answer is None:
+        raise PageError(f"it takes more than {SECONDS:g} s of processor time for one page; look for a loop in it")
+    answered: dict[str, str] = json.loads(answer)
+    if "fault" in answered:
+        raise PageError(answered["fault"], answered.get("detail", ""))
+    return answered["page"]
+
+
+class _Child:
+    """The rendering process; it starts with the first request, and again after a request that ended it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: str) -> str | None:
+        """The answer to one request, or None if the request ended the process."""
+        with self._lock:
+            self._process = self._process or self._start()
+            answer = _exchange(self._process, request)
+            if not answer:
+                _end(self._process)
+                self._process = None
+            return answer or None
+
+    def _start(self) -> subprocess.Popen[str]:
+        script = Path(__file__).with_name("template_process.py")
+        paths = os.pathsep.join(path for path in sys.path if path)
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="ascii",
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        weakref.finalize(self, _end, process)
+        return process
+
+
+_children: dict[int, _Child] = {}
+"""By the id of the parent process: a process forked from it gets its own child."""
+
+
+def _exchange(process: subprocess.Popen[str], request: str) -> str:
+    """The reply to one line; empty if the process ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(request + "\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        return ""
+    return process.stdout.readline()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        try:
+            if pipe is not None:
+                pipe.close()
+        except BrokenPipeError:
+            continue
+    process.wait()
+
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")

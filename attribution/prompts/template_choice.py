@@ -15,7 +15,7 @@ from typing import Protocol
 
 from transformers import PreTrainedTokenizerFast
 
-from attribeam.attribution.prompts.jinja_template import JinjaTemplate
+from attribeam.attribution.prompts.jinja_template import JinjaTemplate, render_chat
 from attribeam.attribution.prompts.prompt_template import (
     CHAT,
     PAPER,
@@ -26,7 +26,6 @@ from attribeam.attribution.prompts.prompt_template import (
     RenderedPrompt,
     TemplateText,
 )
-from attribeam.attribution.prompts.template_sandbox import render_chat
 from attribeam.schemas import Passage
 
 _NAMED_TEMPLATES = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}

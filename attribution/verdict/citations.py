@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from attribeam.attribution.answers.citation_pointers import passage_references
 from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_references import passage_references
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.schemas import CharRange, QARecord, SpanEvidence
 

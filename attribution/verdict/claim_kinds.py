@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from attribeam.attribution.answers.citation_pointers import reference_ranges
 from attribeam.attribution.answers.markup import (
     fenced_code,
     formula_ranges,
@@ -17,12 +18,11 @@ from attribeam.attribution.answers.markup import (
     replace_ranges,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.answers.passage_references import reference_ranges
 from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.attribution.answers.target_spans import label_words, words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
+from attribeam.attribution.verdict.discourse_phrases import Span
 from attribeam.attribution.verdict.language import unread_ranges
-from attribeam.attribution.verdict.phrase_patterns import Span
 from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
 from attribeam.schemas import CharRange, ClaimKind, QARecord
 

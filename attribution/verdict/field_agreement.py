@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.amounts import clock_times_in
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth
+from attribeam.attribution.verdict.word_matches import PassageWords
 from attribeam.schemas import Passage
 
 UNTOLD, AGREES, CONFLICTS, ABSENT = -1, 0, 1, 2

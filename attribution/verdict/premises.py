@@ -18,7 +18,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.label_schemes import base_label
+from attribeam.attribution.answers.parsed_answer import base_label
 from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.attribution.verdict.word_forms import stem
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

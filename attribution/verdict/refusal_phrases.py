@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attribeam.attribution.answers.passage_references import SOURCE
-from attribeam.attribution.verdict.discourse_phrases import ADVERBS, REPORTS, SAID
-from attribeam.attribution.verdict.phrase_patterns import Span, any_of, first_at_or_after, phrase_pattern, words_of
+from attribeam.attribution.answers.citation_pointers import SOURCE
+from attribeam.attribution.verdict.discourse_phrases import (
+    ADVERBS,
+    REPORTS,
+    SAID,
+    Span,
+    any_of,
+    first_at_or_after,
+    phrase_pattern,
+    words_of,
+)
 
 _INFORMATION = words_of(
     "information mention details? data context indication instructions? references? answers? steps explanation guidance"

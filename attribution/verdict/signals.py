@@ -19,12 +19,11 @@ from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.field_agreement import CONFLICTS, UNTOLD, field_agreement, time_agreement
-from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.record_fields import Truth
 from attribeam.attribution.verdict.row_kind import RowKind, row_kind
 from attribeam.attribution.verdict.similarity import WordSimilarity
 from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
-from attribeam.attribution.verdict.word_matches import Coverage, coverage, run_lengths, shares_around
+from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, coverage, run_lengths, shares_around
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.passage_words import PassageWords
+from attribeam.attribution.verdict.word_matches import PassageWords
 from attribeam.attribution.verdict.word_table import WordTable
 
 UNKNOWN = -0.5

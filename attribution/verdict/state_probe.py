@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression, RegressionForm
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.verdict.regressions import LogisticRegression, RegressionForm
 from attribeam.attribution.verdict.row_kind import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import ModelLoadError

@@ -23,11 +23,15 @@ from pydantic import Field, field_validator, model_validator
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
-from attribeam.attribution.verdict.answer_regression import AnswerRegression, AnswersForm
-from attribeam.attribution.verdict.boosted_trees import BoostedTrees, TreesForm
 from attribeam.attribution.verdict.claim_kinds import WordKinds
-from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
+from attribeam.attribution.verdict.regressions import (
+    OTHER_SIGNALS,
+    AnswerRegression,
+    AnswersForm,
+    BoostedTrees,
+    TreesForm,
+)
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe

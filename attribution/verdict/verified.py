@@ -1,12 +1,19 @@
-"""Gives evidence records the verdict of a verifier, and reads what ``attribeam calibrate`` fitted to one."""
+"""What a verifier is: a model that says how far passages support the claims of an answer.
+
+``attribeam.attribution.verifiers`` reads those of the hub. A verifier of another package is found by the entry-point
+group ``attribeam.verifiers``, whose names are values of ``--verdict``; docs/verifiers.md shows one.
+
+Gives evidence records the verdict of a verifier, and reads what ``attribeam calibrate`` fitted to one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +21,67 @@ from pydantic import model_validator
 
 from attribeam.attribution.option_types import VERIFIER_FILE
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST
-from attribeam.attribution.verdict.verifier import AnswerToVerify, ClaimToVerify, VerifiedAnswer
-from attribeam.schemas import CharRange, QARecord, SpanEvidence, Support
+from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import Form, Line, Name, Number, Share, read_form
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimToVerify:
+    """A claim of an answer.
+
+    Attributes:
+        chars: its range in the answer, within which no other claim counts for it.
+        text: it as a sentence of its own: with what it takes from elsewhere in its sentence.
+        passages: indices of the passages, those with most evidence for it first; all of them.
+    """
+
+    chars: CharRange
+    text: str
+    passages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerToVerify:
+    """An answer and its claims, in the order of their spans; there is at least one."""
+
+    record: QARecord
+    claims: tuple[ClaimToVerify, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedAnswer:
+    """What a verifier says of an answer.
+
+    Attributes:
+        support: for each claim the probability that the passages support it, 0 to 1.
+        doubtful: ranges of the answer that it holds for unsupported, ascending; empty where it judges whole claims.
+    """
+
+    support: tuple[float, ...]
+    doubtful: tuple[CharRange, ...] = ()
+
+
+class Verifier(Protocol):
+    """A loaded verifier; ``device`` is where it runs."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def provenance(self) -> Mapping[str, str]:
+        """What its numbers depend on, such as "verifier_revision": a commit or a digest of the model's files."""
+        ...
+
+    def verify(self, answers: Sequence[AnswerToVerify]) -> Sequence[VerifiedAnswer | RowFault]:
+        """One outcome per answer, in order, computed in batches.
+
+        A ``RowFault`` TOO_MANY_TOKENS leaves the answer to the bundled verdict; any other makes it a dead letter.
+        """
+        ...
+
 
 UNCALIBRATED_RISK = 0.5
 """The risk from which an answer counts as one at risk where no threshold was fitted to the verifier."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 
 WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 

@@ -27,8 +27,7 @@ from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype
 from attribeam.attribution.option_types import VERIFIERS
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.verified import calibrated_verifier
-from attribeam.attribution.verdict.verifier import Verifier
+from attribeam.attribution.verdict.verified import Verifier, calibrated_verifier
 from attribeam.attribution.verifiers import pair_classifier, token_classifier
 from attribeam.attribution.verifiers.classifier import loaded
 from attribeam.attribution.verifiers.pair_classifier import FACTCG_PROMPT, PairClassifier, PairPrompt, entailment_label

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from attribeam.attribution.verdict.verifier import AnswerToVerify, ClaimToVerify, VerifiedAnswer
+from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
 from attribeam.attribution.verifiers.classifier import Classifier
 from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.errors import ModelLoadError

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from transformers import PreTrainedModel
 
-from attribeam.attribution.verdict.verifier import AnswerToVerify, ClaimToVerify, VerifiedAnswer
+from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
 from attribeam.attribution.verifiers.classifier import Classifier
 from attribeam.schemas import CharRange, QARecord, RowFault
 

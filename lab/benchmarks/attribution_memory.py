@@ -21,9 +21,8 @@ import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel, NamedModel
 from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
-from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
+from attribeam.lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 from attribeam.schemas.errors import RunError
 
 _HEADER = ("tokens", "before MiB", "peak MiB", "added MiB", "added KiB/token")

@@ -13,7 +13,7 @@ from attribeam.attribution.verdict.verified import Blend, VerifierForm, log_odds
 from attribeam.lab.calibration.fitted_verdict import DIGEST_LETTERS, FittedPart, base_verdict, fit_scores, verdict_of
 from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems
 from attribeam.lab.calibration.threshold_fit import chooser, fit_threshold
-from attribeam.lab.evaluation.measures.source_folds import source_folds
+from attribeam.lab.evaluation.measures.bootstrap import source_folds
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import UsageError
 

@@ -10,8 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.lab.calibration.marked_items import MarkedItems
-from attribeam.lab.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
-from attribeam.lab.evaluation.measures.source_folds import best_threshold, f1, source_folds
+from attribeam.lab.evaluation.measures.bootstrap import (
+    Interval,
+    best_threshold,
+    f1,
+    percentile_interval,
+    row_draws,
+    source_folds,
+)
 
 FEWEST = 20
 """The fewest items of each kind that a threshold is fitted to."""

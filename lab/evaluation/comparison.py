@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.lab.evaluation.measures.accuracy import (

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.registry import all_methods, method_named

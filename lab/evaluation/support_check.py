@@ -17,15 +17,17 @@ from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.support.judged_answers import audited_records
-from attribeam.lab.evaluation.support.support_row_figures import (
+from attribeam.lab.evaluation.support.support_rows import (
+    SHIPPED_ROWS,
     FlaggedSpan,
+    SupportAnswer,
     SupportCheckReport,
     best_thresholds,
     kind_figures,
+    load_support_rows,
     support_check_table,
     write_support_check,
 )
-from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, RunError, UsageError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
-from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.logs.import_log import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.model_directory import ModelDirectory
-    from attribeam.lab.model_choice.quality import Quality
+    from attribeam.lab.model_choice.check_report import Quality
     from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
@@ -179,8 +179,7 @@ def _show_example(model: AttentionModel, parser: AnswerParser) -> None:
 
 
 def _show_quality(model: AttentionModel, parser: AnswerParser, answers: Sequence[LabelledAnswer]) -> Quality:
-    from attribeam.lab.model_choice.check_report import quality_lines
-    from attribeam.lab.model_choice.quality import measure_quality
+    from attribeam.lab.model_choice.check_report import measure_quality, quality_lines
 
     quality = measure_quality(_shown(answers, "quality"), model, parser)
     print_lines(*quality_lines(quality))
@@ -195,8 +194,7 @@ def _sweep(
     output: Path,
 ) -> None:
     from attribeam.lab.evaluation.report import write_json
-    from attribeam.lab.model_choice.layer_search import found_settings, search_layers
-    from attribeam.lab.model_choice.search_report import search_lines
+    from attribeam.lab.model_choice.setting_search import found_settings, search_layers, search_lines
 
     found = search_layers(answers, model, parser, _shown)
     print_lines(*search_lines(found, len(answers)))

@@ -1,4 +1,11 @@
-"""Finds e-mail addresses, bank accounts, card numbers and phone numbers in a text.
+"""Runs of digits in a text, cut into the groups that people write, and what neighbouring groups may be together.
+
+Finds phone numbers with the numbering plans of phonenumbers, which is Google's libphonenumber.
+
+A number with a plus sign says which plan it follows. Another one has to be valid in one of ``REGIONS``, and in the
+groups that are usual there unless it begins with a 0, as numbers do within most countries.
+
+Finds e-mail addresses, bank accounts, card numbers and phone numbers in a text.
 
 Check digits and lengths are those of python-stdnum, numbering plans those of phonenumbers. Patterns only say where to
 look.
@@ -8,15 +15,182 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain
 
+import phonenumbers
 import regex
+from phonenumbers import Leniency, PhoneMetadata, PhoneNumberMatcher, ValidationResult
 from stdnum import iban, luhn
 
-from attribeam.logs.privacy.digit_runs import Group, digit_runs, windows
-from attribeam.logs.privacy.phone_numbers import phone_numbers
 from attribeam.logs.privacy.plain_text import PlainText
 from attribeam.schemas import CharRange
+
+_RUN = re.compile(r"\d+(?:(?:(?!--|\.\s)[ ().\-/~\n]){1,4}\d+)*")
+_GROUP = re.compile(r"\d+")
+
+Group = tuple[int, int]
+"""The half-open range of some digits with none beside them."""
+
+
+def digit_runs(text: str, *, fewest: int) -> Iterator[list[Group]]:
+    """The groups of each run that is long enough for ``fewest`` digits."""
+    for run in _RUN.finditer(text):
+        if run.end() - run.start() >= fewest:
+            yield [group.span() for group in _GROUP.finditer(text, run.start(), run.end())]
+
+
+def windows(text: str, groups: list[Group], first: int, *, fewest: int, most: int) -> list[tuple[int, str]]:
+    """(index behind its last group, digits) of what begins with the group ``first``, the longest first."""
+    found: list[tuple[int, str]] = []
+    digits = ""
+    for last in range(first, len(groups)):
+        digits += text[slice(*groups[last])]
+        if len(digits) > most:
+            break
+        if len(digits) >= fewest:
+            found.append((last + 1, digits))
+    return found[::-1]
+
+
+REGIONS = (
+    "US", "GB", "DE", "FR", "IT", "ES", "PT", "NL", "BE", "CH", "AT", "IE", "PL", "CZ", "SK", "HU", "RO", "BG",
+    "GR", "HR", "RS", "UA", "RU", "TR", "DK", "SE", "NO", "FI", "IL", "EG", "SA", "AE", "MA", "NG", "KE", "ZA",
+    "GH", "IN", "PK", "BD", "LK", "CN", "TW", "HK", "JP", "KR", "SG", "MY", "TH", "VN", "ID", "PH", "AU", "NZ",
+    "BR", "MX", "AR", "CL", "CO", "PE",
+)  # fmt: skip
+"""Whose national numbers are found; more regions would find more amounts."""
+
+_FEWEST, _MOST = 6, 17
+_LEAD = re.compile(r"(?:\(\+|\+ ?\(|\+|\() ?$")
+_LABEL = re.compile(
+    r"(?<![^\W\d_])(?:tel|tél|telephone|téléphone|telefon|telefono|teléfono|telefone|phone|mobile|mobil|cell"
+    r"|handy|fax|call|dial|whatsapp|sms|тел|телефон|τηλ|هاتف|电话|電話|전화)(?![^\W\d_])"
+    r"[\s:.#№]{0,3}(?:(?:no|nr|number|us|me|him|her|them|at|on|is|under)\b[\s:.#]{0,3}){0,3}$",
+    re.IGNORECASE,
+)
+_LABEL_CHARS = 48
+_AMERICAN = re.compile(r"(?:1[ .-])?\(?\d{3}\)?[ .-]{1,2}\d{3}[ .-]\d{4}(?!\d)|\d{3}-\d\d-\d{4}(?![\d-])")
+_HAS_PREFIX = re.compile(r"\(?0\d")
+_NO_PHONE = re.compile(
+    r"\d{1,3}(?:[ .]\d{3})*[ .]000$|\d\d?\.\d\d[^\d.]{1,3}\d\d?\.\d\d(?!\.)|\(? ?[12]\d{3}\D+[12]\d{3}$"
+)
+"""Round amounts, times of the day, and years from one to another."""
+
+
+def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges of the phone numbers of a plain text, ascending, each with its prefix and its parentheses."""
+    for groups in digit_runs(text, fewest=_FEWEST):
+        first, periods = 0, _periods(groups)
+        while first < len(groups):
+            lead = _lead(text, groups[first][0])
+            end = _end(text, groups, first, lead, periods)
+            if end is not None:
+                last = groups[end - 1][1]
+                if text[lead] == "(" and text.count("(", lead, last) > text.count(")", lead, last):
+                    lead += 1  # it is around the number, or opens before it
+                yield lead, last
+            first = end or first + 1
+
+
+def _lead(text: str, start: int) -> int:
+    """Where a number starts whose first digit is at ``start``: at a plus sign or a parenthesis before it."""
+    match = _LEAD.search(text, max(0, start - 3), start)
+    return start if match is None else match.start()
+
+
+def _periods(groups: list[Group]) -> frozenset[int]:
+    """After how many groups the lengths of a run repeat, up to its end; found once for the run, which may be long."""
+    lengths = [end - start for start, end in groups]
+    counts = (count for count in range(1, _MOST + 1) if len(groups) % count == 0)
+    return frozenset(count for count in counts if lengths[count:] == lengths[:-count])
+
+
+def _end(text: str, groups: list[Group], first: int, lead: int, periods: frozenset[int]) -> int | None:
+    """The index behind the last group of the longest phone number that begins with the group ``first``."""
+    start = groups[first][0]
+    ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
+    if "+" in text[lead:start]:
+        numbers = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
+        on_one_line_first = sorted(numbers, key=lambda one: "\n" in one[1])
+        return next((end for end, number in on_one_line_first if _is_international(number)), None)
+    if _is_letter(text[lead - 1 : lead]):
+        return None
+    american = _AMERICAN.match(text, lead) or _AMERICAN.match(text, start)
+    is_labelled = _LABEL.search(text, max(0, lead - _LABEL_CHARS), lead) is not None
+    for end, digits in ends:
+        last = groups[end - 1][1]
+        written = text[lead:last]
+        if written.count("\n") > written.count("-\n") or _is_letter(text[last : last + 1]):
+            continue
+        is_whole = _HAS_PREFIX.match(written) or _stands_alone(text, groups, first, end, periods)
+        if is_labelled and len(digits) <= 15:
+            return end
+        if (american is not None and american.end() == last) or (is_whole and _is_national(written, digits)):
+            return end
+    return None
+
+
+def _is_letter(mark: str) -> bool:
+    """A letter that joins digits to a word, as in hexadecimal digests; scripts without spaces have none."""
+    return mark == "_" or (mark.isascii() and mark.isalpha())
+
+
+def _stands_alone(text: str, groups: list[Group], first: int, end: int, periods: frozenset[int]) -> bool:
+    """Whether the groups ``[first, end)`` are no part of a list, whose numbers have the same mark between them.
+
+    A run that repeats their lengths is one phone number after another, unless all of them might be years or hundreds.
+    """
+    inside = {text[groups[at - 1][1] : groups[at][0]] for at in range(first + 1, end)}
+    beside = {text[groups[at - 1][1] : groups[at][0]] for at in (first, end) if 0 < at < len(groups)}
+    if not inside & beside:
+        return True
+    count = end - first
+    if count not in periods or first % count != 0:
+        return False
+    lengths = {last - start for start, last in groups[first:end]}
+    return max(lengths) > 4 or len(lengths) > 1
+
+
+@lru_cache(maxsize=4096)
+def _is_international(written: str) -> bool:
+    try:
+        number = phonenumbers.parse(written.replace("\n", " "))
+    except phonenumbers.NumberParseException:
+        return False
+    return bool(phonenumbers.is_possible_number_with_reason(number) == ValidationResult.IS_POSSIBLE)
+
+
+@lru_cache(maxsize=4096)
+def _is_national(written: str, digits: str) -> bool:
+    """Whether it is valid in a region; one group without a 0 in front has to be a mobile phone's."""
+    if digits.startswith("00"):
+        return _is_international(f"+{digits[2:]}")
+    has_prefix = _HAS_PREFIX.match(written) is not None
+    if not 7 <= len(digits) <= 14 or _NO_PHONE.match(written):
+        return False
+    is_bare = digits == written and not has_prefix
+    if is_bare and len(digits) < 10:
+        return False
+    grouping = Leniency.VALID if has_prefix else Leniency.EXACT_GROUPING
+    shown = written.replace("\n", " ")
+    return any(
+        match.end - match.start == len(shown)
+        for region in REGIONS
+        if _plan(region, mobile=is_bare).fullmatch(digits)
+        for match in PhoneNumberMatcher(shown, region, leniency=grouping)
+    )
+
+
+@cache
+def _plan(region: str, *, mobile: bool) -> re.Pattern[str]:
+    """Which digits may be a number of the region, with its prefix: a quick look before the library's long one."""
+    plan = PhoneMetadata.metadata_for_region(region)
+    kind = None if plan is None else plan.mobile if mobile else plan.general_desc
+    if plan is None or kind is None:
+        raise ValueError(f"phonenumbers should have the plan of {region}, has none")
+    return re.compile(f"(?:{plan.national_prefix or ''})?(?:{kind.national_number_pattern})")
+
 
 _MAY_HOLD = re.compile(r"[@＠﹫]|%40|&commat;|(?:\d\D{0,12}){6}|\\u0040|&#0*64;|&#[xX]0*40;", re.IGNORECASE)
 """What every text has in which something is found."""

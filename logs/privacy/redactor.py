@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from attribeam.logs.privacy.own_patterns import SlowPatternError, own_ranges
 from attribeam.logs.privacy.recognisers import secret_ranges
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy.settings import PrivacySettings, SlowPatternError, own_ranges
 from attribeam.schemas import CharRange
 
 MASK = "█"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attribeam.logs.traces.paths import PRESETS, Preset
+from attribeam.logs.traces.field_choice import PRESETS, Preset
 from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.logs.traces.span import TraceOptions
 

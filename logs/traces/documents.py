@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from attribeam.logs.traces.json_shapes import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
+from attribeam.logs.traces.json_values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 from attribeam.logs.traces.span import Document
 
 TEXT_KEYS = (

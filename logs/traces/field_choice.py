@@ -1,15 +1,118 @@
-"""Which member of a row holds a field: by its usual names, what an application made before what it should have made."""
+"""Where a user says that question, passages and answer stand: JMESPath, and presets of three paths.
+
+Which member of a row holds a field: by its usual names, what an application made before what it should have made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Generic, Protocol, TypeVar
 
 from attribeam.logs.columns import MADE
-from attribeam.logs.traces.json_shapes import by_name, is_nothing, shown_keys
-from attribeam.logs.traces.python_literals import opened_text
-from attribeam.logs.traces.span import Record
+from attribeam.logs.traces.csv_rows import opened_text
+from attribeam.logs.traces.json_values import by_name, is_nothing, shown_keys
+from attribeam.logs.traces.span import Record, TraceOptions
+from attribeam.schemas.errors import UsageError
+
+
+class Path(Protocol):
+    """A JMESPath expression that was checked."""
+
+    def search(self, value: object) -> object:
+        """What it finds, None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathSet:
+    """The paths that a user gave, ready to search; None for what the shape of the records tells."""
+
+    question: Path | None = None
+    passages: Path | None = None
+    answer: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Three paths under one name; None for what the shape tells."""
+
+    question: str | None = None
+    passages: str | None = None
+    answer: str | None = None
+
+
+PRESETS: Mapping[str, Preset] = {
+    "root": Preset("input.question || input.query || input", "output.documents || output.contexts", "output.answer"),
+    "langchain": Preset(
+        "input.input || input.question || input.query",
+        "observations[?type=='RETRIEVER'].output[] || output.context || output.source_documents",
+        "output.answer || output.result || output.output",
+    ),
+    "langgraph": Preset(
+        "input.messages", "observations[?type=='TOOL' || type=='RETRIEVER'].output[]", "output.messages"
+    ),
+    "llamaindex": Preset(
+        "input.query_str || input.query || input",
+        "observations[?type=='RETRIEVER'].output.nodes[] || output.source_nodes",
+        "output.response || output",
+    ),
+    "metadata": Preset("input", "metadata.contexts || metadata.documents || metadata.passages", "output"),
+}
+"""Presets for records of free JSON; docs/importing_logs.md shows what each is for."""
+
+
+def path_set(options: TraceOptions) -> PathSet:
+    """The paths of the options, checked.
+
+    Raises:
+        UsageError: if a path is no JMESPath, or the library is not installed.
+    """
+    given = {
+        "--question-path": options.question_path,
+        "--passages-path": options.passages_path,
+        "--answer-path": options.answer_path,
+    }
+    return PathSet(*(None if text is None else compiled_path(flag, text) for flag, text in given.items()))
+
+
+@cache
+def compiled_path(flag: str, text: str) -> Path:
+    """A JMESPath that ``flag`` gave.
+
+    Raises:
+        UsageError: if it is none, or the library is not installed.
+    """
+    try:
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+    except ImportError as error:
+        raise UsageError(f"{flag} needs the extra 'traces': pip install 'attribeam[traces]'") from error
+    try:
+        path: Path = _Searched(jmespath.compile(text))
+    except JMESPathError as error:
+        found = " ".join(str(error).split())
+        raise UsageError(
+            f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
+            f"was {text!r}: {found}"
+        ) from error
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """A path that finds nothing where a function in it does not take the value at hand."""
+
+    compiled: Path
+
+    def search(self, value: object) -> object:
+        from jmespath.exceptions import JMESPathError
+
+        try:
+            return self.compiled.search(value)
+        except JMESPathError:
+            return None
+
 
 _T = TypeVar("_T")
 _HOLDERS = ("vars", "item", "sample", "test_case", "row", "record", "example", "fields", "run", "payload", "data")

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 from attribeam.logs.traces.documents import LIST_KEYS, documents_of
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.json_shapes import is_nothing
-from attribeam.logs.traces.messages import messages_of
+from attribeam.logs.traces.json_values import is_nothing
+from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.span import Document, TraceOptions, TraceRow
-from attribeam.logs.traces.texts import ANSWER_KEYS, QUESTION_KEYS, answer_of, question_of
 from attribeam.logs.traces.trace_log import ExportRows, OpenFile
 
 MOST_RECORDS = 5000

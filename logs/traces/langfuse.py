@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from attribeam.logs.traces.json_shapes import first_of, microseconds, parsed, text_or_none
+from attribeam.logs.traces.json_values import first_of, microseconds, parsed, text_or_none
 from attribeam.logs.traces.span import Record, Role, Span, fault
 from attribeam.schemas import Reason
 

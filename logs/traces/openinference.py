@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from attribeam.logs.traces.csv_rows import opened_text
 from attribeam.logs.traces.documents import document_of
-from attribeam.logs.traces.json_shapes import at, first_of, microseconds, nested, parsed, text_or_none
+from attribeam.logs.traces.json_values import at, first_of, microseconds, nested, parsed, text_or_none
 from attribeam.logs.traces.otlp import flat_spans, is_envelope
-from attribeam.logs.traces.python_literals import opened_text
 from attribeam.logs.traces.span import Document, Record, Role, Span, fault
 from attribeam.schemas import Reason
 

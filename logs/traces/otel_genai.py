@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from attribeam.logs.traces.documents import documents_of
-from attribeam.logs.traces.json_shapes import at, first_of, microseconds, parsed, text_or_none
+from attribeam.logs.traces.json_values import at, first_of, microseconds, parsed, text_or_none
 from attribeam.logs.traces.openinference import has_failed, opened, trace_id_of
 from attribeam.logs.traces.otlp import flat_spans, is_envelope, whole_attributes
 from attribeam.logs.traces.span import Record, Role, Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attribeam.logs.traces.json_shapes import parsed
+from attribeam.logs.traces.json_values import parsed
 from attribeam.logs.traces.span import Record
 
 _EVENT = "gen_ai.client.inference.operation.details"

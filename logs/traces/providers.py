@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from attribeam.logs.traces.documents import once_each
-from attribeam.logs.traces.field_choice import QUESTION
-from attribeam.logs.traces.json_shapes import first_of, nested, parsed, shape, text_or_none
-from attribeam.logs.traces.messages import content_text
-from attribeam.logs.traces.paths import PathSet, compiled_path
+from attribeam.logs.traces.field_choice import QUESTION, PathSet, compiled_path
+from attribeam.logs.traces.json_values import first_of, nested, parsed, shape, text_or_none
+from attribeam.logs.traces.messages import content_text, question_of
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.span import Record, TraceOptions, TraceRow, fault
-from attribeam.logs.traces.texts import question_of
 from attribeam.schemas import Reason
 
 

@@ -14,13 +14,11 @@ from typing import BinaryIO, NamedTuple
 from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
 from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
+from attribeam.logs.traces.field_choice import PathSet, path_set
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.json_shapes import in_snake_case, is_nothing, microseconds, shape
-from attribeam.logs.traces.json_values import Found
-from attribeam.logs.traces.paths import PathSet, path_set
-from attribeam.logs.traces.records import records
+from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
 from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault, records
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
 from attribeam.schemas import Reason, RowFault
 

@@ -19,7 +19,7 @@ from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
-from attribeam.logs.traces.log_rows import FAULT_COLUMNS, log_schema, stored_fault, stored_row
+from attribeam.logs.traces.rows import FAULT_COLUMNS, log_schema, stored_fault, stored_row
 from attribeam.logs.traces.span import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
 

@@ -13,8 +13,8 @@ from attribeam.pipeline.chunks.finished_chunks import FinishedChunks
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, write_atomically
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.report.committed_chunks import CommittedChunks
-from attribeam.schemas.new_file import sync_folder
+from attribeam.report.audit_directory import CommittedChunks
+from attribeam.schemas.file_digest import sync_folder
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
 
 

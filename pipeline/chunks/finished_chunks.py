@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attribeam.logs.files import fingerprint_file
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
+from attribeam.report.audit_directory import DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
 from attribeam.schemas.errors import SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 

@@ -21,10 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from attribeam.report.committed_chunks import CHUNKS, DEAD_LETTERS, EVIDENCE
+from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
 from attribeam.report.private_files import take_rights
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.new_file import UNFINISHED, new_file
+from attribeam.schemas.file_digest import UNFINISHED, new_file
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 MARKER = "_attribeam"

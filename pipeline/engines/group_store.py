@@ -18,9 +18,9 @@ from attribeam.pipeline.chunks.finished_chunks import FinishedChunks, is_of
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS, OutputDirectory, kept_names
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.report.committed_chunks import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks
+from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.new_file import UNFINISHED
+from attribeam.schemas.file_digest import UNFINISHED
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.beam_storage import BeamStorage, delete_files, make_folders, put_file, put_text
 

@@ -36,9 +36,9 @@ from attribeam.attribution.options import (
 )
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.logs.files import check_is_unicode
+from attribeam.logs.import_log import add_log_arguments
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.options.devices import is_list, named_gpus

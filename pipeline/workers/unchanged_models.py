@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from attribeam.attribution.answers.pipeline_files import (
+from attribeam.attribution.answers.answer_parser import (
     BUNDLED_PARSER,
     pipeline_folder,
     pipeline_identity,

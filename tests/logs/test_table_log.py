@@ -13,9 +13,9 @@ from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import rows
 from attribeam.logs.columns import LogOptions
+from attribeam.logs.parquet_log import TableLog, in_python
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.table_log import TableLog, in_python
 from attribeam.schemas import QARecord, Reason
 from attribeam.schemas.errors import LogFormatError, UsageError
 

@@ -33,7 +33,7 @@ from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
 OWN_METHOD = """
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 
 
 class PassageLength:

@@ -10,8 +10,7 @@ from statistics import mean, stdev
 import pytest
 from tests.report.made_history import FIRST_NIGHT
 
-from attribeam.report.audit_history import DAMAGED, AuditEntry
-from attribeam.report.history_alerts import Alert, expected_ranges, find_alerts
+from attribeam.report.audit_history import DAMAGED, Alert, AuditEntry, expected_ranges, find_alerts
 
 METRIC = "unsupported_share"
 

@@ -13,7 +13,7 @@ from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import Passage, UnsupportedReason, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.hide_texts import HideTexts
-from attribeam.transforms.redact_spans import redacted
+from attribeam.transforms.make_evidence import redacted
 
 SPAN = replace(unsupported_span(), reason=UnsupportedReason.OTHER_VALUE)
 MAIL = "ann@pier.example"

@@ -7,13 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from attribeam.lab.evaluation.datasets.alce import load_alce
-from attribeam.lab.evaluation.datasets.clapnq import load_clapnq
 from attribeam.lab.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
-from attribeam.lab.evaluation.datasets.mtrag import load_mtrag
+from attribeam.lab.evaluation.datasets.passage_qa import load_alce, load_clapnq, load_mtrag
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas.errors import UsageError

@@ -1,6 +1,10 @@
 """Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
 
 ``attribeam export`` wrote the tasks; the export names the row of each, and the texts come from the log.
+
+Answers of an audit that people marked on its page, as judged answers; their texts come from the audited logs.
+
+Parts of the rows that were written for this project: passages, and spans of an answer named by their text.
 """
 
 from __future__ import annotations
@@ -10,9 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_json_rows
 from attribeam.logs.qa_log import QALog
-from attribeam.schemas import CharRange, QARecord, Support
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource, Support
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
 from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
@@ -215,3 +225,85 @@ def _object(row: DataRow, field: str) -> DataRow:
     if not isinstance(value, dict):
         raise row.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
     return DataRow(value, row.row, f"{row.where}, {field}")
+
+
+def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
+    """The answers of ``audit`` that the marks in ``path`` speak of.
+
+    Marked claims are the ranges that people looked at; a mark on the whole answer says whether all of it is supported.
+    Answers that the audit or its logs do not have any more are skipped (``not_in_audit``, ``text_gone``).
+
+    Raises:
+        DataError: if the marks cannot be read, or a claim ends beyond its answer.
+        RunError: if a file of the audit cannot be read.
+    """
+    marks = read_marks([path]).marks
+    by_answer = marks_by_answer(marks, _audited(audit, sorted({mark.record_id for mark in marks})))
+    records = {one.source: one for one in AuditedLogs.of(audit).answers(frozenset(by_answer))}
+    answers = tuple(_judged_answer(records[one], found, path) for one, found in by_answer.items() if one in records)
+    kept = {mark for found in by_answer.values() for mark in found}
+    unknown = {(mark.record_id, mark.source) for mark in marks if mark not in kept}
+    gone = tuple(SkippedRow(one.source_row, "text_gone", one.source_file) for one in by_answer if one not in records)
+    return JudgedDataset(answers, (*gone, *(SkippedRow(-1, "not_in_audit") for _ in unknown)))
+
+
+def _audited(audit: AuditDirectory, record_ids: Sequence[str]) -> set[tuple[str, RowSource]]:
+    """The ids of the audit's answers with one of ``record_ids``, each with its row."""
+    where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
+    return {
+        (row["record_id"], RowSource(row["source_file"], row["source_row"]))
+        for batch in audit.evidence_batches(["record_id", "source_file", "source_row"], where=where)
+        for row in batch.to_pylist()
+    }
+
+
+def _judged_answer(record: QARecord, marks: Sequence[Mark], path: Path) -> JudgedAnswer:
+    length = len(record.answer)
+    claims = [(one.chars, one.supported) for one in marks if one.chars is not None]
+    if any(chars.char_end > length for chars, _ in claims):
+        raise DataError(
+            f"marks file {path}: a claim of {record.record_id!r} ends beyond its answer's {length} characters; the "
+            "marks are of another version of the log"
+        )
+    whole = next((one.supported for one in marks if one.chars is None), None)
+    judged = tuple(sorted(chars for chars, _ in claims)) or None
+    unsupported = tuple(UnsupportedRange(chars) for chars, supported in sorted(claims) if not supported)
+    return JudgedAnswer(
+        replace(record, target_spans=judged, extra_columns=()),
+        unsupported if claims else None,
+        judged,
+        group=record.generator,
+        answer_supported=whole,
+    )
+
+
+def passage_of(passage: DataRow) -> Passage:
+    """A passage with ``passage_id``, ``text`` and ``title``, which may be null.
+
+    Raises:
+        DataError: if a field is missing or of another type.
+    """
+    title = None if passage.fields.get("title") is None else passage.text("title")
+    return Passage(text=passage.text("text"), title=title, passage_id=passage.text("passage_id"))
+
+
+def span_chars(span: DataRow, answer: str) -> CharRange:
+    """Where the span's ``text`` occurs in the answer; ``occurrence``, from 1, says which place if there are several.
+
+    Raises:
+        DataError: if it does not occur, or it is not said which place is meant.
+    """
+    text = span.text("text")
+    starts = _starts(text, answer)
+    if not starts:
+        raise span.error("text", "should be part of the row's answer, does not occur in it")
+    if "occurrence" not in span.fields and len(starts) > 1:
+        raise span.error("text", f"occurs {len(starts)} times in the answer; 'occurrence' should say which is meant")
+    occurrence = span.integer("occurrence") if "occurrence" in span.fields else 1
+    if not 1 <= occurrence <= len(starts):
+        raise span.error("occurrence", f"should be from 1 to {len(starts)}, was: {occurrence}")
+    return CharRange(starts[occurrence - 1], starts[occurrence - 1] + len(text))
+
+
+def _starts(text: str, answer: str) -> Sequence[int]:
+    return [start for start in range(len(answer)) if text and answer.startswith(text, start)]

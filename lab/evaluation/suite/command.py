@@ -11,15 +11,13 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
-from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
+from attribeam.lab.evaluation.measures.faithfulness import check_targets
 from attribeam.lab.evaluation.report import write_json
-from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section, find_data
-from attribeam.lab.evaluation.suite.figures import check_drawing, draw_figures
-from attribeam.lab.evaluation.suite.plan import plan_suite
+from attribeam.lab.evaluation.suite.plan import DataFile, FoundData, Section, find_data, plan_suite
 from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions, suite_options
 from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_results
-from attribeam.lab.evaluation.suite.tables import suite_page
+from attribeam.lab.evaluation.suite.tables import check_drawing, draw_figures, suite_page
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
@@ -114,6 +112,6 @@ def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | No
     if options.nli_model is None or not found.of_section(Section.CITATIONS):
         return None
     from attribeam.attribution.models.weight_loading import choose_device
-    from attribeam.lab.evaluation.measures.nli_model import NliModel
+    from attribeam.lab.evaluation.measures.citations import NliModel
 
     return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))

@@ -17,8 +17,7 @@ from attribeam.lab.evaluation.measures.citations import SELF_CITATION, Entailmen
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, machine_words
 from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityFigure, default_point, one_at_a_time, sweep
-from attribeam.lab.evaluation.suite.data_files import DataFile
-from attribeam.lab.evaluation.suite.plan import Cell, Kind, suite_methods
+from attribeam.lab.evaluation.suite.plan import Cell, DataFile, Kind, suite_methods
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.lab.evaluation.support.judged_answers import group_figures
 from attribeam.lab.evaluation.support.judged_command import SPLIT, audited_answers

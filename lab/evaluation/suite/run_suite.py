@@ -17,9 +17,8 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import load_models
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, LOADERS
 from attribeam.lab.evaluation.measures.citations import EntailmentModel, RememberedEntailment
-from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
 from attribeam.lab.evaluation.suite.measure_cell import CellInputs, measure_cell
-from attribeam.lab.evaluation.suite.plan import Cell, FinishedCell, Kind, parser_of
+from attribeam.lab.evaluation.suite.plan import Cell, DataFile, FinishedCell, FoundData, Kind, Section, parser_of
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset

@@ -11,12 +11,14 @@ from attribeam.lab.evaluation.comparison import MethodScore, MethodTally, score_
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval, RowBootstrap
 from attribeam.lab.evaluation.measures.citations import CitationRow, score_citations
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, DropScore, score_drops
-from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
 from attribeam.lab.evaluation.suite.plan import (
     ALTERNATIVES,
+    DataFile,
     FinishedCell,
+    FoundData,
     Kind,
     LeftOut,
+    Section,
     suite_methods,
     with_paper_weights,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.lab.evaluation.measures.source_folds import balanced_accuracy, f1, fold_thresholds
+from attribeam.lab.evaluation.measures.bootstrap import balanced_accuracy, f1, fold_thresholds
 from attribeam.lab.evaluation.support.judged_parts import JudgedParts
 from attribeam.lab.evaluation.support.scorers import ScoredAnswer, Scorer
 

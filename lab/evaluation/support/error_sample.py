@@ -1,4 +1,6 @@
-"""Write a readable sample of an audit's errors on judged answers, for people to sort by kind.
+"""Errors of an audit on judged answers, and the kinds of them that code can decide.
+
+Write a readable sample of an audit's errors on judged answers, for people to sort by kind.
 
 ``python -m attribeam.lab.evaluation.support.error_sample`` draws false alarms and misses at random and writes them as
 Markdown: the answer with the claim and people's marks, its evidence and scores, and the kinds that code can decide.
@@ -9,26 +11,151 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
+from attribeam.attribution.verdict import discourse_phrases
+from attribeam.attribution.verdict.refusal_phrases import refusals
+from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
-from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
-from attribeam.lab.evaluation.support.error_kinds import AuditError, ErrorKind, false_alarms, misses
+from attribeam.lab.evaluation.measures.bootstrap import FOLDS_FILE
 from attribeam.lab.evaluation.support.judged_answers import audited_records
+from attribeam.lab.evaluation.support.judged_parts import judged_parts, visible
+from attribeam.lab.evaluation.support.unseen_words import content_words, is_unseen, word_beginnings
 from attribeam.lab.markdown_table import markdown_table
 from attribeam.report.messages import CommandParser, Messages, print_lines
-from attribeam.schemas import EvidencePiece, QARecord, RowFault, SpanEvidence
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, RunError, UsageError
-from attribeam.schemas.labelled_answer import JudgedDataset
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
+
+
+class ErrorKind(StrEnum):
+    """What is in the text of an error; several may apply."""
+
+    VALUES = "values"
+    """A digit, or a value that the audit found unmatched."""
+    UNSEEN_WORDS = "unseen words"
+    """A content word whose beginning no passage has."""
+    NEGATION = "negation"
+    DISCOURSE = "discourse"
+    """Words about the answer or its sources, or a refusal."""
+    LITERAL = "literal"
+    """All of it stands in one passage, word for word."""
+    SHORT = "short"
+    """At most two words."""
+    RECORDS = "records"
+    """A passage of the answer consists of lines ``name: value``."""
+    PROSE = "prose"
+    """No passage does."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditError:
+    """One error: a claim that was called unsupported and is not, or marked text that was not called.
+
+    Attributes:
+        answer: the judged answer.
+        chars: the claim, or the marked range; the whole answer where people judged it as a whole.
+        spans: the evidence of the claim, or of every span that reaches into the marked range.
+        kinds: what is in its text.
+    """
+
+    answer: JudgedAnswer
+    chars: CharRange
+    spans: tuple[SpanEvidence, ...]
+    kinds: frozenset[ErrorKind]
+
+
+def false_alarms(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Iterator[AuditError]:
+    """The claims that the audit calls unsupported and people did not mark."""
+    claims = judged_parts(answer, found).claims
+    supported = {part.chars for part in claims if not _is_unsupported(part.is_marked, answer)}
+    for span in found:
+        if span.is_claim and span.support is Support.UNSUPPORTED and span.chars in supported:
+            yield AuditError(answer, span.chars, (span,), _kinds(answer, span.chars, (span,)))
+
+
+def _is_unsupported(mark: bool | None, answer: JudgedAnswer) -> bool:
+    return not answer.is_supported if mark is None else mark
+
+
+def misses(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Iterator[AuditError]:
+    """The marked ranges of which less than half of the visible characters are called unsupported.
+
+    Where people judged the answer as a whole, it is missed if it is unsupported and nothing in it is called so.
+    """
+    text = answer.record.answer
+    called = visible((span.chars for span in found if span.support is Support.UNSUPPORTED), text)
+    if answer.unsupported is None:
+        missed = [CharRange(0, len(text))] if not (answer.is_supported or called) else []
+    else:
+        missed = [one.chars for one in answer.unsupported if _is_missed(visible([one.chars], text), called)]
+    for chars in missed:
+        spans = tuple(span for span in found if span.chars.overlaps(chars))
+        yield AuditError(answer, chars, spans, _kinds(answer, chars, ()))
+
+
+def _is_missed(own: frozenset[int], called: frozenset[int]) -> bool:
+    return 2 * len(own & called) < len(own)
+
+
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|\w+n['’]t)\b", re.IGNORECASE
+)
+_DIGIT = re.compile(r"\d")
+_RECORD_LINE = re.compile(r"[^\s:][^:\n]{0,60}: ?\S")
+_SHORTEST_CLAIM = 3
+
+
+def _kinds(answer: JudgedAnswer, chars: CharRange, spans: Sequence[SpanEvidence]) -> frozenset[ErrorKind]:
+    text, passages = chars.of(answer.record.answer), answer.record.passages
+    beginnings = _beginnings(passages)
+    decided = {
+        ErrorKind.VALUES: bool(_DIGIT.search(text)) or any(span.unmatched_values for span in spans),
+        ErrorKind.UNSEEN_WORDS: any(is_unseen(word.of(text), beginnings) for word in content_words(text)),
+        ErrorKind.NEGATION: bool(_NEGATION.search(text)),
+        ErrorKind.DISCOURSE: any(True for _ in _discourse(text)),
+        ErrorKind.LITERAL: bool(_literal(passages).literal_passages(text)),
+        ErrorKind.SHORT: len(text.split()) < _SHORTEST_CLAIM,
+        ErrorKind.RECORDS: any(_is_record(passage) for passage in passages),
+        ErrorKind.PROSE: not any(_is_record(passage) for passage in passages),
+    }
+    return frozenset(kind for kind, applies in decided.items() if applies)
+
+
+def _discourse(text: str) -> Iterable[tuple[int, int]]:
+    yield from discourse_phrases.openings(text)
+    yield from discourse_phrases.leads(text)
+    yield from discourse_phrases.announcements(text)
+    yield from refusals(text)
+
+
+def _is_record(passage: Passage) -> bool:
+    lines = [line for line in passage.text.splitlines() if line.strip()]
+    return len(lines) > 1 and 2 * sum(bool(_RECORD_LINE.match(line)) for line in lines) > len(lines)
+
+
+@lru_cache(maxsize=8)
+def _beginnings(passages: tuple[Passage, ...]) -> frozenset[str]:
+    return word_beginnings(passages)
+
+
+@lru_cache(maxsize=8)
+def _literal(passages: tuple[Passage, ...]) -> LiteralIndex:
+    return LiteralIndex(passages)
+
 
 _SPLIT = "test"
 _AROUND = 80

@@ -15,7 +15,7 @@ from attribeam.attribution.verdict.judge import probe_of
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.dataset_file import data_files
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
-from attribeam.lab.evaluation.datasets.marked_answers import load_marks
+from attribeam.lab.evaluation.datasets.marked_spans import load_marks
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.lab.evaluation.report import skip_remarks, write_figures
@@ -27,7 +27,7 @@ from attribeam.lab.evaluation.support.judged_answers import (
 )
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
 from attribeam.lab.evaluation.support.judged_report import JudgedReport, MethodFigures, judged_tables
-from attribeam.lab.evaluation.support.scorer_figures import GroupComparison, compare_scorers
+from attribeam.lab.evaluation.support.scorer_tables import GroupComparison, compare_scorers
 from attribeam.lab.evaluation.support.scorers import BASELINES, AuditScorer, Scorer, ShareScorer, baseline_scorers
 from attribeam.lab.evaluation.support.supported_spans import (
     SupportedReport,
@@ -35,8 +35,8 @@ from attribeam.lab.evaluation.support.supported_spans import (
     supported_figures,
     supported_table,
 )
-from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
+from attribeam.logs.import_log import log_options
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
 from attribeam.schemas import RowFault, SpanEvidence

@@ -9,8 +9,7 @@ from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures
 from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip_remarks, text_table, verdict_in_use
 from attribeam.lab.evaluation.support.judged_answers import GroupFigures, LevelFigures
-from attribeam.lab.evaluation.support.scorer_figures import GroupComparison
-from attribeam.lab.evaluation.support.scorer_tables import comparison_tables
+from attribeam.lab.evaluation.support.scorer_tables import GroupComparison, comparison_tables
 from attribeam.schemas.labelled_answer import SkippedRow
 
 _HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")

@@ -1,15 +1,302 @@
-"""Tables of scorers: ranking, verdicts on answers, characters, and whether probabilities are what they say."""
+"""The figures of several scorers of the same answers, under one protocol.
+
+Intervals are over resamples of answers. A threshold that is chosen on the data is chosen for each fold of sources on
+all other folds, and once for all groups; resamples keep it.
+
+Tables of scorers: ranking, verdicts on answers, characters, and whether probabilities are what they say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeVar
 
-from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures
-from attribeam.lab.evaluation.measures.calibration import Reliability
-from attribeam.lab.evaluation.measures.ranking import RankCorrelation
-from attribeam.lab.evaluation.measures.verdicts import Share, VerdictFigures
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.lab.evaluation.measures.bootstrap import (
+    Auroc,
+    F1Figures,
+    Interval,
+    RankedItems,
+    f1_figures,
+    row_draws,
+    source_folds,
+)
+from attribeam.lab.evaluation.measures.verdicts import (
+    PrecisionAt,
+    RankCorrelation,
+    Reliability,
+    Share,
+    VerdictFigures,
+    precision_at,
+    rank_correlation,
+    reliability,
+    verdict_figures,
+)
 from attribeam.lab.evaluation.report import interval_cell, text_table
-from attribeam.lab.evaluation.support.scorer_figures import FIRST, GroupComparison, ScorerFigures
+from attribeam.lab.evaluation.support.chosen_verdicts import Calls, Flags, ScoredAnswers, scored_answers
+from attribeam.lab.evaluation.support.judged_parts import JudgedPart, JudgedParts
+from attribeam.lab.evaluation.support.scorers import ScoredAnswer, Scorer
+
+FIRST = (10, 50, 100)
+"""The lengths of rankings whose precision is given."""
+
+ALL = "all"
+
+_Value = TypeVar("_Value")
+_Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class KindVerdicts:
+    """Answers that are unsupported in one way, and the percentage of them that is called."""
+
+    kind: str
+    answers: int
+    called: float
+
+
+@dataclass(frozen=True, slots=True)
+class GradeVerdicts:
+    """Answers whose mean grade lies in [``grade``, ``grade`` + 1), the percentage called, and their mean risk."""
+
+    grade: int
+    answers: int
+    called: float
+    mean_risk: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerFigures:
+    """The figures of one scorer; None where the labels or the scorer have nothing to compare.
+
+    Attributes:
+        scorer: its name.
+        verdict: answers, by the scorer's own threshold.
+        chosen_verdict: answers, by the threshold with the best F1 on other sources.
+        balanced_verdict: answers, by the threshold with the best balanced accuracy on other sources.
+        answers, sentences, claims: AUROC, of unsupported ones against all others.
+        precision_at: among the answers with the largest risks.
+        rank_correlation: of the answer's risk and minus people's mean grade.
+        characters: by the scorer's own threshold.
+        chosen_characters: by the threshold on its parts' risks with the best F1 on other sources.
+        claim_verdicts, chosen_claim_verdicts: the same for claims.
+        answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
+        kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
+        grades: of all answers, by the same threshold; empty where people gave no grades.
+    """
+
+    scorer: str
+    verdict: VerdictFigures | None
+    chosen_verdict: VerdictFigures | None
+    balanced_verdict: VerdictFigures | None
+    answers: Auroc | None
+    sentences: Auroc | None
+    claims: Auroc | None
+    precision_at: tuple[PrecisionAt, ...]
+    rank_correlation: RankCorrelation | None
+    characters: F1Figures | None
+    chosen_characters: F1Figures | None
+    claim_verdicts: F1Figures | None
+    chosen_claim_verdicts: F1Figures | None
+    answer_reliability: Reliability | None
+    claim_reliability: Reliability | None
+    kinds: tuple[KindVerdicts, ...]
+    grades: tuple[GradeVerdicts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupComparison:
+    """All scorers on one group of answers, or on all."""
+
+    group: str
+    answers: int
+    marked_answers: int
+    sentences: int
+    claims: int
+    scorers: tuple[ScorerFigures, ...]
+
+
+def compare_scorers(
+    parts: Sequence[JudgedParts], scorers: Sequence[Scorer], *, draws: int, seed: int
+) -> tuple[GroupComparison, ...]:
+    """The figures of all answers, then of each group if there are several.
+
+    Args:
+        parts: the judged answers, at least one.
+        scorers: what is compared, in the order of the tables.
+        draws: number of resamples.
+        seed: that of resamples and folds.
+
+    Raises:
+        ValueError: if there is no answer.
+    """
+    row_counts = row_draws(len(parts), draws=draws, seed=seed)
+    folds = source_folds([one.source for one in parts], seed=seed)
+    scored = [scored_answers(scorer, parts, folds) for scorer in scorers]
+    groups = sorted({one.answer.group for one in parts if one.answer.group is not None})
+    everything = list(range(len(parts)))
+    compared = [_comparison(ALL, everything, parts, scored, row_counts)]
+    for group in groups if len(groups) > 1 else ():
+        own = [row for row in everything if parts[row].answer.group == group]
+        compared.append(_comparison(group, own, parts, scored, row_counts))
+    return tuple(compared)
+
+
+def _comparison(
+    name: str, own: Sequence[int], parts: Sequence[JudgedParts], scored: Sequence[ScoredAnswers], row_counts: _Counts
+) -> GroupComparison:
+    chosen = [parts[row] for row in own]
+    return GroupComparison(
+        group=name,
+        answers=len(own),
+        marked_answers=sum(one.is_marked for one in chosen),
+        sentences=sum(len(one.sentences) for one in chosen),
+        claims=sum(len(one.claims) for one in chosen),
+        scorers=tuple(_GroupOfScorer(own, chosen, one, row_counts[:, own]).figures() for one in scored),
+    )
+
+
+class _GroupOfScorer:
+    """The figures of one scorer on one group; ``own`` are the group's rows among all."""
+
+    def __init__(
+        self, own: Sequence[int], parts: Sequence[JudgedParts], scored: ScoredAnswers, row_counts: _Counts
+    ) -> None:
+        self._own = own
+        self._parts = parts
+        self._scored = scored
+        self._row_counts = row_counts
+        self._answers = [scored.answers[row] for row in own]
+        self._marked = [one.is_marked for one in parts]
+        self._risks = [one.risk for one in self._answers]
+
+    def figures(self) -> ScorerFigures:
+        """All figures of the group."""
+        scored, counts = self._scored, self._row_counts
+        own_calls = [one.called for one in self._answers if one.called is not None]
+        has_verdict = len(own_calls) == len(self._answers)
+        chosen = self._of_group(scored.calls)
+        balanced = self._of_group(scored.balanced_calls)
+        flagged = [one.flagged for one in self._answers if one.flagged is not None]
+        ranked = [precision_at(first, self._risks, self._marked, counts) for first in FIRST]
+        return ScorerFigures(
+            scorer=scored.scorer.name,
+            verdict=verdict_figures(own_calls, self._marked, counts) if has_verdict else None,
+            chosen_verdict=None if chosen is None else verdict_figures(chosen, self._marked, counts),
+            balanced_verdict=None if balanced is None else verdict_figures(balanced, self._marked, counts),
+            answers=self._auroc(self._risks, self._marked, list(range(len(self._own)))),
+            sentences=self._part_auroc(lambda one: one.sentences, lambda one: one.sentences),
+            claims=self._part_auroc(lambda one: one.claims, lambda one: one.claims),
+            precision_at=tuple(one for one in ranked if one is not None),
+            rank_correlation=self._rank_correlation(),
+            characters=self._characters(flagged) if len(flagged) == len(self._answers) else None,
+            chosen_characters=self._characters(self._of_group(scored.flags)),
+            claim_verdicts=self._claims([one.called_claims for one in self._answers]),
+            chosen_claim_verdicts=self._claims(self._of_group(scored.claim_calls)),
+            answer_reliability=self._answer_reliability(),
+            claim_reliability=self._claim_reliability(),
+            kinds=tuple(self._kinds(own_calls if has_verdict else balanced)),
+            grades=tuple(self._grades(own_calls if has_verdict else balanced)),
+        )
+
+    def _of_group(self, values: Sequence[_Value] | None) -> list[_Value] | None:
+        return None if values is None else [values[row] for row in self._own]
+
+    def _auroc(self, risks: Sequence[float], marked: Sequence[bool], rows: Sequence[int]) -> Auroc | None:
+        if all(marked) or not any(marked):
+            return None
+        if not self._scored.scorer.has_order:
+            return Auroc(0.5, Interval(0.5, 0.5))
+        return RankedItems(numbers=risks, right=marked, rows=rows).auroc(self._row_counts)
+
+    def _part_auroc(
+        self,
+        parts: Callable[[JudgedParts], Sequence[JudgedPart]],
+        risks: Callable[[ScoredAnswer], Sequence[float]],
+    ) -> Auroc | None:
+        return self._auroc(*self._items(parts, risks)) if self._scored.scorer.scores_parts else None
+
+    def _items(
+        self,
+        parts: Callable[[JudgedParts], Sequence[JudgedPart]],
+        risks: Callable[[ScoredAnswer], Sequence[float]],
+    ) -> tuple[list[float], list[bool], list[int]]:
+        """The risks, marks and rows of all parts that people judged."""
+        items = [
+            (risk, part.is_marked, row)
+            for row, (one, answer) in enumerate(zip(self._parts, self._answers, strict=True))
+            for part, risk in zip(parts(one), risks(answer), strict=True)
+            if part.is_marked is not None
+        ]
+        return [risk for risk, _, _ in items], [mark for _, mark, _ in items], [row for _, _, row in items]
+
+    def _rank_correlation(self) -> RankCorrelation | None:
+        grades = [one.answer.faithfulness for one in self._parts if one.answer.faithfulness is not None]
+        if len(grades) < len(self._parts):
+            return None
+        return rank_correlation(self._risks, [-grade for grade in grades], self._row_counts)
+
+    def _characters(self, flags: Sequence[Flags] | None) -> F1Figures | None:
+        marks = [one.marked for one in self._parts if one.marked is not None]
+        if flags is None or len(marks) < len(self._parts):
+            return None
+        return f1_figures(
+            common=[len(flag & mark) for flag, mark in zip(flags, marks, strict=True)],
+            called=[len(flag) for flag in flags],
+            marked=[len(mark) for mark in marks],
+            row_counts=self._row_counts,
+        )
+
+    def _claims(self, calls: Sequence[Calls | None] | None) -> F1Figures | None:
+        """Claims that are called compared with those that are marked."""
+        if calls is None or not any(one.claims for one in self._parts):
+            return None
+        common, called, marked = [], [], []
+        for one, own in zip(self._parts, calls, strict=True):
+            marks = [part.is_marked for part in one.claims]
+            if own is None or None in marks:
+                return None
+            common.append(sum(call and bool(mark) for call, mark in zip(own, marks, strict=True)))
+            called.append(sum(own))
+            marked.append(sum(map(bool, marks)))
+        return f1_figures(common=common, called=called, marked=marked, row_counts=self._row_counts)
+
+    def _answer_reliability(self) -> Reliability | None:
+        if not self._scored.scorer.has_probabilities:
+            return None
+        return reliability(self._risks, self._marked, range(len(self._own)), self._row_counts)
+
+    def _claim_reliability(self) -> Reliability | None:
+        if not self._scored.scorer.has_probabilities:
+            return None
+        return reliability(*self._items(lambda one: one.claims, lambda one: one.claims), self._row_counts)
+
+    def _kinds(self, calls: Sequence[bool] | None) -> list[KindVerdicts]:
+        if calls is None:
+            return []
+        kinds = [set(one.answer.error_kinds) for one in self._parts]
+        found = []
+        for kind in sorted(set().union(*kinds)):
+            own = [call for call, has in zip(calls, kinds, strict=True) if kind in has]
+            found.append(KindVerdicts(kind, len(own), 100 * sum(own) / len(own)))
+        return found
+
+    def _grades(self, calls: Sequence[bool] | None) -> list[GradeVerdicts]:
+        grades = [math.floor(one.answer.faithfulness) for one in self._parts if one.answer.faithfulness is not None]
+        if calls is None or len(grades) < len(self._parts) or not self._scored.scorer.has_order:
+            return []
+        found = []
+        for grade in sorted(set(grades)):
+            own = [place for place, one in enumerate(grades) if one == grade]
+            called, risk = (fmean(numbers[place] for place in own) for numbers in (calls, self._risks))
+            found.append(GradeVerdicts(grade, len(own), 100 * called, risk))
+        return found
+
 
 _OWN = "its own"
 _CHOSEN = "best F1 elsewhere"

@@ -19,8 +19,18 @@ from transformers import ModernBertModel
 from attribeam.attribution.models.weight_loading import choose_device
 from attribeam.attribution.option_types import device_name
 from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
-from attribeam.lab.training.attributor.network import MAX_TOKENS, QUERY_POSITION, SOFTMAX_OVER, Shape, new_model
-from attribeam.lab.training.attributor.support_thresholds import (
+from attribeam.lab.training.attributor.network import (
+    MAX_TOKENS,
+    QUERY_POSITION,
+    SOFTMAX_OVER,
+    VOCABULARY_SIZE,
+    Shape,
+    load_tokenizer,
+    new_model,
+    save_tokenizer,
+    train_tokenizer,
+)
+from attribeam.lab.training.attributor.support_rows import (
     EVIDENCE_WINDOW,
     HELD_OUT_BATCHES,
     ISOLATION_TAU,
@@ -33,12 +43,6 @@ from attribeam.lab.training.attributor.support_thresholds import (
 )
 from attribeam.lab.training.attributor.training_loop import TrainingPlan, train
 from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE
-from attribeam.lab.training.attributor.vocabulary import (
-    VOCABULARY_SIZE,
-    load_tokenizer,
-    save_tokenizer,
-    train_tokenizer,
-)
 from attribeam.lab.training.loss_curve import check_drawing_is_installed, draw_loss_curve
 from attribeam.report.messages import CommandParser
 

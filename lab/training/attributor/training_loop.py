@@ -11,9 +11,15 @@ from tqdm import tqdm
 from transformers import ModernBertModel
 
 from attribeam.lab.training.attributor.corpus import Corpus
-from attribeam.lab.training.attributor.network import DEFAULT_SHAPE, Shape, collate, new_model, source_loss
+from attribeam.lab.training.attributor.network import (
+    DEFAULT_SHAPE,
+    Shape,
+    collate,
+    initial_embeddings,
+    new_model,
+    source_loss,
+)
 from attribeam.lab.training.attributor.training_rows import TrainingRow, draw_batch
-from attribeam.lab.training.attributor.vocabulary import initial_embeddings
 
 CHECKPOINT_FILE = "checkpoint.pt"
 

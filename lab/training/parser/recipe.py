@@ -23,23 +23,30 @@ from spacy.training import Example
 from thinc.api import Optimizer, fix_random_seed
 
 from attribeam.lab.training.loss_curve import check_drawing_is_installed
-from attribeam.lab.training.parser.training_loop import Folders, Schedule, endless_batches, epoch_batches, train
+from attribeam.lab.training.parser.training_loop import (
+    Folders,
+    Schedule,
+    WordVectors,
+    endless_batches,
+    epoch_batches,
+    learn_vectors,
+    load_vectors,
+    read_paragraphs,
+    train,
+)
 from attribeam.lab.training.parser.treebank import (
     Sentence,
     TreebankFolder,
+    adapt_tokenizer,
     build_doc,
     group_by_document,
+    is_chinese,
+    join_words,
     read_files,
     read_sentences,
     read_text,
-)
-from attribeam.lab.training.parser.word_segmentation import (
-    adapt_tokenizer,
-    is_chinese,
-    join_words,
     split_into_characters,
 )
-from attribeam.lab.training.parser.word_vectors import WordVectors, learn_vectors, load_vectors, read_paragraphs
 from attribeam.report.messages import CommandParser, print_lines
 
 PARAGRAPH_BREAK = "\n\n"

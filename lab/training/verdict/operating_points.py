@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import OperatingPoint, VerdictThresholds
 from attribeam.lab.evaluation.report import text_table
-from attribeam.lab.training.verdict.cross_validation import Scored
+from attribeam.lab.training.verdict.fitting import Scored
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
 LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)

@@ -28,15 +28,13 @@ from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, d
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.lab.evaluation.measures.source_folds import FOLDS, FOLDS_FILE
+from attribeam.lab.evaluation.measures.bootstrap import FOLDS, FOLDS_FILE
 from attribeam.lab.training.attributor.corpus import read_pages
-from attribeam.lab.training.verdict.cross_validation import CrossValidation, FittedParts, cross_validated
 from attribeam.lab.training.verdict.decoder_states import with_states
-from attribeam.lab.training.verdict.fitting import PROBE_SETS, WEIGHTS
+from attribeam.lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, CrossValidation, FittedParts, cross_validated
 from attribeam.lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
 from attribeam.lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
-from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow, verdict_rows
-from attribeam.lab.training.verdict.word_knowledge import make_word_table
+from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
 from attribeam.lab.training.verdict.written_sets import written_sets
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError

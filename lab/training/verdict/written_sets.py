@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.lab.evaluation.datasets.row_parts import passage_of, span_chars
+from attribeam.lab.evaluation.datasets.marked_spans import passage_of, span_chars
 from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from attribeam.attribution.answers.answer_parser import AnswerParser, parser_input
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
 from attribeam.attribution.answers.parser_output import LONGEST_SENTENCE
-from attribeam.attribution.answers.pipeline_files import BUNDLED_PARSER
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.schemas import CharRange
 
@@ -152,7 +151,7 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> N
 
 
 def test_importing_the_parser_loads_no_spacy() -> None:
-    modules = "attribeam.attribution.answers.answer_parser, attribeam.attribution.evidence.span_evidence"
+    modules = "attribeam.attribution.answers.answer_parser, attribeam.attribution.evidence.union_results"
     code = f"import sys, {modules}; sys.exit('spacy' in sys.modules)"
     root = Path(__file__).resolve().parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -6,8 +6,7 @@ import pytest
 from tests.attribution.trees import forms, tree, word_index
 
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
-from attribeam.attribution.answers.label_schemes import SPACY_CHINESE, UNIVERSAL_CHINESE, scheme_of_labels
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import SPACY_CHINESE, UNIVERSAL_CHINESE, ParsedAnswer, scheme_of_labels
 from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
 from attribeam.attribution.answers.unmatched_values import ValueMatcher

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.amounts import clock_times_in
 
 
 def times(text: str) -> list[tuple[str, list[int]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribeam.attribution.answers.measures import converted_measures, measures_in
+from attribeam.attribution.answers.amounts import converted_measures, measures_in
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.label_schemes import (
+from attribeam.attribution.answers.parsed_answer import (
     SPACY_ENGLISH,
     UNIVERSAL,
     base_label,
     label_scheme,
     scheme_of_labels,
+    sentence_bounds,
+    sentence_of_word,
+    sentence_tree,
 )
-from attribeam.attribution.answers.parsed_answer import sentence_bounds, sentence_of_word, sentence_tree
 
 TWO = "Dogs/nsubj/2/NOUN bark/root/0/VERB ~./punct/2/PUNCT || Cats/nsubj:outer/2/NOUN purr/root/0/VERB"
 

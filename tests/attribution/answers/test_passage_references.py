@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribeam.attribution.answers.passage_references import passage_references, reference_ranges
+from attribeam.attribution.answers.citation_pointers import passage_references, reference_ranges
 
 
 @pytest.mark.parametrize(

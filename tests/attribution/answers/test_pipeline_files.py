@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.answers.pipeline_files import (
+from attribeam.attribution.answers.answer_parser import (
     BUNDLED_PARSER,
+    AnswerParser,
     package_folder,
     pipeline_folder,
     pipeline_identity,

@@ -13,9 +13,8 @@ import spacy
 from tests.attribution.trees import forms, word_index
 from tests.pretrained_packages import SPACY_ENGLISH, checked_package
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.answer_parser import AnswerParser, pipeline_folder
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
-from attribeam.attribution.answers.pipeline_files import pipeline_folder
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.fast_paths.spacy_pipeline import LockstepParser

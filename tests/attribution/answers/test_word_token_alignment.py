@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.schemas import CharRange
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attribeam.attribution.attention import blocked_attention as module
-from attribeam.attribution.attention.blocked_attention import blocked_attention, runs_blocked
+from attribeam.attribution.attention import end_to_end_rows as module
 from attribeam.attribution.attention.end_to_end_attention import row_by_row_attention
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, blocked_attention, runs_blocked
 from attribeam.attribution.attention.plain_attention import AttentionRule, attention_weights, weighted_values
 
 HEADS, KEY_HEADS, SIZE, VALUE_SIZE = 6, 2, 16, 24

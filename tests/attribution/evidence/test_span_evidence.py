@@ -12,7 +12,7 @@ from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.evidence.span_evidence import decide_support, span_evidence
+from attribeam.attribution.evidence.union_results import decide_support, span_evidence
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan

@@ -6,9 +6,8 @@ from tests.attribution.trees import tree
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.span_weights import _FACTS_AT_ONCE, ResponseWeights, SentenceContext
-from attribeam.attribution.evidence.union import PassageScores
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.evidence.union import _FACTS_AT_ONCE, PassageScores, ResponseWeights, SentenceContext
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange

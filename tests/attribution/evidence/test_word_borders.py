@@ -5,7 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.evidence.word_borders import has_content, on_word_borders, words_of
+from attribeam.attribution.evidence.readable_pieces import has_content, on_word_borders, words_of
 
 
 def widened(text: str, part: str) -> str:

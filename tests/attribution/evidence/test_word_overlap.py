@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
-from attribeam.attribution.evidence.word_overlap import SharedWords, WordOverlap
+from attribeam.attribution.evidence.passage_evidence import SharedWords, WordOverlap
 from attribeam.attribution.methods.words import match_words
 from attribeam.schemas import CharRange, Passage
 

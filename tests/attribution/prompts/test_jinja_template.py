@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from tests.attribution.prompt_texts import hostile_passages, hostile_texts
 
-from attribeam.attribution.prompts import template_sandbox
+from attribeam.attribution.prompts import jinja_template as template_sandbox
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.schemas import Passage, Reason, RowFault
 

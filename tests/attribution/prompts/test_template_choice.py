@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts import template_sandbox
+from attribeam.attribution.prompts import jinja_template as template_sandbox
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.prompts.template_choice import (

@@ -11,7 +11,7 @@ import numpy as np
 from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.regressions import LogisticRegression
 from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import WORD_FILES

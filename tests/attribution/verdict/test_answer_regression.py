@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, parse, record
 
-from attribeam.attribution.verdict.answer_regression import AnswerRegression, answer_numbers
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.regressions import AnswerRegression, LogisticRegression, answer_numbers
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attribeam.attribution.verdict.boosted_trees import BoostedTrees, trees_json
+from attribeam.attribution.verdict.regressions import BoostedTrees, trees_json
 
 STUMP = {"columns": [0, 0, 0], "thresholds": [1.5, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0], "values": [0, -1, 2]}
 DEEP = {

@@ -14,8 +14,8 @@ from attribeam.attribution.verdict.field_agreement import (
     field_agreement,
     time_agreement,
 )
-from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_matches import PassageWords
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage
 

@@ -32,7 +32,7 @@ from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.regressions import LogisticRegression
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import load_verdict_model

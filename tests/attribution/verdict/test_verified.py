@@ -19,8 +19,7 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_types import VERIFIER_FILE, names_verifier
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.verified import Blend, VerifierForm, verified_records
-from attribeam.attribution.verdict.verifier import VerifiedAnswer
+from attribeam.attribution.verdict.verified import Blend, VerifiedAnswer, VerifierForm, verified_records
 from attribeam.schemas import CharRange, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings

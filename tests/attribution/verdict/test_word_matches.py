@@ -6,9 +6,8 @@ import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, parse
 
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.passage_words import PassageWords, is_near
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_matches import coverage, run_lengths, shares_around
+from attribeam.attribution.verdict.word_matches import PassageWords, coverage, is_near, run_lengths, shares_around
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage
 

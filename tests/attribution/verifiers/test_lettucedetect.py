@@ -9,7 +9,7 @@ import pytest
 from tests.attribution.tiny_verifiers import save_verifier
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.verifier import ClaimToVerify
+from attribeam.attribution.verdict.verified import ClaimToVerify
 from attribeam.attribution.verifiers.loading import load_verifier
 from attribeam.attribution.verifiers.token_classifier import AnswerDoubts, TokenClassifier
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource

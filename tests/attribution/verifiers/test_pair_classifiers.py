@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.verifier import AnswerToVerify, ClaimToVerify, VerifiedAnswer
+from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
 from attribeam.attribution.verifiers import loading
 from attribeam.attribution.verifiers.loading import load_verifier
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks.benchmark_model import NamedModel
-from attribeam.lab.benchmarks.latency_measurement import LatencyRun, Mode, measure
-from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
-from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.lab.benchmarks.attribution_latency import LatencyRun, Mode, measure
+from attribeam.lab.benchmarks.latency_methods import LATENCY_SHAPES, latency_records
+from attribeam.lab.benchmarks.random_model import NamedModel, RandomModel
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from attribeam.lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, LatencyShape, latency_records
+from attribeam.lab.benchmarks.latency_methods import LATENCY_SHAPES, LatencyShape, latency_records
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,15 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks import random_model
-from attribeam.lab.benchmarks.attribution_latency import ratios, table
-from attribeam.lab.benchmarks.latency_measurement import (
+from attribeam.lab.benchmarks.attribution_latency import (
     LatencyMeasurement,
     LatencyRun,
     Mode,
     TimeIsUpError,
     forward_operations,
     measure,
+    ratios,
+    table,
     time_limit,
 )
 from attribeam.lab.benchmarks.latency_methods import CCI, TwoStage

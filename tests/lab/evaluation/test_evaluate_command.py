@@ -8,7 +8,7 @@ import pytest
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.lab.evaluation.comparison import run_methods, score_methods
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum

@@ -34,16 +34,18 @@ from attribeam.attribution.models import hub_files, model_check, model_directory
 from attribeam.attribution.models.model_check import EXAMPLE_RECORD
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.comparison import MethodTally, score_methods
-from attribeam.lab.model_choice.check_report import example_lines, quality_lines, serving_line
-from attribeam.lab.model_choice.labelled_rows import labelled_answers
-from attribeam.lab.model_choice.quality import (
+from attribeam.lab.model_choice.check_report import (
     CANDIDATES,
     Quality,
     Serving,
     chance,
+    example_lines,
     measure_quality,
+    quality_lines,
     quality_of_tallies,
+    serving_line,
 )
+from attribeam.lab.model_choice.labelled_rows import labelled_answers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, EvidencePiece, Reason, RowFault, SpanEvidence

@@ -20,11 +20,16 @@ from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.measures.layer_sweep import AtLayer
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityPoint
-from attribeam.lab.model_choice import layer_search
+from attribeam.lab.model_choice import setting_search as layer_search
 from attribeam.lab.model_choice.labelled_rows import labelled_answers
-from attribeam.lab.model_choice.layer_search import LayerSearch, found_settings, search_layers
-from attribeam.lab.model_choice.search_report import search_lines
-from attribeam.lab.model_choice.setting_search import Choice, choose
+from attribeam.lab.model_choice.setting_search import (
+    Choice,
+    LayerSearch,
+    choose,
+    found_settings,
+    search_layers,
+    search_lines,
+)
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.answers.pipeline_files import BUNDLED_PARSER
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER
 from attribeam.lab.training import loss_curve
 from attribeam.lab.training.attributor import recipe as attributor_recipe
 from attribeam.lab.training.command import RECIPES

@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.logs.privacy.secret_forms import CONTEXTS, HARMLESS, SECRETS
 
-from attribeam.logs.privacy import own_patterns
+from attribeam.logs.privacy import settings as own_patterns
 from attribeam.logs.privacy.masked_record import check_masked, masked_record
 from attribeam.logs.privacy.masked_values import masking
-from attribeam.logs.privacy.own_patterns import PatternsFile, SlowPatternError
 from attribeam.logs.privacy.redactor import MASK, Redactor
-from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, recorded_settings
+from attribeam.logs.privacy.settings import (
+    LostPatternsError,
+    PatternsFile,
+    PrivacySettings,
+    SlowPatternError,
+    recorded_settings,
+)
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import LeakError, UsageError
 

@@ -15,7 +15,7 @@ from tests.logs.traces.exports import EXPORTS
 
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.log_rows import checked
+from attribeam.logs.traces.rows import checked
 from attribeam.logs.traces.span import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.schemas import QARecord, RowSource

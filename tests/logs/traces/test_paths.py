@@ -23,9 +23,9 @@ from tests.logs.traces.exports import (
     write_lines,
 )
 
+from attribeam.logs.traces.field_choice import PRESETS, path_set
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.paths import PRESETS, path_set
 from attribeam.logs.traces.span import TraceOptions
 from attribeam.schemas.errors import RunError, UsageError
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.logs.traces import python_literals
-from attribeam.logs.traces.python_literals import printed_value
+from attribeam.logs.traces import csv_rows as python_literals
+from attribeam.logs.traces.csv_rows import printed_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

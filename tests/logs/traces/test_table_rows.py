@@ -16,7 +16,7 @@ from tests.logs.traces.exports import ROW, imported, langsmith, openinference, t
 
 from attribeam.logs import parquet_log
 from attribeam.logs.traces import table_rows
-from attribeam.logs.traces.records import records
+from attribeam.logs.traces.span import records
 from attribeam.schemas import Reason, RowFault
 
 MOMENT = 1_795_168_800_000_000_000

@@ -19,7 +19,7 @@ from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.schemas import new_file
+from attribeam.schemas import file_digest as new_file
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, InputFile, OutputFile

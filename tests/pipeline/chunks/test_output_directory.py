@@ -15,7 +15,7 @@ import pytest
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.new_file import unfinished_name
+from attribeam.schemas.file_digest import unfinished_name
 from attribeam.schemas.run_manifest import RunStatus
 
 HOLD = """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.evaluation.dataset_rows import DOCUMENTS, alce_row, write_alce
 
-from attribeam.lab.evaluation.datasets.alce import load_alce, remove_citations
+from attribeam.lab.evaluation.datasets.passage_qa import load_alce, remove_citations
 from attribeam.schemas import Passage
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow

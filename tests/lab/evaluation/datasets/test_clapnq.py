@@ -4,7 +4,7 @@ import pytest
 from tests.lab.evaluation.dataset_rows import clapnq_row, write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 
-from attribeam.lab.evaluation.datasets.clapnq import load_clapnq
+from attribeam.lab.evaluation.datasets.passage_qa import load_clapnq
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow

@@ -18,11 +18,11 @@ from tests.lab.evaluation.dataset_rows import (
 )
 from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
 
-from attribeam.lab.evaluation.datasets.alce import load_alce
 from attribeam.lab.evaluation.datasets.import_command import ImportCounts
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
+from attribeam.lab.evaluation.datasets.passage_qa import load_alce
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode

@@ -5,7 +5,7 @@ from tests.lab.evaluation.dataset_rows import bump_row, mtrag_row, summedits_row
 
 from attribeam.lab.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.lab.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.lab.evaluation.datasets.mtrag import load_mtrag
+from attribeam.lab.evaluation.datasets.passage_qa import load_mtrag
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError

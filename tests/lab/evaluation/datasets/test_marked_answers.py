@@ -9,7 +9,7 @@ import pytest
 from tests.lab.calibration.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.report.made_audit import ANSWER, MadeAudit, made_audit
 
-from attribeam.lab.evaluation.datasets.marked_answers import load_marks
+from attribeam.lab.evaluation.datasets.marked_spans import load_marks
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import DataError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribeam.lab.evaluation.measures.bootstrap import row_draws
-from attribeam.lab.evaluation.measures.calibration import ReliabilityBin, reliability
+from attribeam.lab.evaluation.measures.verdicts import ReliabilityBin, reliability
 
 SCORES = [0.9, 0.1, 0.1, 0.8, 0.6, 0.2]
 MARKED = [True, False, True, True, False, False]

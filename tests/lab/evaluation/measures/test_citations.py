@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.evaluation.stub_entailment import WordsEntail
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.lab.evaluation.measures.citations import (
     CitationCounts,

@@ -10,15 +10,21 @@ from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
-from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
-from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
+from attribeam.lab.evaluation.measures.faithfulness import (
+    RANDOM_DRAWS,
+    AnswerChoice,
+    SpanChoice,
+    TargetAnswers,
+    run_drops,
+    score_drops,
+)
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 

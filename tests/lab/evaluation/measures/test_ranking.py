@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.lab.evaluation.measures.bootstrap import row_draws
-from attribeam.lab.evaluation.measures.ranking import precision_at, rank_correlation
+from attribeam.lab.evaluation.measures.verdicts import precision_at, rank_correlation
 
 
 def test_precision_counts_the_rows_with_the_largest_scores():

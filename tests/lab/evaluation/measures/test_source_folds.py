@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.lab.evaluation.measures.source_folds import (
+from attribeam.lab.evaluation.measures.bootstrap import (
     FOLDS,
     balanced_accuracy,
     best_threshold,

@@ -7,7 +7,7 @@ from tests.lab.evaluation.dataset_rows import write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 from tests.lab.evaluation.suite_rows import results_of, suite, table, write_english
 
-from attribeam.lab.evaluation.suite import figures
+from attribeam.lab.evaluation.suite import tables as figures
 from attribeam.schemas.errors import ExitCode
 
 PICTURES = {"sensitivity_layer.png", "sensitivity_top_k.png", "sensitivity_isolation_tau.png", "alternatives.png"}

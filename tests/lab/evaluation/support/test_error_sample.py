@@ -7,8 +7,7 @@ from tests.lab.evaluation.support.judged_examples import judged, place, span
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.lab.evaluation.support import error_sample
-from attribeam.lab.evaluation.support.error_kinds import ErrorKind, false_alarms, misses
-from attribeam.lab.evaluation.support.error_sample import error_document, main, sample
+from attribeam.lab.evaluation.support.error_sample import ErrorKind, error_document, false_alarms, main, misses, sample
 from attribeam.schemas import EvidencePiece, Support
 from attribeam.schemas.labelled_answer import JudgedDataset
 

@@ -2,8 +2,7 @@ import pytest
 from tests.lab.evaluation.support.judged_examples import judged, span
 
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
-from attribeam.lab.evaluation.support.scorer_figures import compare_scorers
-from attribeam.lab.evaluation.support.scorer_tables import comparison_tables
+from attribeam.lab.evaluation.support.scorer_tables import compare_scorers, comparison_tables
 from attribeam.lab.evaluation.support.scorers import AuditScorer, ShareScorer, baseline_scorers
 from attribeam.schemas import Support
 

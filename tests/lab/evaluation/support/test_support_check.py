@@ -10,8 +10,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import ModelOptions
-from attribeam.lab.evaluation.support.support_row_figures import support_check_table, write_support_check
-from attribeam.lab.evaluation.support.support_rows import load_support_rows
+from attribeam.lab.evaluation.support.support_rows import load_support_rows, support_check_table, write_support_check
 from attribeam.lab.evaluation.support_check import check_support, flagged_spans, main
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import DataError

@@ -1,7 +1,6 @@
 import pytest
 
-from attribeam.lab.evaluation.support.support_row_figures import FlaggedSpan, best_thresholds, kind_figures
-from attribeam.lab.evaluation.support.support_rows import SpanTruth
+from attribeam.lab.evaluation.support.support_rows import FlaggedSpan, SpanTruth, best_thresholds, kind_figures
 from attribeam.schemas import Support
 
 RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER

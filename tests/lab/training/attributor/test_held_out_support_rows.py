@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from attribeam.lab.evaluation.support.support_rows import SpanTruth, load_support_rows
 from attribeam.lab.page_file import PageText
 from attribeam.lab.training.attributor.corpus import Corpus, Passage, make_corpus, split_held_out
+from attribeam.lab.training.attributor.network import save_tokenizer, train_tokenizer
 from attribeam.lab.training.attributor.support_rows import (
     claim_kind,
     draw_support_rows,
@@ -17,7 +18,6 @@ from attribeam.lab.training.attributor.support_rows import (
     support_spans,
 )
 from attribeam.lab.training.attributor.training_rows import TrainingRow
-from attribeam.lab.training.attributor.vocabulary import save_tokenizer, train_tokenizer
 
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 

@@ -9,13 +9,14 @@ from attribeam.lab.training.attributor.network import (
     Shape,
     answer_attention,
     collate,
+    cooccurrence_embeddings,
     gold_columns,
     gold_passage_columns,
     new_model,
+    train_tokenizer,
 )
-from attribeam.lab.training.attributor.support_thresholds import SpanMasses, evidence_mass
+from attribeam.lab.training.attributor.support_rows import SpanMasses, evidence_mass
 from attribeam.lab.training.attributor.training_rows import TrainingRow, draw_batch
-from attribeam.lab.training.attributor.vocabulary import cooccurrence_embeddings, train_tokenizer
 
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
 

@@ -6,17 +6,17 @@ import random
 import pytest
 from tokenizers import Tokenizer
 
-from attribeam.lab.training.attributor import wording as attributor_wording
+from attribeam.lab.training.attributor import training_rows as attributor_wording
 from attribeam.lab.training.attributor.corpus import Corpus, Page, Passage, read_pages, twin_of
+from attribeam.lab.training.attributor.network import BOS_ID
 from attribeam.lab.training.attributor.training_rows import (
     PROMPT_TEMPLATE,
     AnswerWriter,
     TrainingRow,
+    alternative_wording,
     draw_batch,
     render_passages,
 )
-from attribeam.lab.training.attributor.vocabulary import BOS_ID
-from attribeam.lab.training.attributor.wording import alternative_wording
 
 
 def draw_rows(corpus: Corpus, tokenizer: Tokenizer, steps: int) -> list[TrainingRow]:

@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from attribeam.attribution.answers.pipeline_files import BUNDLED_PARSER
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER
 
 
 @pytest.fixture(scope="module")

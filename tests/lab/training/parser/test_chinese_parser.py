@@ -7,8 +7,14 @@ import spacy
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.lab.training.parser.recipe import main
-from attribeam.lab.training.parser.treebank import Sentence, TreebankFolder, build_doc, read_sentences
-from attribeam.lab.training.parser.word_segmentation import is_chinese, split_into_characters
+from attribeam.lab.training.parser.treebank import (
+    Sentence,
+    TreebankFolder,
+    build_doc,
+    is_chinese,
+    read_sentences,
+    split_into_characters,
+)
 
 
 def conllu(*sentences: str) -> str:

@@ -17,9 +17,8 @@ from attribeam.lab.training.parser.recipe import (
     run_training,
     score_sentences,
 )
-from attribeam.lab.training.parser.training_loop import Checkpoint, Folders, Schedule, named_parameters
+from attribeam.lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors, named_parameters
 from attribeam.lab.training.parser.treebank import build_doc, group_by_document, read_sentences, read_text
-from attribeam.lab.training.parser.word_vectors import learn_vectors
 
 TREEBANK = """\
 # newdoc id = GUM_bio_baker

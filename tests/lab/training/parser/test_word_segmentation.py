@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from attribeam.lab.training.parser.word_segmentation import adapt_tokenizer
+from attribeam.lab.training.parser.treebank import adapt_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from attribeam.attribution.verdict.state_probe import same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.lab.training.verdict import decoder_states, fitting, recipe, verdict_rows
-from attribeam.lab.training.verdict.cross_validation import CrossValidation, Scored, cross_validated, folds_of
 from attribeam.lab.training.verdict.decoder_states import KeptStates, with_states
+from attribeam.lab.training.verdict.fitting import CrossValidation, Scored, cross_validated, folds_of
 from attribeam.lab.training.verdict.operating_points import LIMITS, called_words, choose_thresholds, tables
 from attribeam.lab.training.verdict.shared_sets import TrainingAnswer, changes, shared_sets, untokenised
 from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow
