@@ -1,9 +1,4 @@
-"""The process that renders untrusted Jinja templates: one request per line of input, one page per line of output.
-
-It is run as a script and imports nothing of ours, so that it starts fast. The kernel ends it when a page takes more
-processor time than the request allows, and refuses it more memory. Lines are JSON in ASCII.
-
-Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
+"""Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
 
 Jinja's sandbox keeps a template from the machine's files, but not from an endless loop or a string of 40 GB. So each
 process that renders has one child, ``template_process.py``, which is started when the first page is wanted.
@@ -21,117 +16,20 @@ import hashlib
 import json
 import os
 import re
-import resource
-import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import jinja2
 from jinja2.nodes import Getattr, Name
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
+from attribeam.attribution.prompts.template_process import ENVIRONMENT
 from attribeam.schemas import Passage, Reason, RowFault
-
-ENVIRONMENT = ImmutableSandboxedEnvironment(
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-    extensions=["jinja2.ext.loopcontrols"],
-)
-_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-_MEMORY_IN_USE = Path("/proc/self/statm")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPassage:
-    """One passage as a template sees it; ``title`` is empty if there is none, ``index`` counts from 1."""
-
-    title: str
-    text: str
-    index: int
-
-
-def answer(request: dict[str, Any]) -> dict[str, str]:
-    """The ``page`` of one request, or the ``fault`` that prevented it."""
-    try:
-        page = _chat_page(request) if "chat" in request else _prompt_page(request)
-    except MemoryError:
-        return {"fault": f"it takes more than {request['memory'] >> 20} MB of memory for one page"}
-    except _FAILURES as error:
-        if "chat" in request:
-            return {"fault": str(error)}
-        return {"fault": f"it should render every row, fails with {type(error).__name__}", "detail": _detail(error)}
-    if len(page) > request["length"]:
-        return {"fault": f"it makes a page of more than {request['length']:,} code points, far more than its texts"}
-    return {"page": page}
-
-
-def _prompt_page(request: dict[str, Any]) -> str:
-    *pairs, question = request["texts"]
-    numbered = enumerate(zip(pairs[::2], pairs[1::2], strict=True), request["first_index"] + 1)
-    passages = [ShownPassage(title, text, index) for index, (title, text) in numbered]
-    with _limits(request):
-        return _compiled(request["source"]).render(passages=passages, question=question)
-
-
-def _chat_page(request: dict[str, Any]) -> str:
-    from transformers.utils.chat_template_utils import render_jinja_template
-
-    with _limits(request):
-        rendered: Any = render_jinja_template(  # annotated as text, but gives a list of pages and one of token masks
-            conversations=[[{"role": "user", "content": request["message"]}]],
-            chat_template=request["chat"],
-            add_generation_prompt=True,
-            enable_thinking=False,
-            **request["special_tokens"],
-        )
-    return str(rendered[0][0])
-
-
-@lru_cache(maxsize=8)
-def _compiled(source: str) -> jinja2.Template:
-    return ENVIRONMENT.from_string(source)
-
-
-def _detail(error: Exception) -> str:
-    """What an undefined name is called; it may be a text of the row."""
-    return f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
-
-
-@contextmanager
-def _limits(request: dict[str, Any]) -> Iterator[None]:
-    """Limit the block's processor time, beyond which the process ends, and the memory that it may add."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if _MEMORY_IN_USE.is_file():
-        in_use = int(_MEMORY_IN_USE.read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (in_use + request["memory"], hard))
-    signal.setitimer(signal.ITIMER_PROF, request["seconds"])
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-def _serve() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    _serve()
-
 
 SECONDS = 10.0
 """Processor time for one page."""

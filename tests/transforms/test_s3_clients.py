@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.aws import s3io
 from apache_beam.io.aws.clients.s3 import boto3_client
 
-from attribeam.transforms import beam_storage, s3_clients
+from attribeam.transforms import beam_storage
 
 OPTIONS, OTHER_OPTIONS = {"region": "eu-north-1"}, {"region": "eu-north-1"}
 
@@ -32,15 +32,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         made.append(options)
         return Made(len(made))
 
-    monkeypatch.setattr(s3_clients, "_make_client", make)
-    monkeypatch.setattr(boto3_client, "Client", s3_clients._IdleClients().client)
+    monkeypatch.setattr(beam_storage, "_make_client", make)
+    monkeypatch.setattr(boto3_client, "Client", beam_storage._IdleClients().client)
     monkeypatch.setattr(s3io, "BOTO3_INSTALLED", True)
     return made
 
 
 def test_whoever_loads_the_storage_reuses_clients() -> None:
-    assert beam_storage.reuse_s3_clients is s3_clients.reuse_s3_clients
-    assert boto3_client.Client == s3_clients._idle_clients.client
+    assert boto3_client.Client == beam_storage._idle_clients.client
 
 
 def test_later_operations_use_the_client_of_the_first(made: list[object]) -> None:
@@ -70,13 +69,13 @@ def test_another_run_has_other_clients(made: list[object]) -> None:
 @pytest.mark.usefixtures("made")
 def test_an_old_client_is_not_used_again_since_its_credentials_may_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert s3io.S3IO(options=OPTIONS).client.number == 1
-    later = time.monotonic() + s3_clients._FRESH_SECONDS
-    monkeypatch.setattr(s3_clients.time, "monotonic", lambda: later)
+    later = time.monotonic() + beam_storage._FRESH_SECONDS
+    monkeypatch.setattr(beam_storage.time, "monotonic", lambda: later)
     assert [s3io.S3IO(options=OPTIONS).client.number for _ in range(2)] == [2, 2]
 
 
 def test_a_run_in_another_thread_never_lends_its_clients(made: list[object]) -> None:
-    class Interrupted(s3_clients._IdleClients):
+    class Interrupted(beam_storage._IdleClients):
         """Lets another run take and return a client when the first one has set its list of them."""
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -94,7 +93,7 @@ def test_a_run_in_another_thread_never_lends_its_clients(made: list[object]) -> 
 
 @pytest.mark.usefixtures("made")
 def test_a_forked_process_leaves_the_clients_to_its_parent() -> None:
-    clients = s3_clients._idle_clients
+    clients = beam_storage._idle_clients
     clients.client(OPTIONS)
     child = os.fork()
     if child == 0:

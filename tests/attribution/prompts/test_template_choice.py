@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts import jinja_template as template_sandbox
+from attribeam.attribution.prompts import jinja_template
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.prompts.template_choice import (
@@ -213,7 +213,7 @@ def test_template_that_cannot_be_used_is_a_load_error(
 
 
 def test_chat_template_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox, "SECONDS", 0.3)
+    monkeypatch.setattr(jinja_template, "SECONDS", 0.3)
     loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(
         ValueError, match=r"its chat template fails: it takes more than 0\.3 s.*--prompt-template plain"
