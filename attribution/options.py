@@ -99,7 +99,7 @@ class ModelOptions(Options):
     prompt_template: str | TemplateText | None = option(
         default=None, group=READING, metavar="NAME|FILE", reads=prompt_template,
         default_words="the model's, else chat where its tokenizer has a chat template, else plain",
-        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md",
+        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/extending.md",
     )  # fmt: skip
     dtype: Value[str] = option(
         default=AUTO_DTYPE, group=LOADING, choices=(AUTO_DTYPE, *DTYPES), in_directory=True,
@@ -159,7 +159,7 @@ class MethodOptions(Options):
 
     method: Value[str] = option(
         default=ATTN_UNION_DEP, group=METHOD, metavar="NAME|MODULE:CLASS", paper="3.2, 3.3",
-        help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/adding_a_method.md",
+        help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/extending.md",
     )  # fmt: skip
     token_evidence: Value[bool] = option(
         default=False, group=METHOD, quiet=True,
@@ -197,7 +197,7 @@ class MethodOptions(Options):
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
         help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a "
         "directory that attribeam calibrate or attribeam train verdict wrote; a verifier, as a hub id or a directory, "
-        "see docs/verifiers.md; or mass, which compares the evidence mass with two thresholds; if you give a "
+        "see docs/extending.md; or mass, which compares the evidence mass with two thresholds; if you give a "
         "threshold, mass is meant",
     )  # fmt: skip
     verdict_band: Parsed[RiskBand | None, Sequence[float] | str | None] = option(

@@ -1,7 +1,7 @@
 """What a kind of log is: a reader that gives its rows as Arrow record batches; everything else is written once.
 
 Readers of other packages are found by the entry-point group ``attribeam.log_readers``, whose names are the values of
-``--log-format``; docs/adding_a_log_format.md shows one.
+``--log-format``; docs/extending.md shows one.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def reader_named(name: str) -> LogReader:
         if not callable(getattr(loaded, "open", None)) or not isinstance(getattr(loaded, "suffix", None), str):
             raise UsageError(
                 f"--log-format {name!r} should be a class with a suffix and a method open, {found.value!r} is none; "
-                "docs/adding_a_log_format.md shows one"
+                "docs/extending.md shows one"
             )
         return loaded
     raise UsageError(f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}")

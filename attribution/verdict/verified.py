@@ -1,7 +1,7 @@
 """What a verifier is: a model that says how far passages support the claims of an answer.
 
 ``attribeam.attribution.verifiers`` reads those of the hub. A verifier of another package is found by the entry-point
-group ``attribeam.verifiers``, whose names are values of ``--verdict``; docs/verifiers.md shows one.
+group ``attribeam.verifiers``, whose names are values of ``--verdict``; docs/extending.md shows one.
 
 Gives evidence records the verdict of a verifier, and reads what ``attribeam calibrate`` fitted to one.
 """

@@ -75,7 +75,7 @@ def _of_package(place: str, factory: Any, options: ModelOptions) -> Verifier:
     if not callable(getattr(verifier, "verify", None)) or not callable(getattr(verifier, "provenance", None)):
         raise ModelLoadError(
             f"--verdict {options.model!r}: {place} should give a verifier with verify and provenance, gave "
-            f"{type(verifier).__name__}; docs/verifiers.md shows one"
+            f"{type(verifier).__name__}; docs/extending.md shows one"
         )
     return verifier
 

@@ -139,7 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         action="append",
         metavar="NAME|MODULE:CLASS",
-        help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/adding_a_method.md; may be "
+        help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/extending.md; may be "
         "repeated (default: all that work without --language-model); for --measure support also novelty, which leaves "
         "out the audit",
     )

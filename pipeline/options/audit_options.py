@@ -388,7 +388,7 @@ def _add_monitoring(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fail-if", type=quality_gate, action="append", default=[], metavar="'NAME OP NUMBER'",
         help="quality gate, such as 'unsupported_share > 0.05'; exit code 3 if it holds for the finished audit; may be "
-        "repeated; docs/monitoring.md names the metrics",
+        "repeated; docs/nightly.md names the metrics",
     )  # fmt: skip
     group.add_argument("--no-report", action="store_true", help="do not write report.html")
     add_options(group, RunOptions, MONITORING)

@@ -1,4 +1,4 @@
-"""Readers of other packages: the worked example of docs/adding_a_log_format.md, installed and used."""
+"""Readers of other packages: the worked example of docs/extending.md, installed and used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from attribeam.logs.rows import FaultyRow
 from attribeam.schemas.errors import LogFormatError, UsageError
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "adding_a_log_format.md"
+DOCUMENT = ROOT / "docs" / "extending.md"
 ROWS = [log_row(number, **(FAULTS["broken answer"][0] if number == 3 else {})) for number in range(600)]
 
 
@@ -31,7 +31,7 @@ def install_example(folder: Path) -> None:
     """Put the document's reader where an installed package would be."""
     text = DOCUMENT.read_text(encoding="utf-8")
     code = re.findall(r"```python\n(# arrow_log\.py\n.*?)```", text, flags=re.DOTALL)
-    ((group, entry),) = re.findall(r'entry-points\."([^"]+)"\]\n(.*?)\n```', text)
+    ((group, entry),) = re.findall(r'entry-points\."(attribeam\.log_readers)"\]\n(.*?)\n```', text)
     (folder / "arrow_log.py").write_text("".join(code), encoding="utf-8")
     (folder / "arrow_log-1.dist-info").mkdir()
     (folder / "arrow_log-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: arrow_log\nVersion: 1\n")
@@ -126,7 +126,7 @@ def test_runs_are_the_longest_stretches_of_consecutive_rows(rows: range, expecte
 
 def test_reading_logs_loads_no_beam_and_no_model_library() -> None:
     code = (
-        "import sys\nfrom attribeam.logs import arguments, columns, files, jsonl_log, parquet_log, qa_log, rows\n"
+        "import sys\nfrom attribeam.logs import columns, files, import_log, jsonl_log, parquet_log, qa_log, rows\n"
         "print(sorted({'apache_beam', 'torch', 'spacy', 'transformers'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

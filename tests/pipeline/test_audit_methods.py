@@ -281,7 +281,7 @@ def test_the_guides_example_is_evaluated_and_audited(
 ) -> None:
     from attribeam import Attributor
 
-    guide = (ROOT / "docs" / "adding_a_method.md").read_text()
+    guide = (ROOT / "docs" / "extending.md").read_text()
     (tmp_path / "first_names.py").write_text(guide.split("```python\n")[1].split("```")[0])
     monkeypatch.syspath_prepend(tmp_path)
     attributor = Attributor.from_pretrained(

@@ -1,4 +1,4 @@
-"""From an audit over marks to thresholds, and on to an audit with them: the commands of docs/calibration.md."""
+"""From an audit over marks to thresholds, and on to an audit with them: the commands of docs/evaluation.md."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
 
 
 def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, monkeypatch, capsys):
-    guide = (Path(__file__).parents[3] / "docs" / "adding_a_method.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
     (tmp_path / "names_of_guide.py").write_text(guide.split("```python\n")[1].split("```")[0])
     monkeypatch.syspath_prepend(tmp_path)
     methods = ("--method", "names_of_guide:FirstNames", "--method", "words")

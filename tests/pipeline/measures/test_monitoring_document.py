@@ -1,4 +1,4 @@
-"""docs/monitoring.md names every metric, every family with its labels, and the exit codes."""
+"""docs/nightly.md names every metric, every family with its labels, and the exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attribeam.pipeline.measures.quality_gates import judge_gates, quality_gate
 from attribeam.schemas import Reason, SpanKind, SupportedHow, UnsupportedReason
 from attribeam.schemas.errors import ExitCode
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "nightly.md").read_text(encoding="utf-8")
 
 
 def _rows(title: str) -> list[list[str]]:
