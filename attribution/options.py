@@ -37,7 +37,7 @@ from attribeam.attribution.option_types import (
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SpanKind
 
-LOADING, READING, HEADS = "loading", "reading", "heads"
+LOADING, READING = "loading", "reading"
 METHOD, UNION, SUPPORT = "method", "union", "support"
 HIDDEN, LANGUAGE = "hidden", "language"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
@@ -129,10 +129,6 @@ class ModelOptions(Options):
         help="a file of settings to use instead of the model directory's own; models check --sweep-layers writes one",
     )  # fmt: skip
     trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
-    head_weights: str | None = option(
-        default=None, group=HEADS, metavar="FILE.json", default_words="all equal", reads=existing_file,
-        help="learned weights of the attention heads, fitted for this model and layer", paper="3.4",
-    )  # fmt: skip
     loaded_layers: WholeNumber | None = option(
         default=None, default_words="those up to L*", help="load at least this many layers, to read some above L*"
     )

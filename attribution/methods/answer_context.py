@@ -204,7 +204,6 @@ class _ForwardPass:
                 attention,
                 query_positions=self.model.request(part, self.passage_count).query_positions,
                 prompt_length=part.prompt_length,
-                head_weights=self.model.head_weights,
             )
         )
 
