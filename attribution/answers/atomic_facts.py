@@ -92,10 +92,11 @@ class AtomicFacts:
         self._words: dict[int, frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
-        """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3; equal facts are one object.
+        """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
 
         These are the closest predicate above the word (a verb, or a word with a copula; the word itself counts) and all
         below that predicate but punctuation, without irrelevant conjuncts. A word without a predicate has only itself.
+        Equal facts are one object.
         """
         if word not in self._words:
             start, end = sentence_of_word(self._parsed, word)
