@@ -58,7 +58,7 @@ def test_every_option_reaches_keyword_manifest_and_docs(one: Option) -> None:
     assert f"{one.name}: {one.help}" in str(Attributor.from_pretrained.__doc__)
     plain = plain_settings(AuditSettings())
     recorded = {**plain["model"], **plain["method"]}  # type: ignore[dict-item]
-    assert one.quiet or recorded[one.name] is None or recorded[one.name] == one.default
+    assert recorded[one.name] is None or recorded[one.name] == one.default
     assert f"| `{one.name}` | " in option_tables()
 
 
@@ -82,24 +82,17 @@ def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
     own = MethodOptions(top_k=7, strict_isolation=True, hidden_layer=3, language_model="m")
     in_force = own.with_model(MethodOptions(sentence_weight=0.4))
     texts = output_metadata(AuditSettings(), option_texts(in_force))
-    loud = {f"attribeam.{name}" for name, one in declared(MethodOptions).items() if not one.quiet}
-    assert loud <= set(texts)
+    given = {name for name in declared(MethodOptions) if getattr(in_force, name) is not None}
+    assert {f"attribeam.{name}" for name in given} <= set(texts)
     assert (texts["attribeam.top_k"], texts["attribeam.sentence_weight"]) == ("7", "0.4")
     assert texts["attribeam.evidence_window"] == "inf"
-
-
-def test_quiet_option_is_recorded_only_where_it_is_given() -> None:
-    method = plain_settings(AuditSettings(method=MethodOptions(strict_isolation=True)))["method"]
-    assert isinstance(method, dict)
-    assert method["strict_isolation"] is True
-    assert "strict_isolation" not in MethodOptions().recorded()
 
 
 def test_what_nobody_gave_is_null_in_the_manifest() -> None:
     settings = AuditSettings(method=MethodOptions(evidence_window=160, top_k=None))
     method = plain_settings(settings)["method"]
     assert isinstance(method, dict)
-    assert {name: value for name, value in method.items() if value is not None} == {
+    assert {name: value for name, value in method.items() if value is not None and value is not False} == {
         "method": "attn-union-dep",
         "evidence_window": 160,
         "verdict": "bundled",
