@@ -86,7 +86,7 @@ COMMANDS = (
     Command(
         "models", "check whether a model can serve, and choose its layer", "attribeam.lab.model_choice.check_command"
     ),
-    Command("train", "retrain a bundled model, or fit weights of attention heads", "attribeam.lab.training.command"),
+    Command("train", "retrain a bundled model", "attribeam.lab.training.command"),
 )
 
 
