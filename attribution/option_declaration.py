@@ -86,7 +86,6 @@ class Option:
     in_directory: bool
     paper: str
     extends_paper: bool
-    quiet: bool
 
     @property
     def flag(self) -> str:
@@ -116,7 +115,6 @@ def option(
     in_directory: bool = False,
     paper: str = "",
     extends_paper: bool = False,
-    quiet: bool = False,
     kw_only: bool = True,
 ) -> Any:
     """A field of a class of options.
@@ -132,8 +130,6 @@ def option(
         in_directory: whether ``attribution_config.json`` may hold it.
         paper: the section of the paper that has it.
         extends_paper: whether the option goes beyond the paper; its default then follows the paper.
-        quiet: whether manifests and file metadata leave it out at its default, so that audits started before the option
-            existed can resume.
         kw_only: for type checkers, whether the field is given by keyword only.
     """
     said = {name: value for name, value in locals().items() if name not in ("default", "kw_only")}
@@ -170,15 +166,6 @@ class Options(BaseModel):
         return {
             name: None if one.in_directory and name not in self.model_fields_set else getattr(self, name)
             for name, one in declared(type(self)).items()
-        }
-
-    def recorded(self) -> dict[str, object]:
-        """Like ``given``, but without quiet options at their defaults."""
-        options = declared(type(self))
-        return {
-            name: value
-            for name, value in self.given().items()
-            if not options[name].quiet or value != options[name].default
         }
 
     def replaced(self, **changes: object) -> Self:
@@ -339,10 +326,10 @@ def _explained(options: type[Options]) -> str:
 
 
 def option_texts(options: Options) -> dict[str, str]:
-    """The values in force as text, for a file's metadata; without quiet options at their defaults."""
-    values = {
-        name: getattr(options, name)
-        for name, one in declared(type(options)).items()
-        if not one.quiet or getattr(options, name) != one.default
+    """The values in force as text, for a file's metadata; without those that are None."""
+    values = {name: getattr(options, name) for name in declared(type(options))}
+    return {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in values.items()
+        if value is not None
     }
-    return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}

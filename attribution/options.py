@@ -37,7 +37,7 @@ from attribeam.attribution.option_types import (
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SpanKind
 
-LOADING, READING, HEADS = "loading", "reading", "heads"
+LOADING, READING = "loading", "reading"
 METHOD, UNION, SUPPORT = "method", "union", "support"
 HIDDEN, LANGUAGE = "hidden", "language"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
@@ -124,15 +124,11 @@ class ModelOptions(Options):
         help="the most tokens that the model reads at once; longer rows are read in windows",
     )  # fmt: skip
     attribution_config: str | None = option(
-        default=None, group=READING, metavar="FILE.json", reads=existing_file, quiet=True,
+        default=None, group=READING, metavar="FILE.json", reads=existing_file,
         default_words="the model directory's attribution_config.json",
         help="a file of settings to use instead of the model directory's own; models check --sweep-layers writes one",
     )  # fmt: skip
     trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
-    head_weights: str | None = option(
-        default=None, group=HEADS, metavar="FILE.json", default_words="all equal", reads=existing_file,
-        help="learned weights of the attention heads, fitted for this model and layer", paper="3.4",
-    )  # fmt: skip
     loaded_layers: WholeNumber | None = option(
         default=None, default_words="those up to L*", help="load at least this many layers, to read some above L*"
     )
@@ -162,7 +158,7 @@ class MethodOptions(Options):
         help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/extending.md",
     )  # fmt: skip
     token_evidence: Value[bool] = option(
-        default=False, group=METHOD, quiet=True,
+        default=False, group=METHOD,
         help="also record every evidence token with its score, in the column token_evidence",
     )  # fmt: skip
     top_k: Value[PositiveInteger] = option(
@@ -174,7 +170,7 @@ class MethodOptions(Options):
         help="drop an evidence token if no other one lies within TAU tokens of it; inf keeps all of them",
     )  # fmt: skip
     strict_isolation: Value[bool] = option(
-        default=False, group=UNION, paper="3.2", quiet=True,
+        default=False, group=UNION, paper="3.2",
         help="drop isolated evidence even if nothing else is left; such a span then has no passage",
     )  # fmt: skip
     own_token_weight: Value[PositiveInteger] = option(
@@ -201,7 +197,7 @@ class MethodOptions(Options):
         "threshold, mass is meant",
     )  # fmt: skip
     verdict_band: Parsed[RiskBand | None, Sequence[float] | str | None] = option(
-        default=None, group=SUPPORT, metavar="LOW,HIGH", extends_paper=True, quiet=True, default_words="all answers",
+        default=None, group=SUPPORT, metavar="LOW,HIGH", extends_paper=True, default_words="all answers",
         help="ask the model of --verdict, a verifier or a decoder, only about answers whose risk by the bundled "
         "verdict lies between these; the others keep what the bundled verdict says",
     )  # fmt: skip
@@ -214,7 +210,7 @@ class MethodOptions(Options):
         help="how many of your answers you expect to have an unsupported claim; support scores and risks follow it",
     )  # fmt: skip
     assume_language: Value[bool] = option(
-        default=False, group=SUPPORT, extends_paper=True, quiet=True,
+        default=False, group=SUPPORT, extends_paper=True,
         help="judge answers in any language; by default only languages are judged that model and parser read",
     )  # fmt: skip
     supported_threshold: Value[Fraction] = option(
@@ -227,19 +223,19 @@ class MethodOptions(Options):
     )  # fmt: skip
 
     hidden_layer: WholeNumber | None = option(
-        default=None, group=HIDDEN, metavar="L", default_words="floor(L/2)", paper="3.4", quiet=True,
+        default=None, group=HIDDEN, metavar="L", default_words="floor(L/2)", paper="3.4",
         help="layer of the hidden states that the hss methods compare, 0 for the embeddings",
     )  # fmt: skip
     language_model: str | None = option(
-        default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1", quiet=True,
+        default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1",
         help="causal language model for cci, log-probability drops and a verdict with a probe: a hub id or a directory",
     )  # fmt: skip
     language_model_dtype: str | None = option(
-        default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype", quiet=True,
+        default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype",
         help="precision of the language model; for a verdict with a probe auto chooses as --dtype auto does",
     )  # fmt: skip
     language_model_quantization: Parsed[Quantization | None, Quantization | str | None] = option(
-        default=None, group=LANGUAGE, default_words="--quantization", quiet=True,
+        default=None, group=LANGUAGE, default_words="--quantization",
         help="keep the language model's weights in 4 (nf4) or 8 (int8) bits",
     )  # fmt: skip
 

@@ -84,9 +84,9 @@ COMMANDS = (
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
     Command(
-        "models", "check whether a model can serve, and choose its layer", "attribeam.lab.model_choice.models_command"
+        "models", "check whether a model can serve, and choose its layer", "attribeam.lab.model_choice.check_command"
     ),
-    Command("train", "retrain a bundled model, or fit weights of attention heads", "attribeam.lab.training.command"),
+    Command("train", "retrain a bundled model", "attribeam.lab.training.command"),
 )
 
 

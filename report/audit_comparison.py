@@ -118,14 +118,14 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
         changes=Counter(one.change for one in rows),
         changed=tuple(one.source for one in changed),
         repeated=repeated,
-        shows_texts=_privacy(audit) in (None, _privacy(earlier)),
+        shows_texts=_privacy(audit) in ({}, _privacy(earlier)),
         _by_id={one.record_id: (one.change, one.risk_before) for one in rows},
     )
 
 
 def _privacy(audit: AuditDirectory) -> object:
-    """What the audit hides, as its manifest records it; None where it hides nothing."""
-    return audit.manifest.options.get("privacy")
+    """What the audit hides, as its manifest records it; empty where it hides nothing."""
+    return audit.manifest.options.get("privacy", {})
 
 
 @dataclass(frozen=True, slots=True)

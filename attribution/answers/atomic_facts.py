@@ -169,16 +169,6 @@ def _depths(heads: Sequence[int], children: Sequence[Sequence[int]]) -> list[int
     return depths
 
 
-def atomic_fact_words(parsed: ParsedAnswer, word: int) -> frozenset[int]:
-    """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
-
-    These are the closest predicate above the word (a verb, or a word with a copula; the word itself counts) and all
-    below that predicate but punctuation, without irrelevant conjuncts. A word without a predicate has only itself.
-    For many words of one answer use ``AtomicFacts``, which remembers what they share.
-    """
-    return AtomicFacts(parsed).words_of(word)
-
-
 class AtomicFacts:
     """The atomic facts of one answer's words; each sentence is read when first asked for."""
 
@@ -188,7 +178,12 @@ class AtomicFacts:
         self._words: dict[int, frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
-        """The words of the atomic fact of ``word``; equal facts are one object."""
+        """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
+
+        These are the closest predicate above the word (a verb, or a word with a copula; the word itself counts) and all
+        below that predicate but punctuation, without irrelevant conjuncts. A word without a predicate has only itself.
+        Equal facts are one object.
+        """
         if word not in self._words:
             start, end = sentence_of_word(self._parsed, word)
             if start not in self._sentences:

@@ -110,11 +110,6 @@ class AttentionModel:
         """The columns over which each row of the attention is normalised."""
         return self._capture.softmax_over
 
-    @property
-    def head_weights(self) -> torch.Tensor | None:
-        """float32 [attention heads], summing to 1; None for the mean over attention heads."""
-        return self._capture.head_weights
-
     def with_method(self, method: MethodOptions) -> AttentionModel:
         """The same model with other method options; the two share their weights."""
         other = copy.copy(self)

@@ -149,15 +149,11 @@ class _LayerCount:
 
 @dataclass(slots=True)
 class Capture:
-    """The request and result of one forward pass. ``layer_index`` is 0-based; the layer sets ``bidirectional``.
-
-    ``head_weights`` float32 [attention heads] sum to 1; None takes the mean over attention heads.
-    """
+    """The request and result of one forward pass. ``layer_index`` is 0-based; the layer sets ``bidirectional``."""
 
     layer_index: int
     top_k: int
     rows: list[RowRequest]
-    head_weights: torch.Tensor | None = None
     captured: list[CapturedRow] = field(default_factory=list)
     bidirectional: bool = False
     layers: _LayerCount = field(default_factory=_LayerCount)
@@ -239,5 +235,5 @@ def _show_to_observer(observation: _Observation, layer_index: int, attentions: S
 
 def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
     for attention, request in zip(attentions, capture.rows, strict=True):
-        capture.captured.append(reduce_row(attention, request, top_k=capture.top_k, head_weights=capture.head_weights))
+        capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
     raise _LayerCaptured

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -76,25 +74,9 @@ def _can_import_flash_attn() -> bool:
     return True
 
 
-_asked: ContextVar[str | None] = ContextVar("attribeam_kernel", default=None)
-
-
-@contextmanager
-def using_kernel(name: str) -> Iterator[None]:
-    """Inside, attention runs through this kernel and no other, or row by row where it cannot; for comparisons."""
-    token = _asked.set(name)
-    try:
-        yield
-    finally:
-        _asked.reset(token)
-
-
 def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
     """The kernel for rows of variable length that runs on a device; None if there is none."""
     kernels = varlen_kernels(device.index, device.type, dtype)
-    asked = _asked.get()
-    if asked is not None:
-        return asked if asked in kernels else None
     return kernels[0] if kernels else None
 
 

@@ -57,7 +57,6 @@ class LayerCapture:
         layer: 1-based L*.
         query_position: the position whose attention is row i of S.
         softmax_over: the columns over which each row of the attention is normalised.
-        head_weights: float32 [attention heads], summing to 1; None for the mean over attention heads.
         bidirectional: whether the layer's tokens also see to the right.
         fused_weights: the same layers for the fused pass; None if there is none. While ``observing``, or with hooks on
             the network's modules, the network's own pass runs instead.
@@ -67,7 +66,6 @@ class LayerCapture:
     layer: int
     query_position: QueryPosition
     softmax_over: SoftmaxOver
-    head_weights: torch.Tensor | None
     bidirectional: bool = False
     fused_weights: EncoderWeights | None = None
 
@@ -78,7 +76,6 @@ class LayerCapture:
             layer_index=self.layer - 1,
             top_k=top_k,
             rows=self.requests(jobs),
-            head_weights=self.head_weights,
             bidirectional=self.bidirectional,
         )
         if layout is RowLayout.PADDED:

@@ -32,7 +32,6 @@ def of_capture(capture: LayerCapture) -> dict[str, str]:
     return {
         "query_position": str(capture.query_position),
         "softmax_over": str(capture.softmax_over),
-        "head_weights": _describe_head_weights(capture.head_weights),
         "forward_pass": "of the model" if capture.fused_weights is None else "fused",
     }
 
@@ -66,7 +65,3 @@ def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str,
         "torch_version": str(torch.__version__),  # a plain string, so that it unpickles without torch
         "transformers_version": transformers.__version__,
     }
-
-
-def _describe_head_weights(head_weights: torch.Tensor | None) -> str:
-    return "equal" if head_weights is None else " ".join(f"{weight:.6g}" for weight in head_weights.tolist())

@@ -15,7 +15,6 @@ from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout, captures_agree, choose_layout
 from attribeam.attribution.attention.forward_pass import Job, LayerCapture
-from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.attention.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
@@ -23,7 +22,6 @@ from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, u
 from attribeam.attribution.models.freed_memory import keep_freed_memory
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.truncated_model import drop_unused_weights
-from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions, QueryPosition
 from attribeam.attribution.prompts.row_encoder import RowEncoder
@@ -71,23 +69,6 @@ def configured_layer(directory: ModelDirectory) -> LayerChoice:
         raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
 
 
-def load_head_weights(directory: ModelDirectory, *, layer: int, device: torch.device) -> torch.Tensor | None:
-    """The weights from the file in the options, float32 [attention heads] on ``device``; None if no file is given.
-
-    Raises:
-        ModelLoadError: if they cannot be read, or were fitted for another model or layer.
-    """
-    if directory.options.head_weights is None:
-        return None
-    try:
-        found = HeadWeights.from_file(directory.options.head_weights)
-        attention_heads = int(directory.config.get_text_config().num_attention_heads)
-        found.check_fits(revision=revision_of(directory, layer=layer), layer=layer, attention_heads=attention_heads)
-    except ValueError as error:
-        raise ModelLoadError(f"{error}; see --head-weights") from error
-    return torch.tensor(found.weights, dtype=torch.float32, device=device)
-
-
 _EVERY_COLUMN = 2**31 - 1
 _PROBES = (
     ("Which word?", "One word.", "A word."),
@@ -105,7 +86,7 @@ def try_model(
     Weights that one row's attention does not need are released, unless the options ask for more layers.
 
     Raises:
-        ModelLoadError: if the attention cannot be taken, or the head weights do not fit the model.
+        ModelLoadError: if the attention cannot be taken.
     """
     options, defaults = directory.options, directory.defaults
     capture = LayerCapture(
@@ -113,7 +94,6 @@ def try_model(
         layer=layer.layer,
         query_position=QueryPosition.PREDICTING,
         softmax_over=defaults.trained.softmax_over,
-        head_weights=load_head_weights(directory, layer=layer.layer, device=model.device),
     )
     jobs = _probe_jobs(encoder)
     with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):

@@ -77,8 +77,8 @@ class _LayersPass:
         def observe(index: int, attention: RowAttention) -> None:
             layer = index + 1
             if layer in taken and layer != last:
-                request, weights = requests[layer][len(taken[layer])], self._captures[layer].head_weights
-                taken[layer].append(reduce_row(attention, request, top_k=self._top_k, head_weights=weights))
+                request = requests[layer][len(taken[layer])]
+                taken[layer].append(reduce_row(attention, request, top_k=self._top_k))
 
         with observing(observe):
             taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
@@ -89,7 +89,7 @@ class _LayersPass:
 def _capture_of(model: AttentionModel, layer: int) -> LayerCapture:
     if layer == model.layer:
         return model.capture
-    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE, fused_weights=None)
+    return replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE, fused_weights=None)
 
 
 def _outcome_by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
@@ -120,13 +120,7 @@ def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
         raise ValueError(f"layers should have attention, but these have none: {missing}")
 
 
-def response_similarity(
-    attention: RowAttention,
-    *,
-    query_positions: torch.Tensor,
-    prompt_length: int,
-    head_weights: torch.Tensor | None = None,
-) -> torch.Tensor:
+def response_similarity(attention: RowAttention, *, query_positions: torch.Tensor, prompt_length: int) -> torch.Tensor:
     """One layer's attention to earlier response tokens: float32 [responses, responses], 0 from the diagonal on.
 
     The softmax runs over all tokens that a token sees, in prompt and response. ``query_positions`` int64 [responses]
@@ -136,7 +130,7 @@ def response_similarity(
     heads, token_count, _ = attention.query.shape
     rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))
     slices = [
-        attention.similarity(positions, token_count, head_weights)[:, prompt_length:]
+        attention.similarity(positions, token_count)[:, prompt_length:]
         for positions in torch.split(query_positions, rows_at_once)
     ]
     return torch.cat(slices).tril(-1)

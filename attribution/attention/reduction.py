@@ -68,15 +68,9 @@ class RowAttention:
     mask: torch.Tensor | None
     rule: AttentionRule
 
-    def similarity(
-        self, positions: torch.Tensor, token_count: int, head_weights: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Rows ``positions`` of the attention, averaged over attention heads: float32 [positions, token_count].
-
-        With ``head_weights``, float32 [attention heads] summing to 1, the mean is weighted.
-        """
-        weights = self.weights(positions, token_count)
-        return weights.mean(0) if head_weights is None else torch.tensordot(head_weights, weights, dims=1)
+    def similarity(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
+        """Rows ``positions`` of the attention, averaged over attention heads: float32 [positions, token_count]."""
+        return self.weights(positions, token_count).mean(0)
 
     def weights(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
         """Rows ``positions`` of the attention: float32 [attention heads, positions, token_count]."""
@@ -85,14 +79,12 @@ class RowAttention:
         return attention_weights(self.query[:, positions], self.key[:, :token_count], seen, self.rule)
 
 
-def reduce_row(
-    attention: RowAttention, request: RowRequest, *, top_k: int, head_weights: torch.Tensor | None
-) -> CapturedRow:
+def reduce_row(attention: RowAttention, request: RowRequest, *, top_k: int) -> CapturedRow:
     """S of one row, reduced; works in slices of response rows, to bound memory."""
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
     slices = []
     for positions in torch.split(request.query_positions, rows_at_once):
-        similarity = attention.similarity(positions, request.token_count, head_weights)
+        similarity = attention.similarity(positions, request.token_count)
         slices.append(_reduce_slice(similarity[:, : len(request.column_passage)], request, top_k))
     return slices[0] if len(slices) == 1 else _join_slices(slices)
 

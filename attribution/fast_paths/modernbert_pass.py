@@ -48,8 +48,7 @@ def modernbert_pass(weights: EncoderWeights, rows: Sequence[EncodedRow], capture
     hidden = _normed(hidden, weights.attention_norm, weights)
     capture.bidirectional = True
     for attention, request in _captured_attentions(hidden, weights, places, capture.rows, rotary_factors[weights.kind]):
-        reduced = reduce_row(attention, request, top_k=capture.top_k, head_weights=capture.head_weights)
-        capture.captured.append(reduced)
+        capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
 
 
 def _add_attention(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -204,7 +203,6 @@ class _ForwardPass:
                 attention,
                 query_positions=self.model.request(part, self.passage_count).query_positions,
                 prompt_length=part.prompt_length,
-                head_weights=self.model.head_weights,
             )
         )
 
@@ -272,14 +270,6 @@ class AnswerContext:
         self._settings = settings
         given = {"parsed": parsed, "encoded": encoded, "_attention": attention}
         vars(self).update({name: part for name, part in given.items() if part is not None})
-
-    def reparsed(self, parser: AnswerParser) -> Self:
-        """The same answer under another parser; what does not depend on the parse is shared as far as it is known."""
-        other = copy(self)
-        other._models = replace(self._models, parser=parser)
-        for name in ("parsed", "answer_tokens"):
-            vars(other).pop(name, None)
-        return other
 
     def settings_in_force(self, options: MethodOptions) -> MethodOptions:
         """The user's options merged with the model's: the user's, else the model directory's, else the paper's."""

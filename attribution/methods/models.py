@@ -251,7 +251,7 @@ def _load_verifier(choice: ModelChoice) -> Verifier:
 def _language_options(choice: ModelChoice) -> ModelOptions:
     if choice.language is not None:
         return choice.language
-    return _stored_its_own_way(choice.model.replaced(layer=None, head_weights=None, loaded_layers=None), choice.method)
+    return _stored_its_own_way(choice.model.replaced(layer=None, loaded_layers=None), choice.method)
 
 
 def _stored_its_own_way(language: ModelOptions, method: MethodOptions) -> ModelOptions:

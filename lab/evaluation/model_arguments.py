@@ -9,7 +9,6 @@ from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
-    HEADS,
     HIDDEN,
     LANGUAGE,
     LOADING,
@@ -31,7 +30,7 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for loading models."""
-    add_options(parser, AttributorOptions, LOADING, READING, HEADS, PARSER, HIDDEN, LANGUAGE, THREADS)
+    add_options(parser, AttributorOptions, LOADING, READING, PARSER, HIDDEN, LANGUAGE, THREADS)
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
@@ -48,7 +47,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
     return ModelChoice.of(
         parser=args.parser,
-        model=ModelOptions.from_arguments(args, LOADING, READING, HEADS),
+        model=ModelOptions.from_arguments(args, LOADING, READING),
         method=method_settings(args).union_options(ATTN_UNION_DEP),
         threads=args.threads,
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam models check``."""
+    parser.add_argument("action", choices=("check",), help="load a model, try it and say whether it serves")
     add_options(parser, AttributorOptions, LOADING, READING, THREADS)
     rows = parser.add_argument_group("labelled rows")
     rows.add_argument(

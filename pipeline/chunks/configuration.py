@@ -16,7 +16,6 @@ from attribeam import __version__
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TemplateText
-from attribeam.logs.columns import PARQUET
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
@@ -30,20 +29,17 @@ _PACKAGES = (
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
     """The settings as JSON values; infinity as the text "inf".
 
-    There is no ``log_format`` where it is Parquet, no ``tables`` where the logs belong to none, and no ``privacy``
-    where nothing is hidden, so that audits started before there were such settings can resume. The device is ``cuda``
-    whatever its number: records do not depend on that.
+    The device is ``cuda`` whatever its number: records do not depend on that.
     """
     text = json.dumps({**asdict(settings), "privacy": settings.privacy.recorded()}, default=_plain_options)
     plain: dict[str, Any] = json.loads(text, parse_constant=_json_constant)
     plain["model"]["device"] = plain["model"]["device"].partition(":")[0]
-    quiet: Mapping[str, object] = {"log_format": PARQUET, "privacy": {}, "tables": []}
-    return {name: value for name, value in plain.items() if name not in quiet or value != quiet[name]}
+    return plain
 
 
 def _plain_options(value: object) -> object:
     if isinstance(value, Options):
-        return value.recorded()
+        return value.given()
     return asdict(cast(TemplateText, value))
 
 

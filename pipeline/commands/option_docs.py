@@ -57,12 +57,9 @@ def _further_options() -> str:
     return "\n".join(["### Further options of `attribeam audit`", "", *lines])
 
 
-def option_helps(command: str) -> dict[str, list[str]]:
-    """The helps of every option that a command has, by its flag; actions below it may each have one of their own."""
-    found: dict[str, list[str]] = {}
-    for flag, text in _helps(_parser(command)):
-        found.setdefault(flag, []).append(text)
-    return found
+def option_helps(command: str) -> dict[str, str]:
+    """The help of every option that a command has, by its flag."""
+    return {flag: action.help or "" for action in _parser(command)._actions for flag in action.option_strings}
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
@@ -70,15 +67,6 @@ def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser
-
-
-def _helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Flag and help of every option of a command and of the actions below it."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _helps(below)
-        yield from ((flag, action.help or "") for flag in action.option_strings)
 
 
 def with_tables(text: str) -> str:
@@ -98,7 +86,7 @@ def _section(
     heading: str,
     options: type[Options],
     besides: tuple[type[Options], ...],
-    helps: Mapping[str, Mapping[str, list[str]]],
+    helps: Mapping[str, Mapping[str, str]],
 ) -> str:
     left_out = {name for one in besides for name in one.model_fields}
     rows = [_cells(one, helps) for one in declared(options).values() if one.name not in left_out]
@@ -106,13 +94,9 @@ def _section(
     return "\n".join([f"### {heading}", "", *lines])
 
 
-def _cells(one: Option, helps: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
+def _cells(one: Option, helps: Mapping[str, Mapping[str, str]]) -> list[str]:
     is_flag = isinstance(one.default, bool)
-    taken = [
-        command
-        for command, by_flag in helps.items()
-        if any(text.startswith(one.help) for text in by_flag.get(one.flag, ()))
-    ]
+    taken = [command for command, by_flag in helps.items() if by_flag.get(one.flag, "").startswith(one.help)]
     cells = (
         f"`{one.name}`",
         one.help,

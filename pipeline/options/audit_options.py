@@ -61,7 +61,7 @@ class RunOptions(Options):
         default=(), help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood"
     )
     table_version: WholeNumber | None = option(
-        default=None, group=INPUT, metavar="N", default_words="the current one", quiet=True,
+        default=None, group=INPUT, metavar="N", default_words="the current one",
         help="version of the Delta table, or snapshot of the Iceberg table, that --input names",
     )  # fmt: skip
     output: Value[str] = option(
@@ -225,7 +225,9 @@ def check_read(options: MethodOptions) -> None:
         UsageError: with the way out.
     """
     method = resolve_method(options)
-    given = [name for name, value in options.recorded().items() if value is not None and name != "method"]
+    given = [
+        name for name, value in options.given().items() if value is not None and value is not False and name != "method"
+    ]
     for name in given:
         if method.reads is not None and name not in method.reads | VERDICT_OPTIONS:
             flag = declared(MethodOptions)[name].flag

@@ -47,7 +47,6 @@ def _is_told_by_files(settings: AuditSettings, models: Mapping[str, str]) -> boo
         models["device"] == "cpu"
         and (model.device == "cpu" or not has_gpu())
         and not model.trust_remote_code
-        and model.head_weights is None
         and model.attribution_config is None
         and model.loaded_layers is None
         and (model.prompt_template is None or model.prompt_template in TEMPLATE_NAMES)

@@ -140,13 +140,6 @@ def test_check_of_a_model_takes_one_device(device: str, capsys: pytest.CaptureFi
     assert f"device should be a single one, was: {device!r}" in capsys.readouterr().err
 
 
-def test_head_weights_that_are_not_there_are_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate", "--data", "x", "--head-weights", "no/such.json"])
-    assert ended.value.code == 2
-    assert "there is no file 'no/such.json'" in capsys.readouterr().err
-
-
 def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["models", "check", "--quantization", "int4"])

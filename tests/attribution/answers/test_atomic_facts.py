@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, forms, tree, word_index
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts, atomic_fact_words, find_coordinations, reform_tree
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, find_coordinations, reform_tree
 from attribeam.attribution.answers.parsed_answer import sentence_tree
 
 
@@ -101,7 +101,7 @@ def test_both_label_schemes_give_the_same_structures() -> None:
 
 def fact_of(notation: str, form: str, occurrence: int = 1, *, label_scheme: str = "universal") -> str:
     text, parsed = tree(notation, label_scheme=label_scheme)
-    return forms(text, parsed, atomic_fact_words(parsed, word_index(text, parsed, form, occurrence)))
+    return forms(text, parsed, AtomicFacts(parsed).words_of(word_index(text, parsed, form, occurrence)))
 
 
 def test_worked_example_of_the_paper_in_universal_labels() -> None:
@@ -277,7 +277,7 @@ def test_punctuation_mark_has_itself_beside_its_predicates_fact() -> None:
 
 def test_fact_stays_within_its_sentence() -> None:
     text, parsed = tree("Dogs/nsubj/2/NOUN bark/root/0/VERB || Cats/nsubj/2/NOUN purr/root/0/VERB")
-    assert forms(text, parsed, atomic_fact_words(parsed, 2)) == "Cats purr"
+    assert forms(text, parsed, AtomicFacts(parsed).words_of(2)) == "Cats purr"
 
 
 def test_equal_facts_are_one_object() -> None:

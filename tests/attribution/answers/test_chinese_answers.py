@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.attribution.trees import forms, tree, word_index
 
-from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import SPACY_CHINESE, UNIVERSAL_CHINESE, ParsedAnswer, scheme_of_labels
 from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
@@ -28,7 +28,7 @@ def _without_blanks(notation: str) -> str:
 
 
 def fact(parsed: Parsed, form: str) -> str:
-    return forms(*parsed, atomic_fact_words(parsed[1], word_index(*parsed, form)))
+    return forms(*parsed, AtomicFacts(parsed[1]).words_of(word_index(*parsed, form)))
 
 
 BIRDS = (

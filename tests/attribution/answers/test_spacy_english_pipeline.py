@@ -14,7 +14,7 @@ from tests.attribution.trees import forms, word_index
 from tests.pretrained_packages import SPACY_ENGLISH, checked_package
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, pipeline_folder
-from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.fast_paths.spacy_pipeline import LockstepParser
@@ -75,7 +75,7 @@ def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser
 
 def test_atomic_facts_of_the_papers_worked_example(parser: AnswerParser) -> None:
     parsed = parser.parse(COMPANY)
-    fact = atomic_fact_words(parsed, word_index(COMPANY, parsed, "one"))
+    fact = AtomicFacts(parsed).words_of(word_index(COMPANY, parsed, "one"))
     assert forms(COMPANY, parsed, fact) == "The company earned one million dollars in 2012 respectively"
 
 
@@ -89,7 +89,7 @@ def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(
     parsed = parser.parse(text)
     names = [word_index(text, parsed, name) for name in ("Kalbrook", "Ottenby", "Ravik")]
     for name in names:
-        assert atomic_fact_words(parsed, name).isdisjoint({*names} - {name})
+        assert AtomicFacts(parsed).words_of(name).isdisjoint({*names} - {name})
 
 
 def test_words_of_marked_up_text_ascend_and_no_span_is_edged_by_a_mark(parser: AnswerParser) -> None:

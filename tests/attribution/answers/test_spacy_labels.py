@@ -10,7 +10,7 @@ import pytest
 from tests.attribution.trees import tree, word_index
 
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
-from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -109,7 +109,7 @@ def _content(text: str, parsed: ParsedAnswer) -> list[int]:
 
 
 def _content_of_fact(text: str, parsed: ParsedAnswer, word: int) -> list[str]:
-    fact = atomic_fact_words(parsed, word)
+    fact = AtomicFacts(parsed).words_of(word)
     return [parsed.words[one].of(text) for one in _content(text, parsed) if one in fact]
 
 

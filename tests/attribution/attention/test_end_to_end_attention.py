@@ -23,14 +23,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attribeam.attribution.attention import end_to_end_attention as attention_module
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
-    ROW_BY_ROW,
     TORCH_VARLEN,
     end_to_end_attention,
-    kernel_name,
-    kernel_of,
     row_by_row_attention,
     runs_varlen,
-    using_kernel,
     varlen_attention,
     varlen_kernels,
 )
@@ -321,18 +317,6 @@ def test_heads_that_no_kernel_takes_are_left_to_others(kernel: str) -> None:
     assert not runs_varlen(torch.zeros(1, 1, 1, 64), torch.zeros(1, 1, 1, 32), rule)
     states = torch.zeros(1, 1, 1, 64)
     assert not runs_varlen(states, states, AttentionRule(causal=True, reach=None, scaling=1.0, sinks=torch.zeros(1)))
-
-
-def test_kernel_that_is_asked_for_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = (FLASH_ATTN, TORCH_VARLEN)
-    monkeypatch.setattr(attention_module, "varlen_kernels", lambda *_: both)
-    assert kernel_of(CPU, torch.bfloat16) == FLASH_ATTN
-    with using_kernel(TORCH_VARLEN):
-        assert kernel_of(CPU, torch.bfloat16) == TORCH_VARLEN
-    with using_kernel(ROW_BY_ROW):
-        assert kernel_of(CPU, torch.bfloat16) is None
-        assert kernel_name(CPU, torch.bfloat16) == ROW_BY_ROW
-    assert kernel_of(CPU, torch.bfloat16) == FLASH_ATTN
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
-from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.union_results import decide_support, span_evidence
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
@@ -317,7 +317,7 @@ def test_augmented_scores_are_the_naive_sums(
     (span,) = row.evidence(attention, chars, settings=settings)
     expected = [0.0, 0.0]
     for word in range(first, end):
-        for other in [*atomic_fact_words(parsed, word), *[word] * (own_token_weight - 1)]:
+        for other in [*AtomicFacts(parsed).words_of(word), *[word] * (own_token_weight - 1)]:
             for column, score in attention[other]:
                 if column:
                     expected[row.columns[column][0]] += score

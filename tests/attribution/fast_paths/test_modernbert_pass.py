@@ -46,7 +46,7 @@ def tiny_encoder(layer_types: list[str], **options: object) -> ModernBertModel:
 
 
 def capture_of(model: ModernBertModel, **options: object) -> LayerCapture:
-    standard = {"query_position": QueryPosition.SELF, "softmax_over": SoftmaxOver.PROMPT, "head_weights": None}
+    standard = {"query_position": QueryPosition.SELF, "softmax_over": SoftmaxOver.PROMPT}
     layer = model.config.num_hidden_layers
     return LayerCapture(network=model, layer=layer, bidirectional=True, **{**standard, **options})
 
@@ -92,11 +92,6 @@ def test_other_activations_and_windows_are_as_exact(options: dict[str, object]) 
 
 def test_rows_longer_than_the_rotations_at_hand_are_as_exact() -> None:
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(2100, 5)])
-
-
-def test_head_weights_count() -> None:
-    weights = torch.tensor([0.1, 0.2, 0.7])
-    assert_same(capture_of(tiny_encoder([LOCAL, FULL]), head_weights=weights), [row_of_tokens(40, 5)])
 
 
 def rope_of(kind: str, **options: object) -> dict[str, object]:

@@ -19,7 +19,7 @@ from tests.attribution.methods.naive_paper import (
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModel
 
-from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
@@ -87,7 +87,7 @@ def fact_tokens(row: EncodedRow, i: int) -> list[int]:
     """A(r_i) by phi and psi of Appendix B."""
     chars = row.response_chars[i]
     words = {word for word, where in enumerate(PARSED.words) if where.overlaps(chars)}
-    elements = set().union(*(atomic_fact_words(PARSED, word) for word in words)) if words else set()
+    elements = set().union(*(AtomicFacts(PARSED).words_of(word) for word in words)) if words else set()
     return sorted({i, *(token for word in elements for token in tokens_in(row, PARSED.words[word]))})
 
 

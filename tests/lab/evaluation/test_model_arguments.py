@@ -58,12 +58,6 @@ def test_unknown_passage_score_is_a_usage_error(files, capsys):
     assert "invalid" in capsys.readouterr().err
 
 
-def test_damaged_head_weights_are_a_clear_error(files, tmp_path, capsys):
-    (tmp_path / "half.json").write_text("{")
-    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "half.json") == 2
-    assert "half.json: the file should be JSON" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
 )

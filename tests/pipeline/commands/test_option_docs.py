@@ -40,10 +40,10 @@ def test_docs_are_those_of_the_declarations() -> None:
 
 
 def test_page_names_every_option_of_an_audit() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     told = {f"--{row.split('`')[1].removeprefix('--').replace('_', '-')}" for row in rows}
-    flags = {flag for flag, helps in option_helps("audit").items() if argparse.SUPPRESS not in helps}
+    flags = {flag for flag, text in option_helps("audit").items() if text != argparse.SUPPRESS}
     assert flags - {"-h", "--help"} <= told
 
 
@@ -58,14 +58,13 @@ def test_every_option_reaches_keyword_manifest_and_docs(one: Option) -> None:
     assert f"{one.name}: {one.help}" in str(Attributor.from_pretrained.__doc__)
     plain = plain_settings(AuditSettings())
     recorded = {**plain["model"], **plain["method"]}  # type: ignore[dict-item]
-    assert one.quiet or recorded[one.name] is None or recorded[one.name] == one.default
+    assert recorded[one.name] is None or recorded[one.name] == one.default
     assert f"| `{one.name}` | " in option_tables()
 
 
 @pytest.mark.parametrize("one", ON_COMMAND_LINES, ids=[one.name for one in ON_COMMAND_LINES])
 def test_every_option_with_a_group_reaches_a_command(one: Option) -> None:
-    said = [text for command in ("audit", "evaluate") for text in option_helps(command).get(one.flag, ())]
-    assert any(text.startswith(one.help) for text in said)
+    assert any(option_helps(command).get(one.flag, "").startswith(one.help) for command in ("audit", "evaluate"))
 
 
 def test_every_option_of_a_model_directory_is_read_from_it(tmp_path: Path) -> None:
@@ -83,24 +82,17 @@ def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
     own = MethodOptions(top_k=7, strict_isolation=True, hidden_layer=3, language_model="m")
     in_force = own.with_model(MethodOptions(sentence_weight=0.4))
     texts = output_metadata(AuditSettings(), option_texts(in_force))
-    loud = {f"attribeam.{name}" for name, one in declared(MethodOptions).items() if not one.quiet}
-    assert loud <= set(texts)
+    given = {name for name in declared(MethodOptions) if getattr(in_force, name) is not None}
+    assert {f"attribeam.{name}" for name in given} <= set(texts)
     assert (texts["attribeam.top_k"], texts["attribeam.sentence_weight"]) == ("7", "0.4")
     assert texts["attribeam.evidence_window"] == "inf"
-
-
-def test_quiet_option_is_recorded_only_where_it_is_given() -> None:
-    method = plain_settings(AuditSettings(method=MethodOptions(strict_isolation=True)))["method"]
-    assert isinstance(method, dict)
-    assert method["strict_isolation"] is True
-    assert "strict_isolation" not in MethodOptions().recorded()
 
 
 def test_what_nobody_gave_is_null_in_the_manifest() -> None:
     settings = AuditSettings(method=MethodOptions(evidence_window=160, top_k=None))
     method = plain_settings(settings)["method"]
     assert isinstance(method, dict)
-    assert {name: value for name, value in method.items() if value is not None} == {
+    assert {name: value for name, value in method.items() if value is not None and value is not False} == {
         "method": "attn-union-dep",
         "evidence_window": 160,
         "verdict": "bundled",

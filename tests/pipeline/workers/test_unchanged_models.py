@@ -47,7 +47,6 @@ def _with_model(**options: object) -> Callable[[AuditSettings], AuditSettings]:
     "changed",
     [
         pytest.param(_with_model(trust_remote_code=True), id="code"),
-        pytest.param(_with_model(head_weights="weights.json"), id="head weights"),
         pytest.param(_with_model(attribution_config="config.json"), id="settings of its own"),
         pytest.param(_with_model(prompt_template="template.jinja"), id="template"),
         pytest.param(_with_model(model="somebody/some-model"), id="hub"),
