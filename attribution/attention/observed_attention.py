@@ -40,9 +40,8 @@ def attribute_layers(
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
 
     The pass ends at the last of these layers. The windows of a long row are batched by the model's token budget, and a
-    batch that does not fit into memory is halved. Learned head weights and a softmax over the prompt apply only to the
-    layer that they were trained for, L*. Other layers take the mean over attention heads and a softmax over all tokens
-    that a token sees.
+    batch that does not fit into memory is halved. A softmax over the prompt applies only to the layer that it
+    was trained for, L*; other layers take a softmax over all tokens that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
