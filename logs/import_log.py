@@ -1,4 +1,6 @@
-"""The options that say how a log is read, for every command that reads one.
+"""Logs of any format into one QA log, and the options that say how a log is read.
+
+The options that say how a log is read, for every command that reads one.
 
 Writing logs of any format as one QA log in our own: the rows that an audit accepts, and dead letters beside it.
 """

@@ -1,4 +1,6 @@
-"""Columns that stand in the names of folders, as in ``dt=2026-01-01/part-0.parquet``, and in no file.
+"""Logs of Arrow data: Parquet files, partitioned folders, and tables in memory.
+
+Columns that stand in the names of folders, as in ``dt=2026-01-01/part-0.parquet``, and in no file.
 
 Logs in Parquet files: any row groups, any batch of rows, and only the columns that are needed.
 

@@ -1,4 +1,6 @@
-"""The committed chunks of an audit, wherever its directory lies; drivers and reports read this state here.
+"""An audit's output directory: its committed chunks, manifest, evidence and dead letters.
+
+The committed chunks of an audit, wherever its directory lies; drivers and reports read this state here.
 
 A chunk is committed when its manifest ``_chunks/<chunk>.json`` exists. Only the files that a manifest names
 count: others are what a killed run or a slower attempt left.

@@ -1,4 +1,6 @@
-"""Reads a folder of audits: what each one found, from its small files, in the order of their times.
+"""A history of audits, and what moved in it.
+
+Reads a folder of audits: what each one found, from its small files, in the order of their times.
 
 Evidence is not read, so hundreds of audits are read in seconds, and memory holds a few figures of each.
 

@@ -1,4 +1,6 @@
-"""Renders the page over several audits: shares over time, what moved, by generator, and every audit in a table.
+"""The page over several audits, and its drawings.
+
+Renders the page over several audits: shares over time, what moved, by generator, and every audit in a table.
 
 The page needs no script, so it holds none.
 

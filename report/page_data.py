@@ -1,4 +1,6 @@
-"""Gathers what the page shows and writes it as JSON: plots, answers and dead letters.
+"""What an audit's page is made of: its data, and the parts that all pages share.
+
+Gathers what the page shows and writes it as JSON: plots, answers and dead letters.
 
 All plots come from one pass over the evidence. Ranges are arrays of ``char_start`` and ``char_end`` in code points;
 scores have three significant digits. A text that the page can cut out of the answer or a passage is not written twice.

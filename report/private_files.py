@@ -1,4 +1,6 @@
-"""What stands for the texts of an audit that wrote none: the texts of its log where they are shown, else places.
+"""Hidden texts, and who may read what is written.
+
+What stands for the texts of an audit that wrote none: the texts of its log where they are shown, else places.
 
 Who may read what is written: the umask of ``--umask``, for a while and for all processes that start meanwhile.
 """

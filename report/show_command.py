@@ -1,4 +1,6 @@
-"""One record as lines for a terminal: an answer with its spans, evidence and passages, or a dead letter.
+"""``attribeam show``: one record on the terminal.
+
+One record as lines for a terminal: an answer with its spans, evidence and passages, or a dead letter.
 
 Print one record of an audit, or suggest ids that resemble an unknown one.
 """

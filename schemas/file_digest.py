@@ -1,4 +1,6 @@
-"""The digest by which manifests, reports and converted models name a file.
+"""Writing whole files, and the digest that names them.
+
+The digest by which manifests, reports and converted models name a file.
 
 Writes files that others read: each appears whole, or not at all, and never anywhere else than asked for.
 """

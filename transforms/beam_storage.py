@@ -1,4 +1,6 @@
-"""Files on the file systems of a distributed Beam runner, with its credentials: logs, and what an audit writes.
+"""Files on a runner's file systems, and the S3 clients that are used again.
+
+Files on the file systems of a distributed Beam runner, with its credentials: logs, and what an audit writes.
 
 Clients of S3 that Beam's file system uses again; by itself it makes a new one for every operation.
 

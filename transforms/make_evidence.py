@@ -1,4 +1,6 @@
-"""Stage 5: attributed blocks in, tables of the evidence schema out.
+"""Stage 5, and the masking of what it makes.
+
+Stage 5: attributed blocks in, tables of the evidence schema out.
 
 Masks spans and their evidence by where they stand in the whole texts.
 

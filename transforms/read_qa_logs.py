@@ -1,4 +1,6 @@
-"""Stage 1: read ranges of rows as QA records.
+"""Stage 1, and Beam rows with a schema.
+
+Stage 1: read ranges of rows as QA records.
 
 Arrow tables as Beam rows with a schema, for pipelines that go on with what was found.
 """

@@ -1,4 +1,6 @@
-"""Stage 6: Arrow tables to Parquet files, without the texts that should not be written.
+"""Stage 6, and the dead letters of all stages.
+
+Stage 6: Arrow tables to Parquet files, without the texts that should not be written.
 
 Dead letters in the graph: one tag for all stages, made from a ``RowFault``, written to Parquet.
 """

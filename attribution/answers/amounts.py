@@ -1,4 +1,6 @@
-"""Times of day in running text and in records: "5 PM", "17:00", "11:0-17:0", "4-7 p.m.", "noon".
+"""Amounts that are more than one plain number: times of day, measures, and numbers written in other ways.
+
+Times of day in running text and in records: "5 PM", "17:00", "11:0-17:0", "4-7 p.m.", "noon".
 
 Measures in running text, and pairs of them that say the same in two units: "350°F (175°C)", "10 miles (16 km)".
 

@@ -1,4 +1,6 @@
-"""Names that people write in more than one way: abbreviations of places, addresses, days, quarters, company forms.
+"""The names in an answer, their other written forms, and whether a passage repeats them.
+
+Names that people write in more than one way: abbreviations of places, addresses, days, quarters, company forms.
 
 The names in an answer, whole, and whether a passage repeats them as people would say it does.
 

@@ -1,4 +1,6 @@
-"""Where the files of a spaCy pipeline are, and the digest that tells two pipelines apart.
+"""The answer parser and the files of its pipeline.
+
+Where the files of a spaCy pipeline are, and the digest that tells two pipelines apart.
 
 Imports no spaCy, so that a finished audit can tell whether its parser is still the same without loading it.
 

@@ -1,4 +1,6 @@
-"""Facts that only lead to the next one, and so belong to it: "Check that", "Press and", "Size:", part of a name.
+"""Atomic facts (Section 3.3, Appendix C).
+
+Facts that only lead to the next one, and so belong to it: "Check that", "Press and", "Size:", part of a name.
 
 The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
 

@@ -1,4 +1,6 @@
-"""How answers name their sources in words ("the given passages", "passage 3"), and which passage they mean.
+"""What answers call their passages: in words, and between the brackets of a citation mark.
+
+How answers name their sources in words ("the given passages", "passage 3"), and which passage they mean.
 
 What a citation mark says between its brackets: pointers to passages by number, name, place, author or address.
 

@@ -1,4 +1,6 @@
-"""Numbers and dates as they are written in running text, and what they amount to.
+"""Numbers and dates in running text: exact ones, rounded ones, and those that need no passage.
+
+Numbers and dates as they are written in running text, and what they amount to.
 
 First what is written with digits or as a number in words, then amounts given in other words: fractions, lengths of
 time, times of day.

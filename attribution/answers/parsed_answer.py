@@ -1,4 +1,6 @@
-"""One small table per label scheme: everything that differs between dependency parsers.
+"""A dependency-parsed answer, and the label schemes of its parsers.
+
+One small table per label scheme: everything that differs between dependency parsers.
 
 A dependency-parsed answer as plain data, and a tree per sentence that is the same for all parsers.
 

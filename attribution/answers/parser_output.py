@@ -1,4 +1,6 @@
-"""Post-processing of a parser's output: whole words, corrected sentences, and blocks joined into one answer.
+"""From a parser's tokens to a parsed answer's words.
+
+Post-processing of a parser's output: whole words, corrected sentences, and blocks joined into one answer.
 
 1. A parser that reads characters attaches one to its neighbour as ``subtok``; such characters form one word.
 2. Sentences are joined if no mark separates them, and each gets its closing quote. None grows too long.

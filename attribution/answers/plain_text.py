@@ -1,4 +1,6 @@
-"""Text as it is compared: compatibility forms and accents resolved, digits and quotes in ASCII.
+"""Text as it is compared, and the words that say nothing on their own.
+
+Text as it is compared: compatibility forms and accents resolved, digits and quotes in ASCII.
 
 English words that say nothing on their own.
 """

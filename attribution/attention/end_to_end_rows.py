@@ -1,4 +1,6 @@
-"""Rows laid end to end in one sequence: without padding, and with each shared prompt only once.
+"""Rows laid end to end, and attention over them in blocks of queries.
+
+Rows laid end to end in one sequence: without padding, and with each shared prompt only once.
 
 A row consists of a prefix, which it may share with an earlier row, and of its own places. The responses to one prompt
 follow one another; each sees the prompt and itself, and its positions continue where the prompt ends.

@@ -1,4 +1,6 @@
-"""The words that an answer shares with its passages; no model reads them.
+"""Evidence in the passages: by shared words, and by a union of token-wise attributions.
+
+The words that an answer shares with its passages; no model reads them.
 
 A word that a passage has scores there the length of the longest common run of words that it belongs to, divided by its
 frequency over all passages.

@@ -1,4 +1,6 @@
-"""Where words begin and end in any script, by Unicode's default rules (UAX #29), and which words carry no content.
+"""Pieces of passage text that a person can read, and the borders of words in any script.
+
+Where words begin and end in any script, by Unicode's default rules (UAX #29), and which words carry no content.
 
 Scripts without spaces between words, such as Chinese, Japanese or Thai, have a border at every grapheme.
 

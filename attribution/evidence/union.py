@@ -1,4 +1,6 @@
-"""How much each response token counts for a span: its atomic facts (Section 3.3, step 2), and its sentence.
+"""The union of token-wise attributions over a span, and the weights of its response tokens (Section 3).
+
+How much each response token counts for a span: its atomic facts (Section 3.3, step 2), and its sentence.
 
 The facts weigh the union. The sentence counts only in the choice of the passage.
 

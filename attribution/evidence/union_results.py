@@ -1,4 +1,6 @@
-"""What a method says about one span, and the passage that follows from its scores.
+"""From a span's union to its evidence record.
+
+What a method says about one span, and the passage that follows from its scores.
 
 The evidence record of each target span of one answer, made of what a method says about it.
 

@@ -1,4 +1,6 @@
-"""Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
+"""Prompt templates in Jinja, which run in a sandbox of their own.
+
+Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
 
 Jinja's sandbox keeps a template from the machine's files, but not from an endless loop or a string of 40 GB. So each
 process that renders has one child, ``template_process.py``, which is started when the first page is wanted.

@@ -1,4 +1,6 @@
-"""Patterns of English phrases, written so that they can be read.
+"""Phrases with which answers talk about themselves, their sources and their reader.
+
+Patterns of English phrases, written so that they can be read.
 
 How English answers talk about themselves, their sources and their reader without claiming anything.
 

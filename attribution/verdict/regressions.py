@@ -1,4 +1,6 @@
-"""A logistic regression with a named weight per number: what the verdict's regressions and its probe are.
+"""The fitted parts of a verdict: logistic regressions, boosted trees, and the regression of answers.
+
+A logistic regression with a named weight per number: what the verdict's regressions and its probe are.
 
 Boosted decision trees as plain arrays that are kept in JSON, and the probabilities that they give.
 

@@ -1,4 +1,6 @@
-"""What a verifier is: a model that says how far passages support the claims of an answer.
+"""The verdict of a verifier.
+
+What a verifier is: a model that says how far passages support the claims of an answer.
 
 ``attribeam.attribution.verifiers`` reads those of the hub. A verifier of another package is found by the entry-point
 group ``attribeam.verifiers``, whose names are values of ``--verdict``; docs/extending.md shows one.

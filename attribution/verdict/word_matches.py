@@ -1,4 +1,6 @@
-"""How the words of an answer match its passages: runs of words, neighbours, and the sentences that cover them best.
+"""The words of passages, and how the words of an answer match them.
+
+How the words of an answer match its passages: runs of words, neighbours, and the sentences that cover them best.
 
 The words of one row's passages, by stem: where they stand, in which sentence, and in which field of a record.
 """

@@ -1,8 +1,4 @@
-"""Timing one attributor on the rows of all shapes, in the calling process.
-
-Also a time limit, a stopwatch, and the machine's peak in matrix products, with which figures are compared.
-
-The paper's latency table on equal terms in one run: milliseconds per target span, tokens per second, memory.
+"""The paper's latency table on equal terms in one run: milliseconds per target span, tokens per second, memory.
 
 python -m attribeam.lab.benchmarks.attribution_latency
 python -m attribeam.lab.benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype bfloat16 --rows 200
@@ -11,6 +7,8 @@ Methods run one after the other, each in a separate process, on the same rows an
 a row runs from its texts to the results for its spans: processor time on a CPU, else wall time. Loading does not count,
 nor does one row per shape to warm up; CCI, which is slow, is not warmed up. A method that takes longer than --limit on
 the rows of one shape is stopped, and the table says so.
+
+Below: timing one attributor on the rows of all shapes in the calling process, with a time limit and a stopwatch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Generated records in the shapes of the paper's latency table, from a made-up language.
+"""What the latency benchmark times: generated records, and the attributors of the paper's table.
+
+Generated records in the shapes of the paper's latency table, from a made-up language.
 
 The attributors of the paper's latency table, each taking a record to its results for every target span.
 

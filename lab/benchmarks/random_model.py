@@ -1,4 +1,6 @@
-"""Models to measure: random weights of a shape, or a model by name. Both are made on demand, in the same forms.
+"""Models for benchmarks.
+
+Models to measure: random weights of a shape, or a model by name. Both are made on demand, in the same forms.
 
 Models of Qwen2's shape with random weights, created in memory without downloads or files.
 """

@@ -1,4 +1,6 @@
-"""How well a model finds passages: the accuracy of each method with it on labelled rows, and whether that is enough.
+"""The quality of a model on labelled rows, and the report of ``attribeam models check``.
+
+How well a model finds passages: the accuracy of each method with it on labelled rows, and whether that is enough.
 
 The yardsticks are chance, and ``words``, which counts shared words and needs no model: a model that finds no more
 passages than the one, or fewer than the other, does not serve.

@@ -1,4 +1,6 @@
-"""Searches the layers of a model for those that find passages: by attention with k and tau, and by hidden states.
+"""The search for a model's layer and settings, and its report.
+
+Searches the layers of a model for those that find passages: by attention with k and tau, and by hidden states.
 
 Chooses the setting that is right most often on labelled rows, with two guards against overfitting.
 

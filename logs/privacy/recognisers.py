@@ -1,4 +1,6 @@
-"""Runs of digits in a text, cut into the groups that people write, and what neighbouring groups may be together.
+"""What is masked by its form: e-mail addresses, bank accounts, card numbers, phone numbers.
+
+Runs of digits in a text, cut into the groups that people write, and what neighbouring groups may be together.
 
 Finds phone numbers with the numbering plans of phonenumbers, which is Google's libphonenumber.
 

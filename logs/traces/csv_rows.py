@@ -1,4 +1,6 @@
-"""Lists and objects as Python prints them, which is how ``csv`` and data frames write them into a CSV file.
+"""Rows of CSV files, and the Python literals in their cells.
+
+Lists and objects as Python prints them, which is how ``csv`` and data frames write them into a CSV file.
 
 The rows of a CSV file, with a line of names; a row whose quotes are wrong costs no other row.
 """

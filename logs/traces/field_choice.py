@@ -1,4 +1,6 @@
-"""Where a user says that question, passages and answer stand: JMESPath, and presets of three paths.
+"""Where the fields of a row stand: as a user says, or by their usual names.
+
+Where a user says that question, passages and answer stand: JMESPath, and presets of three paths.
 
 Which member of a row holds a field: by its usual names, what an application made before what it should have made.
 """

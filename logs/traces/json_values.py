@@ -1,4 +1,6 @@
-"""JSON as exports have it: one value per line, one list of values, or values one after the other; read in parts.
+"""JSON of exports: reading it in parts, and plain steps on its values.
+
+JSON as exports have it: one value per line, one list of values, or values one after the other; read in parts.
 
 Plain steps on parsed JSON: dotted keys to nested objects, texts that hold JSON, numbers, ids and times.
 """

@@ -1,4 +1,6 @@
-"""The question in what a trace was given, and the answer in what it gave, whatever JSON they stand in.
+"""The texts of a trace: conversations, the question, and the answer.
+
+The question in what a trace was given, and the answer in what it gave, whatever JSON they stand in.
 
 Conversations: the messages of every common API and framework, the question that was asked last, the answer.
 """

@@ -1,4 +1,6 @@
-"""The format with one row per record: data sets of ragas and others, and objects whose fields have usual names.
+"""One row per record: the format of ragas and others, and rows of traces as rows of a QA log.
+
+The format with one row per record: data sets of ragas and others, and objects whose fields have usual names.
 
 Rows of traces as rows of a QA log: the Arrow schema, bytes of texts, and faults that are kept beside them.
 """

@@ -1,4 +1,6 @@
-"""What every format is mapped to: a span of a trace, a retrieved document, and the row that a trace comes to.
+"""Records of an export, and the spans that every format is mapped to.
+
+What every format is mapped to: a span of a trace, a retrieved document, and the row that a trace comes to.
 
 The records of an export, whatever kind of file it is: JSON, JSON lines, CSV, Parquet or Arrow, perhaps gzipped.
 """

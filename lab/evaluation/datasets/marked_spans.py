@@ -1,4 +1,6 @@
-"""Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
+"""Spans that people marked: in Label Studio, in Argilla, on an audit's page, or in rows of this project.
+
+Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
 
 ``attribeam export`` wrote the tasks; the export names the row of each, and the texts come from the log.
 

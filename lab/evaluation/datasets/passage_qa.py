@@ -1,4 +1,6 @@
-"""ALCE: the result files of ASQA and ELI5, whose answers cite documents as ``[1][2]``.
+"""Data sets of answers over passages: ALCE, CLAPnq and MTRAG.
+
+ALCE: the result files of ASQA and ELI5, whose answers cite documents as ``[1][2]``.
 
 The markers are removed and kept as citations of the sentence that they belong to.
 

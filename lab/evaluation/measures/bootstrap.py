@@ -1,4 +1,6 @@
-"""Bootstrap intervals over rows, and the figures that have them: means, precision and recall, area under the ROC curve.
+"""Intervals and thresholds by resampling.
+
+Bootstrap intervals over rows, and the figures that have them: means, precision and recall, area under the ROC curve.
 
 The spans of one answer are not independent, so rows are resampled, not spans.
 

@@ -1,4 +1,6 @@
-"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'.
+"""Citation quality as ALCE defines it (Gao et al. 2023), and the entailment model that it asks.
+
+Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'.
 
 An ``EntailmentModel`` from any sequence classifier of transformers that has a label for entailment.
 """

@@ -1,4 +1,6 @@
-"""Log-probability drops: does the passage that a method names make the model write the span? (Section 4.3)
+"""Faithfulness of a method: log-probability drops, and the spans that they are measured on (Section 4.3).
+
+Log-probability drops: does the passage that a method names make the model write the span? (Section 4.3)
 
 The answers and spans that log-probability drops are measured on; importing this loads no model library.
 """

@@ -1,4 +1,6 @@
-"""How good verdicts of yes or no are: precision, recall, F1, balanced accuracy and false alarms, with intervals.
+"""How good verdicts are as decisions, as probabilities, and as an order of rows.
+
+How good verdicts of yes or no are: precision, recall, F1, balanced accuracy and false alarms, with intervals.
 
 Whether scores are what they say, probabilities: reliability diagram, expected calibration error and Brier score.
 

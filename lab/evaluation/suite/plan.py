@@ -1,4 +1,6 @@
-"""The methods of the tables, the cells that the available data and models allow, and what is left out.
+"""What a suite runs: data sets that are there, methods, and cells.
+
+The methods of the tables, the cells that the available data and models allow, and what is left out.
 
 Everything that is left out comes with a reason and the way to fill it.
 

@@ -1,4 +1,6 @@
-"""The page with the tables of a suite: passage accuracy first, then all other measures.
+"""What a suite writes: tables and pictures.
+
+The page with the tables of a suite: passage accuracy first, then all other measures.
 
 The pictures of a suite: the paper's three sensitivity figures, and augmentation compared with its alternatives.
 """

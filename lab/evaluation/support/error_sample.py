@@ -1,4 +1,6 @@
-"""Errors of an audit on judged answers, and the kinds of them that code can decide.
+"""A sample of an audit's errors on judged answers.
+
+Errors of an audit on judged answers, and the kinds of them that code can decide.
 
 Write a readable sample of an audit's errors on judged answers, for people to sort by kind.
 

@@ -1,4 +1,6 @@
-"""The figures of several scorers of the same answers, under one protocol.
+"""Scorers of the same answers compared: figures and tables.
+
+The figures of several scorers of the same answers, under one protocol.
 
 Intervals are over resamples of answers. A threshold that is chosen on the data is chosen for each fold of sources on
 all other folds, and once for all groups; resamples keep it.

@@ -1,4 +1,6 @@
-"""Answers whose spans are labelled as supported by the passages or not, and in which way.
+"""Rows with support labels, and how well the support flag separates them.
+
+Answers whose spans are labelled as supported by the passages or not, and in which way.
 
 Figures for how well the support flag separates supported spans from unsupported ones, and their report.
 """

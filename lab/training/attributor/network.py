@@ -1,4 +1,6 @@
-"""The bundled attributor's network, and the attention that its loss is computed from.
+"""The bundled attributor's network and vocabulary.
+
+The bundled attributor's network, and the attention that its loss is computed from.
 
 The bundled attributor's vocabulary: a byte-level BPE of 32,768 tokens, and the initial embeddings.
 

@@ -1,4 +1,6 @@
-"""Held-out rows with labelled claims, for the evaluation's support check.
+"""Held-out rows with labelled claims, and the thresholds that separate them.
+
+Held-out rows with labelled claims, for the evaluation's support check.
 
 ``python -m attribeam.lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them with
 the generator of the attributor's training rows, using only pages that its recipe holds out.

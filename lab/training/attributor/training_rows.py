@@ -1,4 +1,6 @@
-"""Training rows for the attributor: a prompt, an answer, and the source of each answer token.
+"""Training rows for the attributor, and the rewording of their answers.
+
+Training rows for the attributor: a prompt, an answer, and the source of each answer token.
 
 The answer is stitched from slightly reworded clauses of known origin and from words without a source.
 

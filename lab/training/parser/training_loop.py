@@ -1,4 +1,6 @@
-"""Static word vectors learned from pages of running text by counting neighbours: PPMI and a truncated SVD.
+"""The parser's training: word vectors first, then the loop.
+
+Static word vectors learned from pages of running text by counting neighbours: PPMI and a truncated SVD.
 
 The contexts of a word are the frequent words one and two places to its left and right. Each place is counted
 separately, so that words with the same role in a sentence get similar vectors. Words are lower-cased.

@@ -1,4 +1,6 @@
-"""Universal Dependencies treebanks: reading their files, and spaCy documents with the text as a reader sees it.
+"""Treebanks as training documents, and how their words are found in text.
+
+Universal Dependencies treebanks: reading their files, and spaCy documents with the text as a reader sees it.
 
 Where words begin and end: English tokens close to the treebanks' words, and Chinese words as trees of characters.
 

@@ -1,4 +1,6 @@
-"""Fits the parts of the verdict: boosted trees on words and on claims, regressions of answers and hidden states.
+"""Fitting the verdict, part by part and fold by fold.
+
+Fits the parts of the verdict: boosted trees on words and on claims, regressions of answers and hidden states.
 
 Fits the verdict with folds by source: what is said of a row comes from parts that were fitted on other sources.
 

@@ -1,4 +1,6 @@
-"""Judged answers as rows for the verdict: an audit's evidence, what is measured of words and claims, and the labels.
+"""What the verdict is trained on: judged answers as rows, and the table of words.
+
+Judged answers as rows for the verdict: an audit's evidence, what is measured of words and claims, and the labels.
 
 Makes the table of words: document frequencies of stems in plain text, and word vectors from a wordllama package.
 """
