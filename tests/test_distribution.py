@@ -25,7 +25,13 @@ from attribeam import __version__
 ROOT = Path(__file__).parents[1]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
 WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
-NOT_SHIPPED = ("lab/benchmarks/", "report/page_scripts/", "report/vendor/make_bundles.sh", "report/vendor/*.mjs")
+NOT_SHIPPED = (
+    "lab/benchmarks/",
+    "report/page_scripts/",
+    "lab/NOTES.md",
+    "report/vendor/make_bundles.sh",
+    "report/vendor/*.mjs",
+)
 EXTRAS = ("accelerate", "bitsandbytes", "flash_attn", "matplotlib", "opentelemetry", "prometheus_client", "psutil")
 USERS_MODULES = ("schemas", "report", "pipeline", "evaluation", "logs", "attribution", "transforms", "lab")
 

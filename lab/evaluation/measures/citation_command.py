@@ -68,7 +68,7 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
             "classifier trained on MNLI"
         )
     from attribeam.attribution.models.weight_loading import choose_device
-    from attribeam.lab.evaluation.measures.citations import NliModel
+    from attribeam.lab.evaluation.measures.nli_model import NliModel
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 

@@ -112,6 +112,6 @@ def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | No
     if options.nli_model is None or not found.of_section(Section.CITATIONS):
         return None
     from attribeam.attribution.models.weight_loading import choose_device
-    from attribeam.lab.evaluation.measures.citations import NliModel
+    from attribeam.lab.evaluation.measures.nli_model import NliModel
 
     return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))

@@ -4,7 +4,7 @@ from tests.attribution.tiny_models import SENTENCES, save_tiny_model
 from tests.lab.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
-from attribeam.lab.evaluation.measures.citations import NliModel, entailment_label
+from attribeam.lab.evaluation.measures.nli_model import NliModel, entailment_label
 from attribeam.schemas.errors import ModelLoadError
 
 CLAIMS = [
