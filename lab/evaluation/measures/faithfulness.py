@@ -1,15 +1,9 @@
-"""Faithfulness of a method: log-probability drops, and the spans that they are measured on (Section 4.3).
-
-Log-probability drops: does the passage that a method names make the model write the span? (Section 4.3)
-
-The answers and spans that log-probability drops are measured on; importing this loads no model library.
-"""
+"""Log-probability drops: does the passage that a method names make the model write the span? (Section 4.3)"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
@@ -19,32 +13,9 @@ from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.lab.evaluation.measures.accuracy import best_passages
 from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
 from attribeam.schemas import CharRange, QARecord, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
-
-
-class SpanChoice(StrEnum):
-    """Which spans of an answer are targets: the labelled spans or the context-sensitive tokens."""
-
-    LABELLED = "labelled"
-    CTI = "cti"
-
-
-class AnswerChoice(StrEnum):
-    """Whose answers are used: the data's, or the language model's own by greedy decoding."""
-
-    DATA = "data"
-    GENERATED = "generated"
-
-
-def check_targets(*, spans: SpanChoice, source: AnswerChoice) -> None:
-    """Check that generated answers are not combined with labelled spans.
-
-    Raises:
-        ValueError: if they are.
-    """
-    if source is AnswerChoice.GENERATED and spans is SpanChoice.LABELLED:
-        raise ValueError("labels belong to the data's own answers; add --spans cti to --answers generated")
 
 
 class TargetAnswers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
-from attribeam.lab.evaluation.measures.faithfulness import AnswerChoice, SpanChoice, check_targets
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
 from attribeam.lab.evaluation.report import (
     data_digest,
     failure_remarks,

@@ -11,7 +11,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
-from attribeam.lab.evaluation.measures.faithfulness import check_targets
+from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
 from attribeam.lab.evaluation.report import write_json
 from attribeam.lab.evaluation.suite.plan import DataFile, FoundData, Section, find_data, plan_suite
 from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells

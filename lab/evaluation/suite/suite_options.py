@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.lab.evaluation.lab_methods import lab_methods
-from attribeam.lab.evaluation.measures.faithfulness import AnswerChoice, SpanChoice
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.schemas.errors import UsageError
 

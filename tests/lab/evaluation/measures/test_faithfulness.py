@@ -17,14 +17,8 @@ from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
-from attribeam.lab.evaluation.measures.faithfulness import (
-    RANDOM_DRAWS,
-    AnswerChoice,
-    SpanChoice,
-    TargetAnswers,
-    run_drops,
-    score_drops,
-)
+from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
