@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 from tqdm import tqdm
 
+from attribeam.logs.arrow_logs import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
-from attribeam.logs.parquet_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import (
     DeadLetter,

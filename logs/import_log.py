@@ -1,13 +1,7 @@
-"""Logs of any format into one QA log, and the options that say how a log is read.
-
-The options that say how a log is read, for every command that reads one.
-
-Writing logs of any format as one QA log in our own: the rows that an audit accepts, and dead letters beside it.
-"""
+"""Writing logs of any format as one QA log in our own: the rows that an audit accepts, and dead letters beside it."""
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,7 +16,7 @@ from typing import BinaryIO, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.columns import LogOptions, parse_column_mapping
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named, with_reading_notes
 from attribeam.logs.rows import FaultyRow
@@ -30,41 +24,12 @@ from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.passages_table import passages_table
 from attribeam.logs.traces.rows import checked, log_schema
-from attribeam.logs.traces.span import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows, Seen
+from attribeam.logs.traces.trace_records import TraceOptions
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.qa_record import labelled_log_schema
-
-_DEFAULTS = LogOptions()
-
-
-def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
-    """Add ``--log-format`` and ``--columns`` with the ``add_argument`` of a parser or a group."""
-    add(
-        "--log-format",
-        default=_DEFAULTS.format,
-        metavar="NAME",
-        help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or a format "
-        "that another package brings (default: %(default)s)",
-    )
-    add(
-        "--columns",
-        default="",
-        metavar="FIELD=COLUMN,...",
-        help="which column holds which field, e.g. record_id=trace_id,answer=response",
-    )
-
-
-def log_options(arguments: argparse.Namespace) -> LogOptions:
-    """How to read the logs.
-
-    Raises:
-        UsageError: if ``--columns`` is no list of fields and columns.
-    """
-    return LogOptions(parse_column_mapping(arguments.columns), format=arguments.log_format)
-
 
 _BATCH_ROWS = 256
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from attribeam.logs.arrow_logs import with_partitions
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
 from attribeam.logs.lake_tables import without_gone_rows
-from attribeam.logs.parquet_log import with_partitions
 from attribeam.logs.reader import LogBatch, OpenLog, RowsMemoryError, reader_named
 from attribeam.logs.rows import NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource

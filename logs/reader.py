@@ -23,7 +23,7 @@ BATCH_ROWS = 256
 
 ENTRY_POINTS = "attribeam.log_readers"
 _OWN = {
-    PARQUET: "attribeam.logs.parquet_log:ParquetReader",
+    PARQUET: "attribeam.logs.arrow_logs:ParquetReader",
     "jsonl": "attribeam.logs.jsonl_log:JsonlReader",
     "ragas": "attribeam.logs.traces.trace_reader:ragas_reader",
     "openinference": "attribeam.logs.traces.trace_reader:openinference_reader",

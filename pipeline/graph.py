@@ -16,6 +16,7 @@ from attribeam.transforms.attribute_rows import pack_for_model
 from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
+from attribeam.transforms.dead_letters import DEAD_LETTERS, WriteDeadLetters
 from attribeam.transforms.prepare_rows import Encode, ParseRows, pack_for_parser
 from attribeam.transforms.read_qa_logs import ReadQALogs, ReadRows
 from attribeam.transforms.row_groups import (
@@ -25,7 +26,7 @@ from attribeam.transforms.row_groups import (
     each_group,
     register_group_coder,
 )
-from attribeam.transforms.write_evidence import DEAD_LETTERS, WriteDeadLetters, WriteTables
+from attribeam.transforms.write_evidence import WriteTables
 
 
 @dataclass(frozen=True, slots=True)

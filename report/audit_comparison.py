@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from attribeam.report.answer_ranking import AnswerGroup, RiskTally
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.private_files import with_texts, without_texts
+from attribeam.report.privacy import with_texts, without_texts
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import UsageError
 

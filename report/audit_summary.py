@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.passage_use import AgreementTally
+from attribeam.report.passages import AgreementTally
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 

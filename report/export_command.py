@@ -16,7 +16,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.messages import Messages
 from attribeam.report.output_file import check_output, write_lines
-from attribeam.report.private_files import made_with, recorded_umask
+from attribeam.report.privacy import made_with, recorded_umask
 from attribeam.report.report_command import positive_count
 from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import QARecord, SpanEvidence

@@ -13,7 +13,7 @@ from attribeam.report.audit_history import WATCHED, Alert, AuditEntry, audit_fol
 from attribeam.report.history_page import column_values, group_of, history_page
 from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.private_files import made_with, umask_of_folders
+from attribeam.report.privacy import made_with, umask_of_folders
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")

@@ -33,8 +33,8 @@ from attribeam.report.page_data import (
     plots_json,
     read_overview,
 )
-from attribeam.report.passage_use import disagreement, passage_names, retrieved_passages
-from attribeam.report.private_files import made_with, recorded_umask
+from attribeam.report.passages import disagreement, passage_names, retrieved_passages
+from attribeam.report.privacy import made_with, recorded_umask
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import VERDICTS

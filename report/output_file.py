@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attribeam.report.messages import write_output
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.file_digest import new_file
+from attribeam.schemas.written_files import new_file
 
 STANDARD_OUTPUT = "-"
 

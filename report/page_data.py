@@ -25,7 +25,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.report.audit_comparison import AuditComparison, EarlierAnswer
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
-from attribeam.report.passage_use import AgreementTally, PassageRanking, PassageTally, RankTally, RankUse
+from attribeam.report.passages import AgreementTally, PassageRanking, PassageTally, RankTally, RankUse
 from attribeam.report.support_distribution import (
     MassHistogram,
     MassTally,

@@ -11,7 +11,7 @@ from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
 from attribeam.report.messages import Messages
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.private_files import made_with, recorded_umask
+from attribeam.report.privacy import made_with, recorded_umask
 from attribeam.report.row_export import csv_lines, jsonl_lines
 from attribeam.schemas.errors import UsageError
 

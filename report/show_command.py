@@ -23,7 +23,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.messages import Messages, harmless, one_line, print_styled
-from attribeam.report.private_files import with_texts
+from attribeam.report.privacy import with_texts
 from attribeam.report.terminal_text import Mark, line_ranges, marked_lines
 from attribeam.schemas import AnswerKind, ClaimKind, EvidencePiece, QARecord, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError

@@ -13,7 +13,7 @@ from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows, evidence_rows
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.private_files import with_texts
+from attribeam.report.privacy import with_texts
 from attribeam.schemas import QARecord, RowSource
 
 _MAX_TEXT_CHARS = 400_000

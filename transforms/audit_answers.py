@@ -17,10 +17,10 @@ from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
+from attribeam.transforms.dead_letters import DEAD_LETTERS, dead_letter_table
 from attribeam.transforms.hide_texts import HideTexts
 from attribeam.transforms.read_answers import ReadAnswers
-from attribeam.transforms.read_qa_logs import row_type, rows_of
-from attribeam.transforms.write_evidence import DEAD_LETTERS, dead_letter_table
+from attribeam.transforms.schema_rows import row_type, rows_of
 
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "redact_patterns_file", "no_texts")

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from attribeam.transforms.attribute_rows import AttributeRows, PackForModel
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.make_evidence import MakeEvidence
 from attribeam.transforms.prepare_rows import EncodeRows, ParseAnswers
-from attribeam.transforms.write_evidence import DEAD_LETTERS
 
 
 class AuditedRecords(NamedTuple):

@@ -32,7 +32,7 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.logs.files import ArrowStorage, local_status
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.file_digest import unfinished_name
+from attribeam.schemas.written_files import unfinished_name
 
 _make_client: Any = boto3_client.Client
 

@@ -28,9 +28,9 @@ from attribeam.logs.privacy.settings import SlowPatternError
 from attribeam.schemas import CharRange, EvidencePiece, QARecord, Reason, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DeadLetterOffice
 from attribeam.transforms.elements import AttributedBlock
 from attribeam.transforms.stage_metrics import count_audited_rows, see_records, stage
-from attribeam.transforms.write_evidence import DeadLetterOffice
 
 
 def redacted(

@@ -19,9 +19,9 @@ from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.schemas import QARecord, RowFault, Stage, TargetSpan
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
 from attribeam.transforms.elements import PackRows, TokenisedRow, register_row_coders
 from attribeam.transforms.stage_metrics import stage
-from attribeam.transforms.write_evidence import DEAD_LETTERS, DeadLetterOffice
 
 
 @dataclass

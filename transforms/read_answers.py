@@ -8,13 +8,13 @@ from typing import Any
 import apache_beam as beam
 
 from attribeam.attribution.record_input import check_record, outcome_of
-from attribeam.logs.parquet_log import in_python
+from attribeam.logs.arrow_logs import in_python
 from attribeam.logs.rows import check_size
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, Stage
 from attribeam.schemas.errors import DataError
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import tag_dead_letter
 from attribeam.transforms.stage_metrics import count_row_read
-from attribeam.transforms.write_evidence import tag_dead_letter
 
 _NO_SOURCE = RowSource("", 0)
 _FIELDS = ("record_id", "question", "passages", "answer", "target_spans")

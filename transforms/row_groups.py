@@ -24,10 +24,10 @@ from attribeam.schemas import DeadLetter
 from attribeam.transforms.attribute_rows import MethodModelHandler, without_model
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import BlockModel
+from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import AttributedBlock, RowCoder
 from attribeam.transforms.make_evidence import MakeEvidence
 from attribeam.transforms.stage_metrics import NAMESPACE, RecordsSeen, TokenCounts
-from attribeam.transforms.write_evidence import DEAD_LETTERS
 
 
 @dataclass(frozen=True, slots=True)

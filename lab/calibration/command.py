@@ -31,9 +31,9 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
 from attribeam.report.messages import print_lines
-from attribeam.report.private_files import made_with, recorded_umask
+from attribeam.report.privacy import made_with, recorded_umask
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.file_digest import file_sha256
+from attribeam.schemas.written_files import file_sha256
 
 FIGURES_FILE = "calibration.json"
 _FITTED = "fitted"

@@ -51,7 +51,7 @@ from attribeam.lab.evaluation.report import (
 )
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
 from attribeam.lab.evaluation.support.judged_command import GROUPINGS, evaluate_support
-from attribeam.logs.import_log import add_log_arguments, log_options
+from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset

@@ -16,8 +16,8 @@ from attribeam.lab.evaluation.measures.accuracy import HighlightScore
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval
 from attribeam.report.messages import one_line, print_lines
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.file_digest import file_sha256, new_file
 from attribeam.schemas.labelled_answer import SkippedRow
+from attribeam.schemas.written_files import file_sha256, new_file
 
 
 def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -31,7 +31,7 @@ from attribeam.lab.evaluation.support.support_rows import (
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, RunError, UsageError
-from attribeam.schemas.file_digest import file_sha256
+from attribeam.schemas.written_files import file_sha256
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
-from attribeam.logs.import_log import add_log_arguments, log_options
+from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 

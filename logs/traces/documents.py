@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from attribeam.logs.traces.json_values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
-from attribeam.logs.traces.span import Document
+from attribeam.logs.traces.trace_records import Document
 
 TEXT_KEYS = (
     "content",

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from attribeam.logs.columns import MADE
 from attribeam.logs.traces.csv_rows import opened_text
 from attribeam.logs.traces.json_values import by_name, is_nothing, shown_keys
-from attribeam.logs.traces.span import Record, TraceOptions
+from attribeam.logs.traces.trace_records import Record, TraceOptions
 from attribeam.schemas.errors import UsageError
 
 

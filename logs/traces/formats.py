@@ -12,7 +12,7 @@ from attribeam.logs.traces.openinference import OpenInference
 from attribeam.logs.traces.otel_genai import OtelGenAi
 from attribeam.logs.traces.providers import ResponseRows
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.span import SpanFormat
+from attribeam.logs.traces.trace_records import SpanFormat
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.json_values import is_nothing
 from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.span import Document, TraceOptions, TraceRow
 from attribeam.logs.traces.trace_log import ExportRows, OpenFile
+from attribeam.logs.traces.trace_records import Document, TraceOptions, TraceRow
 
 MOST_RECORDS = 5000
 _SHOWN = 5

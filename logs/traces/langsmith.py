@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attribeam.logs.traces.json_values import at, first_of, microseconds, parsed, text_or_none
-from attribeam.logs.traces.span import Record, Role, Span, fault
+from attribeam.logs.traces.trace_records import Record, Role, Span, fault
 from attribeam.schemas import Reason
 
 _ROLES = {

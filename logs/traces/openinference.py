@@ -9,7 +9,7 @@ from attribeam.logs.traces.csv_rows import opened_text
 from attribeam.logs.traces.documents import document_of
 from attribeam.logs.traces.json_values import at, first_of, microseconds, nested, parsed, text_or_none
 from attribeam.logs.traces.otlp import flat_spans, is_envelope
-from attribeam.logs.traces.span import Document, Record, Role, Span, fault
+from attribeam.logs.traces.trace_records import Document, Record, Role, Span, fault
 from attribeam.schemas import Reason
 
 _ROLES = {

@@ -9,7 +9,7 @@ from attribeam.logs.traces.documents import documents_of
 from attribeam.logs.traces.json_values import at, first_of, microseconds, parsed, text_or_none
 from attribeam.logs.traces.openinference import has_failed, opened, trace_id_of
 from attribeam.logs.traces.otlp import flat_spans, is_envelope, whole_attributes
-from attribeam.logs.traces.span import Record, Role, Span
+from attribeam.logs.traces.trace_records import Record, Role, Span
 
 _ROLES = {
     "chat": Role.MODEL,

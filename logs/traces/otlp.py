@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from attribeam.logs.traces.json_values import parsed
-from attribeam.logs.traces.span import Record
+from attribeam.logs.traces.trace_records import Record
 
 _EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""

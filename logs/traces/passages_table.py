@@ -11,7 +11,7 @@ from pathlib import Path
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.traces.documents import document_of
-from attribeam.logs.traces.span import Document, records
+from attribeam.logs.traces.trace_records import Document, records
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, UsageError
 

@@ -47,7 +47,7 @@ from attribeam.logs.traces.messages import (
     with_history,
 )
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.trace_records import Document, Record, TraceOptions, TraceRow, fault
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 
 _T = TypeVar("_T")

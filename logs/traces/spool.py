@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.logs.qa_log import temporary_file_failed
-from attribeam.logs.traces.span import Span
+from attribeam.logs.traces.trace_records import Span
 from attribeam.schemas import RowFault
 
 MOST_SPANS = 20_000

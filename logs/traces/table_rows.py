@@ -10,8 +10,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from attribeam.logs.arrow_logs import ParquetLog, open_parquet
 from attribeam.logs.columns import ColumnPart, list_item_type, plain_type
-from attribeam.logs.parquet_log import ParquetLog, open_parquet
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.json_values import Found

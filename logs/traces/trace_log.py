@@ -18,8 +18,8 @@ from attribeam.logs.traces.field_choice import PathSet, path_set
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
 from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault, records
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
+from attribeam.logs.traces.trace_records import SpanFormat, TraceOptions, TraceRow, fault, records
 from attribeam.schemas import Reason, RowFault
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})

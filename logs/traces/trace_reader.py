@@ -12,16 +12,16 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attribeam.logs.arrow_logs import ParquetLog
 from attribeam.logs.columns import ColumnPart
 from attribeam.logs.jsonl_log import file_identity
-from attribeam.logs.parquet_log import ParquetLog
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.rows import FAULT_COLUMNS, log_schema, stored_fault, stored_row
-from attribeam.logs.traces.span import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
+from attribeam.logs.traces.trace_records import TraceOptions
 
 _KEPT_LOGS = 8
 _logs: dict[tuple[object, ...], pa.NativeFile] = {}

@@ -14,8 +14,8 @@ from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.reconciliation import count_rows
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.schemas.written_files import file_sha256
 from attribeam.transforms.stage_metrics import TokenCounts
 
 

@@ -14,8 +14,8 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, write_atomically
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.audit_directory import CommittedChunks
-from attribeam.schemas.file_digest import sync_folder
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.schemas.written_files import sync_folder
 
 
 class ChunkStore:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TextIO
 
 from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
-from attribeam.report.private_files import take_rights
+from attribeam.report.privacy import take_rights
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.file_digest import UNFINISHED, new_file
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.written_files import UNFINISHED, new_file
 
 MARKER = "_attribeam"
 REPORT_PAGE, METRICS_JSON, METRICS_PROM = "report.html", "metrics.json", "metrics.prom"

@@ -18,7 +18,7 @@ from attribeam.pipeline.options.audit_options import (
     read_settings,
 )
 from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
-from attribeam.report.private_files import made_with
+from attribeam.report.privacy import made_with
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 

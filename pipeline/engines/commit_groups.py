@@ -18,9 +18,10 @@ from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.pipeline.engines.isolated_groups import commit_isolated
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
+from attribeam.transforms.dead_letters import dead_letter_table
 from attribeam.transforms.row_groups import RowGroup, run_bundle
 from attribeam.transforms.stage_metrics import count_chunk
-from attribeam.transforms.write_evidence import WriteOneFile, dead_letter_table
+from attribeam.transforms.write_evidence import WriteOneFile
 
 
 class TakeUpGroups(beam.DoFn):

@@ -20,8 +20,8 @@ from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS, Out
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.file_digest import UNFINISHED
 from attribeam.schemas.run_manifest import ChunkManifest
+from attribeam.schemas.written_files import UNFINISHED
 from attribeam.transforms.beam_storage import BeamStorage, delete_files, make_folders, put_file, put_text
 
 _FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)

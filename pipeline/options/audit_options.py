@@ -36,15 +36,15 @@ from attribeam.attribution.options import (
 )
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.logs.files import check_is_unicode
-from attribeam.logs.import_log import add_log_arguments
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.options.devices import is_list, named_gpus
 from attribeam.pipeline.options.resource_hints import Hints, resource_hints
 from attribeam.report.messages import ConsoleKind, Messages
-from attribeam.report.private_files import umask_text
+from attribeam.report.privacy import umask_text
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 

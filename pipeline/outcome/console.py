@@ -14,7 +14,7 @@ from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.progress import readable_duration
 from attribeam.report.audit_summary import fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, print_lines
-from attribeam.report.passage_use import disagreement
+from attribeam.report.passages import disagreement
 from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.errors import RunError

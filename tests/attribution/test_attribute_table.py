@@ -9,7 +9,7 @@ import pytest
 from tests.logs.log_files import log_row
 
 from attribeam.attribution.attribute_table import Refusal, SpanOutcome, TableAudit, table_log
-from attribeam.logs.parquet_log import TableLog
+from attribeam.logs.arrow_logs import TableLog
 from attribeam.schemas import (
     CharRange,
     QARecord,

@@ -15,8 +15,8 @@ import pytest
 from tests.logs.faults import FAULTS
 from tests.logs.log_files import log_row, write_log
 
+from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions
-from attribeam.logs.parquet_log import ParquetReader
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named, reader_names, runs
 from attribeam.logs.rows import FaultyRow

@@ -12,8 +12,8 @@ from tests.logs.faults import FAULTS
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import rows
+from attribeam.logs.arrow_logs import TableLog, in_python
 from attribeam.logs.columns import LogOptions
-from attribeam.logs.parquet_log import TableLog, in_python
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import QARecord, Reason

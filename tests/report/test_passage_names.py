@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attribeam.report.passage_use import PassageTally, passage_names
+from attribeam.report.passages import PassageTally, passage_names
 from attribeam.schemas import Passage, QARecord, RowSource
 
 

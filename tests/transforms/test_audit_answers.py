@@ -22,7 +22,7 @@ from attribeam.logs.privacy.redactor import MASK
 from attribeam.schemas import evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_answers import ReadAnswers
-from attribeam.transforms.read_qa_logs import row_type, rows_of
+from attribeam.transforms.schema_rows import row_type, rows_of
 
 RUNNERS = {
     "direct": ["--runner=DirectRunner"],

@@ -14,7 +14,7 @@ from attribeam.logs.privacy.redactor import MASK
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, Passage, QARecord, Reason, RowFault, RowSource, Stage, dead_letter_schema
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.write_evidence import DeadLetterOffice, WriteDeadLetters
+from attribeam.transforms.dead_letters import DeadLetterOffice, WriteDeadLetters
 
 
 def letters(rows: Sequence[int]) -> list[DeadLetter]:

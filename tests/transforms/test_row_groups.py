@@ -10,9 +10,9 @@ import pytest
 from apache_beam.transforms.window import GlobalWindows
 
 from attribeam.schemas import DeadLetter, Reason, RowSource, Stage
+from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import PackRows
 from attribeam.transforms.row_groups import RowGroup, RowGroupCoder, StagesOfGroup
-from attribeam.transforms.write_evidence import DEAD_LETTERS
 
 
 def letter(row: int) -> DeadLetter:

@@ -33,7 +33,6 @@ from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_opt
 from attribeam.report.messages import print_lines
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.file_digest import new_file
 from attribeam.schemas.labelled_answer import (
     JudgedAnswer,
     JudgedDataset,
@@ -51,6 +50,7 @@ from attribeam.schemas.qa_record import (
     UNSUPPORTED_SPANS,
     labelled_log_schema,
 )
+from attribeam.schemas.written_files import new_file
 
 LogAnswer = LabelledAnswer | JudgedAnswer
 LogRow = dict[str, object]

@@ -20,8 +20,8 @@ from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_re
 from attribeam.lab.evaluation.suite.tables import check_drawing, draw_figures, suite_page
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import LabelledDataset
+from attribeam.schemas.written_files import file_sha256
 
 
 def evaluate_suite(args: argparse.Namespace) -> None:

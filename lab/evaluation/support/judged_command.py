@@ -35,14 +35,14 @@ from attribeam.lab.evaluation.support.supported_spans import (
     supported_figures,
     supported_table,
 )
+from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
-from attribeam.logs.import_log import log_options
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
 from attribeam.schemas import RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
+from attribeam.schemas.written_files import file_sha256
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor

@@ -33,7 +33,7 @@ from tqdm import tqdm
 from attribeam.lab.page_file import read_page_file
 from attribeam.lab.training.loss_curve import draw_loss_curve
 from attribeam.lab.training.parser.treebank import Sentence, build_doc, cut_at_random, group_by_document
-from attribeam.schemas.file_digest import new_file
+from attribeam.schemas.written_files import new_file
 
 Floats = NDArray[numpy.float32]
 Places = NDArray[numpy.int64]

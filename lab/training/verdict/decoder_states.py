@@ -20,7 +20,7 @@ from attribeam.lab.training.verdict.fitting import PROBE_SETS
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.file_digest import new_file
+from attribeam.schemas.written_files import new_file
 
 if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.traces.exports import ROW, imported, langsmith, openinference, text_of
 
-from attribeam.logs import parquet_log
+from attribeam.logs import arrow_logs as parquet_log
 from attribeam.logs.traces import table_rows
-from attribeam.logs.traces.span import records
+from attribeam.logs.traces.trace_records import records
 from attribeam.schemas import Reason, RowFault
 
 MOMENT = 1_795_168_800_000_000_000

@@ -19,10 +19,10 @@ from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.schemas import file_digest as new_file
+from attribeam.schemas import written_files as new_file
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, InputFile, OutputFile
+from attribeam.schemas.written_files import file_sha256
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))
 

@@ -15,8 +15,8 @@ import pytest
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.file_digest import unfinished_name
 from attribeam.schemas.run_manifest import RunStatus
+from attribeam.schemas.written_files import unfinished_name
 
 HOLD = """
 import sys

@@ -14,9 +14,9 @@ import pytest
 from pyarrow.parquet.encryption import CryptoFactory, EncryptionConfiguration, KmsClient, KmsConnectionConfig
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
-from attribeam.logs import parquet_log
+from attribeam.logs import arrow_logs as parquet_log
+from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
-from attribeam.logs.parquet_log import ParquetReader
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.traces.table_rows import parquet_rows

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.report.private_files import made_with, recorded_umask, take_rights, umask_of_folders, umask_text
+from attribeam.report.privacy import made_with, recorded_umask, take_rights, umask_of_folders, umask_text
 
 
 def _mode(path: Path) -> int:

@@ -11,7 +11,7 @@ from tests.report.span_batches import span_batches
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.passage_use import SHOWN_PASSAGES, SHOWN_RANKS, PassageTally, RankTally, retrieved_passages
+from attribeam.report.passages import SHOWN_PASSAGES, SHOWN_RANKS, PassageTally, RankTally, retrieved_passages
 
 PIECE = {"passage_index": 0, "in_title": False, "char_start": 0, "char_end": 1, "text": "x", "score": 1.0}
 

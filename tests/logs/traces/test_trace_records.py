@@ -15,9 +15,9 @@ import pytest
 
 from attribeam.logs import jsonl_log
 from attribeam.logs.traces import json_values
-from attribeam.logs.traces import span as records_module
+from attribeam.logs.traces import trace_records as records_module
 from attribeam.logs.traces.json_values import Found
-from attribeam.logs.traces.span import records
+from attribeam.logs.traces.trace_records import records
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 

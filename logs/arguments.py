@@ -1,0 +1,36 @@
+"""The options that say how a log is read, for every command that reads one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from attribeam.logs.columns import LogOptions, parse_column_mapping
+
+_DEFAULTS = LogOptions()
+
+
+def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
+    """Add ``--log-format`` and ``--columns`` with the ``add_argument`` of a parser or a group."""
+    add(
+        "--log-format",
+        default=_DEFAULTS.format,
+        metavar="NAME",
+        help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or a format "
+        "that another package brings (default: %(default)s)",
+    )
+    add(
+        "--columns",
+        default="",
+        metavar="FIELD=COLUMN,...",
+        help="which column holds which field, e.g. record_id=trace_id,answer=response",
+    )
+
+
+def log_options(arguments: argparse.Namespace) -> LogOptions:
+    """How to read the logs.
+
+    Raises:
+        UsageError: if ``--columns`` is no list of fields and columns.
+    """
+    return LogOptions(parse_column_mapping(arguments.columns), format=arguments.log_format)
