@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import apache_beam as beam
-from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice, tag_dead_letter
 
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog
@@ -14,6 +13,7 @@ from attribeam.logs.rows import FaultyRow, RowRange
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, Stage
 from attribeam.schemas.dead_letter import reading_stage
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice, tag_dead_letter
 from attribeam.transforms.stage_metrics import count_row_read, stage
 
 

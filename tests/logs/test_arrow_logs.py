@@ -14,7 +14,7 @@ import pytest
 from pyarrow.parquet.encryption import CryptoFactory, EncryptionConfiguration, KmsClient, KmsConnectionConfig
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
-from attribeam.logs import arrow_logs as parquet_log
+from attribeam.logs import arrow_logs
 from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.qa_log import QALog
@@ -107,7 +107,7 @@ def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path
 
 def test_value_that_many_rows_share_makes_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value, rows = "word " * 50_000, 250
-    monkeypatch.setattr(parquet_log, "BATCH_BYTES", 8 * len(value), raising=False)
+    monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 8 * len(value), raising=False)
     pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
     assert (tmp_path / "shared.parquet").stat().st_size < len(value)
     with (tmp_path / "shared.parquet").open("rb") as file:
@@ -117,7 +117,7 @@ def test_value_that_many_rows_share_makes_small_batches(tmp_path: Path, monkeypa
 
 
 def test_neighbour_of_a_large_row_is_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_log, "BATCH_BYTES", 1 << 16, raising=False)
+    monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 1 << 16, raising=False)
     answers = ["small"] * 9
     answers[5] = "word " * 100_000
     pq.write_table(pa.table({"answer": pa.array(answers)}), tmp_path / "log.parquet", use_dictionary=False)
