@@ -41,8 +41,8 @@ from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.models.decoder import Decoder
-    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.verdict.verified import Verifier
 
 

@@ -16,7 +16,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow
-from attribeam.attribution.prompts.row_encoder import load_row_encoder
+from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.schemas import QARecord, RowFault, Stage, TargetSpan
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice

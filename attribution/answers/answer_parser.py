@@ -256,7 +256,7 @@ def _load_pipeline(parser: str, folder: Path) -> Language:
     import spacy
     from thinc.api import use_ops
 
-    from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
+    from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
 
     package = package_folder(parser)
     if package is not None and folder.is_relative_to(package):

@@ -11,16 +11,16 @@ from transformers import PreTrainedModel
 from attribeam.attribution.attention import model_provenance
 from attribeam.attribution.attention.batching import rope_border, row_batches, token_budget_on
 from attribeam.attribution.attention.forward_pass import LayerCapture, attribute_jobs
-from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import load_parts, try_model
 from attribeam.attribution.attention.reduction import RowRequest
 from attribeam.attribution.loaded_once import loaded_once
+from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
-from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 

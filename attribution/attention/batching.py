@@ -19,6 +19,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attribeam.attribution.attention.capture import Capture
 from attribeam.attribution.attention.reduction import CapturedRow
+from attribeam.attribution.models.model_errors import is_out_of_memory
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
 
@@ -222,21 +223,6 @@ def _rope_parameter_sets(parameters: Mapping[str, Any]) -> list[Mapping[str, Any
 
 _Row = TypeVar("_Row")
 _Outcome = TypeVar("_Outcome")
-
-_OUT_OF_MEMORY_MESSAGES = (
-    "DefaultCPUAllocator: can't allocate memory",
-    "DefaultCPUAllocator: not enough memory",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-)
-"""Of torch's CPU allocator, and of CUDA where something other than torch's GPU allocator asked for the memory."""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """True for the out-of-memory errors of Python, of CUDA and its libraries, and of torch's CPU allocator."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)
 
 
 def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]) -> list[_Outcome | RowFault]:

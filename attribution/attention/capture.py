@@ -24,8 +24,7 @@ from attribeam.attribution.attention.end_to_end_attention import end_to_end_atte
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows
 from attribeam.attribution.attention.plain_attention import AttentionRule, plain_attention
 from attribeam.attribution.attention.reduction import CapturedRow, RowAttention, RowRequest, reduce_row
-
-CAPTURE_IMPLEMENTATION = "attribeam_capture"
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 
 
 def capture_attention(

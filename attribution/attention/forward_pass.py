@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 from attribeam.attribution.attention.batching import RowLayout, run_halving, shared_lengths
 from attribeam.attribution.attention.capture import Capture, capturing, is_observed
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribeam.attribution.attention.modernbert_pass import EncoderWeights, modernbert_pass
 from attribeam.attribution.attention.reduction import PendingRows, RowRequest, to_device
-from attribeam.attribution.fast_paths.modernbert_pass import EncoderWeights, modernbert_pass
 from attribeam.attribution.options import QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault

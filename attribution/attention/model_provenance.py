@@ -9,11 +9,11 @@ from transformers import PreTrainedModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.forward_pass import LayerCapture
-from attribeam.attribution.attention.layer_choice import LayerChoice
+from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.quantization import quantization_provenance
+from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of
-from attribeam.attribution.prompts.row_encoder import RowEncoder
 
 
 def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:

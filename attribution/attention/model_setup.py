@@ -15,16 +15,16 @@ from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout, captures_agree, choose_layout
 from attribeam.attribution.attention.forward_pass import Job, LayerCapture
-from attribeam.attribution.attention.layer_choice import LayerChoice, choose_layer
+from attribeam.attribution.attention.modernbert_pass import encoder_weights
 from attribeam.attribution.attention.reduction import PendingRows
-from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
-from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.freed_memory import keep_freed_memory
+from attribeam.attribution.models.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
+from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions, QueryPosition
-from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -17,7 +17,6 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import run_halving
 from attribeam.attribution.attention.capture import observing
 from attribeam.attribution.attention.forward_pass import Job, LayerCapture
-from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
 from attribeam.attribution.attention.reduction import (
     CapturedRow,
@@ -26,6 +25,7 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     top_columns,
 )
+from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.options import SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution

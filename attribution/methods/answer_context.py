@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.attention.hidden_states import HiddenSimilarity
     from attribeam.attribution.attention.reduction import RowAttention
+    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.methods.language_context import LanguageContext
     from attribeam.attribution.methods.words import WordMatches
-    from attribeam.attribution.models.decoder import Decoder
-    from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.options import MethodOptions
     from attribeam.attribution.verdict.verified import Verifier
 

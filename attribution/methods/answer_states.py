@@ -16,7 +16,7 @@ from attribeam.schemas import QARecord, RowFault
 if TYPE_CHECKING:
     import torch
 
-    from attribeam.attribution.models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder
 
 _Taken = TypeVar("_Taken")
 

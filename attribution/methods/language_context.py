@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
-from attribeam.attribution.models.language_model import LanguageModel, ablated_row
+from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.language_models.language_model import LanguageModel, ablated_row
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, QARecord, RowFault
 

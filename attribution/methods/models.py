@@ -20,8 +20,8 @@ from attribeam.attribution.verdict.verified import calibrated_verifier
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.models.decoder import Decoder
-    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.verdict.state_probe import StateProbe
     from attribeam.attribution.verdict.verified import Verifier
 
@@ -207,7 +207,7 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
 
 def _load_language(choice: ModelChoice) -> LanguageModel:
     """The whole model with its language-model head; weights are not shared with the attention model."""
-    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.language_models.language_model import LanguageModel
 
     with _naming_who_needs_it(choice):
         return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
@@ -215,7 +215,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 
 def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decoder:
     """The model up to the layer of the verdict's probe, without its head, or the whole ``language`` model's layers."""
-    from attribeam.attribution.models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.schemas.errors import ModelLoadError
 
     probe = probe_of(choice.method)
@@ -263,7 +263,7 @@ def _stored_its_own_way(language: ModelOptions, method: MethodOptions) -> ModelO
 @contextmanager
 def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
     """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
-    from attribeam.attribution.models.language_model import NotCausalError
+    from attribeam.attribution.language_models.language_model import NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
     try:
@@ -277,7 +277,7 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
-    from attribeam.attribution.attention.layer_choice import layer_types
+    from attribeam.attribution.models.layer_choice import layer_types
     from attribeam.attribution.models.model_directory import read_model_directory
     from attribeam.schemas.errors import ModelLoadError
 

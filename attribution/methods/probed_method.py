@@ -16,8 +16,8 @@ from attribeam.attribution.verdict.verified import VerifiedAnswer, Verifier, ans
 from attribeam.schemas import QARecord, Reason, RowFault, SpanEvidence
 
 if TYPE_CHECKING:
+    from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.attribution.methods.answer_context import AnswerContext
-    from attribeam.attribution.models.decoder import Decoder
 
 _LANGUAGE_MODEL = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
 

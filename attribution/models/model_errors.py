@@ -7,14 +7,28 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from logging import ERROR
 
+import torch
 from transformers.utils import logging
 
-from attribeam.attribution.attention.batching import is_out_of_memory
-from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError, ModelUnavailableError
 
 _LONGEST_FAULT = 500
+_OUT_OF_MEMORY_MESSAGES = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""Of torch's CPU allocator, and of CUDA where something other than torch's GPU allocator asked for the memory."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for the out-of-memory errors of Python, of CUDA and its libraries, and of torch's CPU allocator."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)
 
 
 @contextmanager

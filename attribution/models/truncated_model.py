@@ -22,7 +22,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from transformers import MODEL_MAPPING, PreTrainedConfig
 
-from attribeam.attribution.attention.layer_choice import without_layers_above
+from attribeam.attribution.models.layer_choice import without_layers_above
 
 _NESTED_PREFIX = r"^(model\.)?(language_model|text_model)\.(model\.)?"
 

@@ -11,10 +11,9 @@ from typing import cast
 import torch
 from transformers import AutoModel, PreTrainedModel
 
-from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.layer_choice import layer_types
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
 from attribeam.attribution.models.quantization import (

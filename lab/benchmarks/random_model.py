@@ -17,17 +17,16 @@ from torch import nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.layer_choice import choose_layer, without_layers_above
 from attribeam.attribution.attention.model_setup import configured_layer
+from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
-from attribeam.attribution.models.language_model import LanguageModel, load_causal_weights
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDirectory, read_model_directory
+from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
-from attribeam.attribution.prompts.row_encoder import RowEncoder
 
 
 class BenchmarkModel(Protocol):

@@ -112,7 +112,7 @@ def check_layer(options: ModelOptions) -> None:
         UsageError: if the options name one.
         ModelLoadError: if there is no such model.
     """
-    from attribeam.attribution.attention.layer_choice import choose_layer
+    from attribeam.attribution.models.layer_choice import choose_layer
     from attribeam.attribution.models.model_directory import read_model_directory
 
     if options.layer is None:
@@ -128,9 +128,9 @@ def _check(
 ) -> None:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.attention.model_check import describe_model, is_exact, measure_speed
     from attribeam.attribution.methods.method import Need
     from attribeam.attribution.methods.models import with_chosen_dtype
-    from attribeam.attribution.models.model_check import describe_model, is_exact, measure_speed
     from attribeam.lab.model_choice.check_report import (
         agreement_line,
         description_lines,
@@ -160,7 +160,7 @@ def _check(
 
 def _agreement(model: AttentionModel, options: ModelOptions, threads: int | None) -> float | ModelLoadError:
     """The agreement with float32, or why float32 cannot be loaded beside the model."""
-    from attribeam.attribution.models.model_check import agreement_with_float32
+    from attribeam.attribution.attention.model_check import agreement_with_float32
 
     try:
         return agreement_with_float32(model, options, threads=threads)
@@ -170,8 +170,8 @@ def _agreement(model: AttentionModel, options: ModelOptions, threads: int | None
 
 def _show_example(model: AttentionModel, parser: AnswerParser) -> None:
     from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+    from attribeam.attribution.attention.model_check import EXAMPLE_RECORD, attention_shares
     from attribeam.attribution.attributor import Attributor
-    from attribeam.attribution.models.model_check import EXAMPLE_RECORD, attention_shares
     from attribeam.lab.model_choice.check_report import example_lines, shares_line
 
     attributor = Attributor(parser=parser, model=model, spans=DEFAULT_SPAN_KINDS)

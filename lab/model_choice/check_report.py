@@ -20,9 +20,9 @@ import torch
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import layer_modules
+from attribeam.attribution.attention.model_check import AttentionShares, ModelDescription, Speed
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.models.model_check import AttentionShares, ModelDescription, Speed
 from attribeam.attribution.models.model_directory import runs_own_code
 from attribeam.attribution.models.quantization import stored_quantization
 from attribeam.attribution.models.weight_files import revision_of

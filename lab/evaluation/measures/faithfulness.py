@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext, sensitive_spans
-from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.lab.evaluation.measures.accuracy import best_passages

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
-from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion, results_of_union
 from attribeam.attribution.methods.hidden_state_methods import HiddenUnion
 from attribeam.attribution.methods.models import ModelChoice
+from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.lab.evaluation.comparison import FailedRow, MethodTally, run_methods

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
+from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
 from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets

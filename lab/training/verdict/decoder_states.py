@@ -23,7 +23,7 @@ from attribeam.schemas.errors import RunError
 from attribeam.schemas.written_files import new_file
 
 if TYPE_CHECKING:
-    from attribeam.attribution.models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder
 
 _ANSWERS_PER_BLOCK = 64
 

@@ -40,7 +40,7 @@ from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
-    from attribeam.attribution.models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder
 
 _PROBE_SHARE = 0.5
 _FEWEST = 5
@@ -106,7 +106,7 @@ def _answers(args: argparse.Namespace) -> Iterator[TrainingAnswer]:
 
 
 def _decoder(args: argparse.Namespace) -> Decoder:
-    from attribeam.attribution.models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder
 
     options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype, quantization=args.decoder_quantization)
     return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)

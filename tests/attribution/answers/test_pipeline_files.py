@@ -18,7 +18,7 @@ from attribeam.attribution.answers.answer_parser import (
     pipeline_identity,
     pipeline_meta,
 )
-from attribeam.attribution.fast_paths.spacy_pipeline import LockstepParser
+from attribeam.attribution.answers.spacy_pipeline import LockstepParser
 
 PACKAGE = "own_english_pipeline"
 COMPONENT = """

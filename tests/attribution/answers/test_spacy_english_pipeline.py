@@ -15,9 +15,9 @@ from tests.pretrained_packages import SPACY_ENGLISH, checked_package
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, pipeline_folder
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.spacy_pipeline import LockstepParser
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.fast_paths.spacy_pipeline import LockstepParser
 from attribeam.schemas import Support
 
 pytestmark = pytest.mark.pretrained

@@ -12,13 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.attention.batching import (
-    is_out_of_memory,
-    pack_by_token_budget,
-    pack_end_to_end,
-    run_halving,
-    shared_lengths,
-)
+from attribeam.attribution.attention.batching import pack_by_token_budget, pack_end_to_end, run_halving, shared_lengths
+from attribeam.attribution.models.model_errors import is_out_of_memory
 from attribeam.schemas import Reason, RowFault
 
 lengths_and_budget = st.tuples(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))

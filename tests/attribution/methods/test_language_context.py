@@ -8,13 +8,13 @@ import torch
 from tests.attribution.methods.test_language_model_methods import labelled
 from tests.attribution.tiny_models import save_tiny_model
 
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.language_context import (
     LanguageContext,
     context_divergences,
     sensitive_spans,
     sensitive_tokens,
 )
-from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import CharRange
 

@@ -9,11 +9,11 @@ import torch
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
 from transformers import AutoModelForCausalLM
 
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.evaluation.lab_methods import (

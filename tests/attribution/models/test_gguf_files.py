@@ -15,11 +15,11 @@ import torch
 from tests.attribution.tiny_models import CONFIGS, SENTENCES, save_tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.models.weight_files import require_files
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

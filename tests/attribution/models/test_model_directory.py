@@ -31,8 +31,8 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import model_directory
-from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     check_position_embeddings,

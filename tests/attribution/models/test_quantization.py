@@ -15,8 +15,8 @@ from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import integer_products, quantization
-from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.quantization import quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups

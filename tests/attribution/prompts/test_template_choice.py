@@ -14,10 +14,10 @@ from tests.attribution.tiny_models import save_tiny_model
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts import jinja_template
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
-from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.prompts.template_choice import (
     USER_MESSAGE,
     ChosenTemplate,

@@ -8,7 +8,7 @@ from shutil import copyfile
 
 import numpy as np
 
-from attribeam.attribution.models.decoder import Decoder
+from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.regressions import LogisticRegression

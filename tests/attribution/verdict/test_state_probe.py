@@ -25,10 +25,10 @@ from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow

@@ -13,8 +13,8 @@ from tests.lab.model_choice.own_rows import write_own_rows
 from tests.lab.model_choice.planted_layer import save_planted_decoder, write_copied_rows
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models import model_check
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions

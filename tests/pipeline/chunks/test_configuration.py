@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 

@@ -11,10 +11,10 @@ from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 
 from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.words import SpanWords
-from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops

@@ -14,7 +14,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.decoder import Decoder
+from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import same_share

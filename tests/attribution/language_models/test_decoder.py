@@ -22,9 +22,9 @@ from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
-from attribeam.attribution.models import decoder as decoder_module
-from attribeam.attribution.models.decoder import Decoder
-from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
+from attribeam.attribution.language_models import decoder as decoder_module
+from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models.language_model import LanguageModel, NotCausalError
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.options import ModelOptions

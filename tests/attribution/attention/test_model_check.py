@@ -11,7 +11,7 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.models.model_check import (
+from attribeam.attribution.attention.model_check import (
     agreement_with_float32,
     attention_shares,
     is_exact,

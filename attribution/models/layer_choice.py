@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedConfig
 
+CAPTURE_IMPLEMENTATION = "attribeam_capture"
+"""The name of the attention that is captured, among those that transformers can be told to use."""
 _FULL = "full_attention"
 _SLIDING = "sliding_attention"
 _SEES_ALL = (_FULL, "hybrid")

@@ -12,8 +12,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import NumpyOps, get_ops
 
-from attribeam.attribution.fast_paths import spacy_pipeline
-from attribeam.attribution.fast_paths.spacy_pipeline import (
+from attribeam.attribution.answers import spacy_pipeline
+from attribeam.attribution.answers.spacy_pipeline import (
     LOCKSTEP_FACTORY,
     TORCH_PRODUCTS,
     LockstepParser,

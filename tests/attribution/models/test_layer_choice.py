@@ -16,7 +16,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from attribeam.attribution.attention.layer_choice import choose_layer, layer_types, without_layers_above
+from attribeam.attribution.models.layer_choice import choose_layer, layer_types, without_layers_above
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 

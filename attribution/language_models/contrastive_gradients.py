@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from attribeam.attribution.attention.batching import run_halving
-from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
 

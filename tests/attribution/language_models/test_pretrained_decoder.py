@@ -25,10 +25,10 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import states_of_layers
+from attribeam.attribution.attention.model_check import top_columns_agreement
 from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_check import top_columns_agreement
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.pipeline.command_line import main

@@ -9,7 +9,7 @@ import torch
 from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_bert, save_tiny_encoder, save_tiny_model
 from transformers import AutoModel, AutoModelForCausalLM
 
-from attribeam.attribution.models.language_model import LanguageModel, NotCausalError, ablated_row
+from attribeam.attribution.language_models.language_model import LanguageModel, NotCausalError, ablated_row
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError

@@ -16,9 +16,10 @@ from transformers import ModernBertConfig, ModernBertModel
 from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
-from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION, Capture, observing
+from attribeam.attribution.attention.capture import Capture, observing
 from attribeam.attribution.attention.forward_pass import LayerCapture
-from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
+from attribeam.attribution.attention.modernbert_pass import encoder_weights
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 

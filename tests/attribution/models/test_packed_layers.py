@@ -14,8 +14,8 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 
 from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.fast_paths import packed_layers
-from attribeam.attribution.fast_paths.packed_layers import is_packed, pack_linear_layers, unpack_linear_layers
+from attribeam.attribution.models import packed_layers
+from attribeam.attribution.models.packed_layers import is_packed, pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.weight_memory import held_size
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution

@@ -9,8 +9,8 @@ from tests.attribution.models.test_language_model import RECORD
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
-from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
