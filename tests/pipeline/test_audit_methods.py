@@ -21,7 +21,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.methods.registry import all_methods, resolve_method
 from attribeam.attribution.options import MethodOptions
-from attribeam.lab.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.lab_methods import LabelledContext
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas
 from attribeam.pipeline.command_line import main

@@ -16,7 +16,7 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.lab.evaluation.lab_methods import (
+from attribeam.evaluation.lab_methods import (
     LabelledContext,
     OraclePassage,
     RandomPassage,

@@ -11,8 +11,8 @@ from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
-from attribeam.lab.evaluation.comparison import highlighted_pieces, run_methods, score_methods
-from attribeam.lab.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
+from attribeam.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 

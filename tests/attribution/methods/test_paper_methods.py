@@ -26,7 +26,7 @@ from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.lab.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 

@@ -8,7 +8,7 @@ import lzma
 import pyarrow.parquet as pq
 import pytest
 
-from attribeam.lab.benchmarks.generated_rows import (
+from lab.benchmarks.generated_rows import (
     ANSWER_WORDS,
     PASSAGE_WORDS,
     SHORT_ANSWER_WORDS,
@@ -18,7 +18,7 @@ from attribeam.lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from attribeam.lab.benchmarks.latency_methods import LATENCY_SHAPES, LatencyShape, latency_records
+from lab.benchmarks.latency_methods import LATENCY_SHAPES, LatencyShape, latency_records
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.lab.benchmarks import machine
-from attribeam.lab.benchmarks.machine import machine_description, run_measured, tree_bytes
+from lab.benchmarks import machine
+from lab.benchmarks.machine import machine_description, run_measured, tree_bytes
 
 MIB = 2**20
 

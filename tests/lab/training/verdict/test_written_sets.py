@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attribeam.lab.evaluation.support.support_rows import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
-from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
-from attribeam.lab.training.verdict.written_sets import load_made_answers, written_sets
 from attribeam.schemas.errors import DataError
+from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
+from lab.training.verdict.shared_sets import TrainingAnswer
+from lab.training.verdict.written_sets import load_made_answers, written_sets
 
 ROW = {
     "record_id": "lamp-1",

@@ -1,0 +1,39 @@
+"""Precision, recall, F1, balanced accuracy and false alarms of verdicts."""
+
+import numpy as np
+import pytest
+
+from attribeam.evaluation.measures.bootstrap import row_draws
+from attribeam.evaluation.measures.verdicts import verdict_figures
+
+CALLED = [True, True, True, False, False, False, False, False]
+MARKED = [True, True, False, True, False, False, False, False]
+COUNTS = row_draws(8, draws=300, seed=1)
+
+
+def test_worked_example():
+    figures = verdict_figures(CALLED, MARKED, COUNTS)
+    assert figures.called == 3
+    assert figures.precision.value == pytest.approx(100 * 2 / 3)
+    assert figures.recall.value == pytest.approx(100 * 2 / 3)
+    assert figures.f1.value == pytest.approx(100 * 2 / 3)
+    assert figures.false_alarms.value == pytest.approx(100 / 5)
+    assert figures.balanced_accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
+
+
+def test_interval_is_that_of_resampled_rows():
+    drawn = []
+    for counts in COUNTS:
+        rows = np.repeat(np.arange(8), counts)
+        clean = [row for row in rows if not MARKED[row]]
+        if clean:
+            drawn.append(100 * np.mean([CALLED[row] for row in clean]))
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    interval = verdict_figures(CALLED, MARKED, COUNTS).false_alarms.interval
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+def test_share_without_rows_to_divide_by_is_missing():
+    figures = verdict_figures([False, False], [True, True], row_draws(2, draws=20, seed=0))
+    assert (figures.precision, figures.false_alarms, figures.balanced_accuracy) == (None, None, None)
+    assert (figures.recall.value, figures.f1.value) == (0, 0)
