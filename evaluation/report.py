@@ -1,4 +1,4 @@
-"""The output of an evaluation: a JSON file for scripts and a table for people."""
+"""The output of an evaluation: a JSON file for scripts and tables for people."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from attribeam.evaluation.comparison import FailedRow, MethodScore
 from attribeam.evaluation.datasets.dataset_file import data_files
 from attribeam.evaluation.measures.accuracy import HighlightScore
-from attribeam.evaluation.measures.bootstrap import CONFIDENCE, Interval
-from attribeam.report.messages import one_line, print_lines
-from attribeam.schemas.errors import RunError
+from attribeam.evaluation.measures.bootstrap import Interval
+from attribeam.report.messages import one_line
 from attribeam.schemas.labelled_answer import SkippedRow
 from attribeam.schemas.written_files import file_sha256, new_file
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run found: ``report`` for the JSON file, dataclasses or plain data, and the same as text."""
+
+    report: object
+    text: str
 
 
 def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -27,14 +33,14 @@ def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(_aligned(line, widths) for line in (shown[0], ["-" * width for width in widths], *shown[1:]))
 
 
-def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
-    """Both ends of an interval, empty for None; set ``sign`` to "+" to show a plus sign."""
-    return "" if interval is None else f"{interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
-
-
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
     return "  ".join([line[0].ljust(widths[0]), *cells]).rstrip()
+
+
+def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
+    """Both ends of an interval, empty for None; set ``sign`` to "+" to show a plus sign."""
+    return "" if interval is None else f"{interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
 
 
 def write_json(path: Path, value: object) -> None:
@@ -44,7 +50,7 @@ def write_json(path: Path, value: object) -> None:
         OSError: if it cannot be written.
     """
     with new_file(path) as file:
-        file.write((json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n").encode())
 
 
 def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
@@ -59,145 +65,80 @@ def failure_remarks(failed: Sequence[FailedRow], *, consequence: str) -> list[st
     return [f"{count} rows failed and {consequence}: {one_line(reason)}" for reason, count in sorted(counts.items())]
 
 
-def write_figures(path: Path | None, report: Any) -> None:
-    """Write a dataclass as one JSON object; do nothing without a path.
-
-    Raises:
-        RunError: if it cannot be written.
-    """
-    if path is None:
-        return
-    try:
-        write_json(path, asdict(report))
-    except OSError as error:
-        raise RunError(f"--output {path} could not be written: {error}") from error
-    print_lines(f"written to {path}")
-
-
-@dataclass(frozen=True, slots=True)
-class RunDescription:
-    """What the figures of one run depend on; the same for all of its methods.
-
-    Attributes:
-        dataset, data_file, data_sha256: the data set, and its file's name and digest.
-        skipped_rows: rows of the file that are not part of the evaluation.
-        single_passage_spans: spans whose row has only one passage, which any method gets right if it finds anything.
-        bootstrap_draws, bootstrap_seed: number and seed of the resamples.
-        limit: the number of answers that was asked for, None for all.
-        provenance: model, parser, settings and versions.
-        strict_isolation: whether spans with only isolated evidence lose it.
-    """
-
-    dataset: str
-    data_file: str
-    data_sha256: str
-    skipped_rows: tuple[SkippedRow, ...]
-    single_passage_spans: int
-    bootstrap_draws: int
-    bootstrap_seed: int
-    limit: int | None
-    provenance: Mapping[str, str]
-    strict_isolation: bool = False
-
-
 def data_digest(path: Path, dataset: str) -> str:
     """SHA-256 of a data set's file, in hex; of several files in a directory, that of their digests in order."""
     digests = [file_sha256(file) for file in data_files(path, dataset)]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def write_comparison(path: Path, scores: Sequence[MethodScore], description: RunDescription) -> None:
-    """Write a JSON list with one object per method; the file is replaced atomically.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
-    entries = [{**asdict(score), "confidence": CONFIDENCE, **asdict(description)} for score in scores]
-    write_json(path, entries)
+_HIGHLIGHT_HEADER = ("recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
+_HEADER = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
 
 
-def comparison_table(scores: Sequence[MethodScore], description: RunDescription) -> str:
-    """The figures of all methods, one line each, followed by what was skipped and what failed."""
-    lines = [_cells(score) for score in scores]
-    header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
-    parts = [_title(scores, description), text_table(header, lines)]
-    if any(score.highlights is not None for score in scores):
-        parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
-        parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
+def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, title: str) -> str:
+    """The figures of all methods, one line each, between a title and remarks."""
+    lines = [
+        (
+            score.method,
+            f"{score.passage_accuracy:.1f}",
+            interval_cell(score.interval),
+            *_difference(score.difference_to_words, score.difference_interval),
+            str(score.spans_without_evidence),
+        )
+        for score in scores
+    ]
+    parts = [one_line(title), text_table(_HEADER, lines)]
+    for name in ("highlights", "sentences"):
+        overlaps = [(score.method, getattr(score, name)) for score in scores]
+        if any(overlap is not None for _, overlap in overlaps):
+            own = [_overlap(method, overlap) for method, overlap in overlaps if overlap is not None]
+            parts.append(text_table((name, *_HIGHLIGHT_HEADER), own))
     if any(score.ms_per_span is not None for score in scores):
         parts.append(text_table(("cost", "ms per span", "peak memory MiB"), [_cost(score) for score in scores]))
-    return "\n".join([*parts, *map(one_line, _remarks(scores, description))])
+    return "\n".join([*parts, *map(one_line, remarks)])
 
 
 def _cost(score: MethodScore) -> tuple[str, str, str]:
     values = (score.ms_per_span, score.peak_memory_mib)
-    time_cell, memory_cell = ("" if value is None else _number(value) for value in values)
+    time_cell, memory_cell = ("" if value is None else f"{value:.1f}" for value in values)
     return score.method, time_cell, memory_cell
-
-
-def _highlight_table(title: str, scores: Sequence[tuple[str, HighlightScore | None]]) -> str:
-    header = (title, "recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
-    return text_table(header, [_overlap(method, score) for method, score in scores if score is not None])
 
 
 def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
     return (
         method,
-        _number(score.recall),
-        _number(score.precision),
-        _number(score.f1),
+        *(f"{share:.1f}" for share in (score.recall, score.precision, score.f1)),
         interval_cell(score.f1_interval),
         *_difference(score.f1_difference_to_words, score.f1_difference_interval),
     )
 
 
 def _difference(difference: float | None, interval: Interval | None) -> tuple[str, str]:
-    return (
-        "" if difference is None else f"{difference:+.1f}",
-        interval_cell(interval, sign="+"),
-    )
-
-
-def _title(scores: Sequence[MethodScore], description: RunDescription) -> str:
-    of = f"{scores[0].spans} spans of {scores[0].rows} answers"
-    return f"{description.dataset} ({one_line(description.data_file)}): {of}"
-
-
-def _cells(score: MethodScore) -> tuple[str, ...]:
-    return (
-        score.method,
-        _number(score.passage_accuracy),
-        interval_cell(score.interval),
-        *_difference(score.difference_to_words, score.difference_interval),
-        str(score.spans_without_evidence),
-    )
+    return "" if difference is None else f"{difference:+.1f}", interval_cell(interval, sign="+")
 
 
 _MOST_SKIPPED_LINES = 20
 _FALLBACK = "decided by isolated evidence, because they have no other"
+_STRICT = "left without evidence, because all of it is isolated"
 
 
-def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
-    skipped = description.skipped_rows
+def comparison_remarks(
+    scores: Sequence[MethodScore], skipped: Sequence[SkippedRow], *, single_passage_spans: int, strict_isolation: bool
+) -> list[str]:
+    """What was skipped, and which spans and rows of each method count in a way of their own."""
     remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in skipped]
     if len(skipped) > _MOST_SKIPPED_LINES:
         remarks = skip_remarks(skipped)
-    if description.single_passage_spans:
-        remarks.append(f"{description.single_passage_spans} spans have only one passage to choose from")
+    if single_passage_spans:
+        remarks.append(f"{single_passage_spans} spans have only one passage to choose from")
     for score in scores:
         if score.isolated_spans:
-            how = "left without evidence, because all of it is isolated" if description.strict_isolation else _FALLBACK
+            how = _STRICT if strict_isolation else _FALLBACK
             remarks.append(f"{score.method}: {score.isolated_spans} of {score.spans} spans {how}")
-        reasons = sorted({failed.reason for failed in score.failed_rows})
-        if reasons:
-            remarks.append(
-                f"{score.method}: {len(score.failed_rows)} rows failed and count as wrong: {', '.join(reasons)}"
-            )
+        if score.failed_rows:
+            reasons = ", ".join(sorted({failed.reason for failed in score.failed_rows}))
+            remarks.append(f"{score.method}: {len(score.failed_rows)} rows failed and count as wrong: {reasons}")
     return remarks
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}"
 
 
 def verdict_in_use(provenance: Mapping[str, str]) -> str:

@@ -70,6 +70,20 @@ class Measure(StrEnum):
     FAITHFULNESS = "faithfulness"
 
 
+class SpanChoice(StrEnum):
+    """Which spans of an answer log-probability drops are measured on: labelled ones or context-sensitive tokens."""
+
+    LABELLED = "labelled"
+    CTI = "cti"
+
+
+class AnswerChoice(StrEnum):
+    """Whose answers are used: the data's, or the language model's own by greedy decoding."""
+
+    DATA = "data"
+    GENERATED = "generated"
+
+
 _DATASETS: Mapping[Measure, frozenset[str]] = {
     Measure.PASSAGES: frozenset(LOADERS),
     Measure.CITATIONS: frozenset(CITED_LOADERS),
@@ -84,11 +98,11 @@ def measure_of(dataset: str, asked: str | None) -> Measure:
     """The requested measure, by default the first one that the data set has labels for.
 
     Raises:
-        ValueError: if the data set has no labels for the requested measure.
+        UsageError: if the data set has no labels for the requested measure.
     """
     own = [measure for measure in Measure if dataset in _DATASETS[measure]]
     if asked is None:
         return own[0]
     if Measure(asked) not in own:
-        raise ValueError(f"--measure of {dataset} should be one of {', '.join(own)}, was: {asked}")
+        raise UsageError(f"--measure of {dataset} should be one of {', '.join(own)}, was: {asked}")
     return Measure(asked)

@@ -13,6 +13,8 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
+from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -268,3 +270,33 @@ def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext
 def _sentences(labelled: LabelledAnswer, citations: Sequence[tuple[int, ...]]) -> list[CitingSentence]:
     answer = labelled.record.answer
     return [CitingSentence(span.of(answer), cited) for span, cited in zip(labelled.spans, citations, strict=True)]
+
+
+CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
+"""The default methods: those of the paper's table, and ``words``."""
+_HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "per sentence")
+
+
+def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[str]) -> str:
+    """The figures, one line per method, then the remarks and what failed."""
+    failures = [
+        f"{row.method}: {remark}"
+        for row in rows
+        for remark in failure_remarks(row.failed_rows, consequence="count as answers without citations")
+    ]
+    lines = [_cells(row) for row in rows]
+    return "\n".join([one_line(title), text_table(_HEADER, lines), *map(one_line, remarks), *failures])
+
+
+def _cells(row: CitationRow) -> tuple[str, ...]:
+    score = row.score
+    return (
+        row.method,
+        f"{score.recall:.1f}",
+        interval_cell(score.recall_interval),
+        f"{score.precision:.1f}",
+        interval_cell(score.precision_interval),
+        f"{score.f1:.1f}",
+        interval_cell(score.f1_interval),
+        f"{score.citations_a_sentence:.2f}",
+    )

@@ -10,10 +10,12 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext, sensitive_spans
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.evaluation.comparison import FailedRow
+from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
+from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.report.messages import one_line
 from attribeam.schemas import CharRange, QARecord, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
 
@@ -28,7 +30,6 @@ class TargetAnswers:
     def __init__(
         self, answers: Iterable[LabelledAnswer], model: LanguageModel, *, spans: SpanChoice, source: AnswerChoice
     ) -> None:
-        check_targets(spans=spans, source=source)
         self._answers, self._model, self._spans, self._source = answers, model, spans, source
         self.skipped: list[SkippedRow] = []
 
@@ -166,3 +167,25 @@ def _largest_drops(context: LabelledContext) -> list[float]:
     passages = range(len(context.record.passages))
     context.language.take_away(passages)
     return [max(context.language.drop(span, passage) for passage in passages) for span in context.spans]
+
+
+_HEADER = ("method", "log-probability drop", "95% interval", "no passage")
+
+
+def drop_table(title: str, rows: Sequence[DropScore], remarks: Sequence[str]) -> str:
+    """The figures in nats, one line per method, then the remarks and what failed."""
+    lines = [
+        (
+            row.method,
+            f"{row.log_probability_drop:.2f}",
+            interval_cell(row.interval, digits=2),
+            str(row.spans_without_passage),
+        )
+        for row in rows
+    ]
+    failures = [
+        f"{row.method}: {remark}"
+        for row in rows
+        for remark in failure_remarks(row.failed_rows, consequence="count as a drop of 0")
+    ]
+    return "\n".join([one_line(title), text_table(_HEADER, lines), *remarks, *failures])

@@ -6,7 +6,7 @@ An answer takes two forward passes, one for the attention of all layers and one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
@@ -16,8 +16,6 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion, results_of_union
 from attribeam.attribution.methods.hidden_state_methods import HiddenUnion
-from attribeam.attribution.methods.models import ModelChoice
-from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.evaluation.comparison import FailedRow, MethodTally, run_methods
 from attribeam.evaluation.lab_methods import LabelledContext, LabMethod
@@ -38,16 +36,6 @@ class AtLayer:
 
     def __str__(self) -> str:
         return f"{self.method}, layer {self.layer}"
-
-
-def with_all_layers(choice: ModelChoice) -> ModelChoice:
-    """The same models, with every layer of the attention model loaded.
-
-    Raises:
-        ModelLoadError: if there is no such model.
-    """
-    layer_count = len(layer_types(read_model_directory(choice.model).config))
-    return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 
 
 def run_at_layers(

@@ -56,17 +56,6 @@ class PointTally:
     failed: int = 0
 
 
-def one_at_a_time(
-    default: SensitivityPoint, *, layers: Sequence[int], top_ks: Sequence[int], isolation_taus: Sequence[float]
-) -> dict[str, tuple[SensitivityPoint, ...]]:
-    """The points of the paper's three figures by the option that varies; the others stay as in ``default``."""
-    return {
-        "layer": tuple(replace(default, layer=layer) for layer in layers),
-        "top_k": tuple(replace(default, top_k=top_k) for top_k in top_ks),
-        "isolation_tau": tuple(replace(default, isolation_tau=tau) for tau in isolation_taus),
-    }
-
-
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
     """The setting that the model is evaluated with by default."""
     union = model.union_settings(settings.union_options(ATTN_UNION_DEP))
@@ -109,7 +98,7 @@ def tally_points(
     Raises:
         ValueError: if a layer was not loaded or has no attention.
     """
-    union = _model(models).union_settings(settings.union_options(method))
+    union = attention_of(models).union_settings(settings.union_options(method))
     tally = PointTally({point: [] for point in points})
     for labelled in answers:
         _count(labelled, models, union, tally, settings.passage_score)
@@ -162,7 +151,7 @@ def _figure(point: SensitivityPoint, tally: PointTally, bootstrap: RowBootstrap)
     )
 
 
-def _model(models: LoadedModels) -> AttentionModel:
+def attention_of(models: LoadedModels) -> AttentionModel:
     if models.attention is None:
         raise ValueError("a sweep needs an attention model, none was loaded")
     return models.attention

@@ -1,11 +1,4 @@
-"""How good verdicts are as decisions, as probabilities, and as an order of rows.
-
-How good verdicts of yes or no are: precision, recall, F1, balanced accuracy and false alarms, with intervals.
-
-Whether scores are what they say, probabilities: reliability diagram, expected calibration error and Brier score.
-
-How good an order of rows is: precision among the first k, and rank correlation with grades, with intervals.
-"""
+"""How good verdicts of yes or no are, and how good an order of rows is, with intervals over resamples of rows."""
 
 from __future__ import annotations
 
@@ -107,81 +100,12 @@ def _ratio(part: _Numbers, whole: _Numbers) -> _Numbers:
     return shares
 
 
-BINS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityBin:
-    """Items with neighbouring scores: their number, their mean score and the share of them that is marked, 0 to 1."""
-
-    items: int
-    mean_score: float
-    marked_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Reliability:
-    """A reliability diagram and its two sums; intervals are over resamples of rows, with the same bins.
-
-    Attributes:
-        bins: ``BINS`` bins of as many items each, by ascending score; fewer if there are fewer items.
-        calibration_error: mean distance of a bin's mean score and its marked share, weighted by items (ECE).
-        brier_score: mean squared distance of an item's score and its mark, 1 or 0.
-    """
-
-    bins: tuple[ReliabilityBin, ...]
-    calibration_error: float
-    calibration_error_interval: Interval
-    brier_score: float
-    brier_score_interval: Interval
-
-
-def reliability(
-    scores: Sequence[float], marked: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
-) -> Reliability | None:
-    """The reliability of scores in [0, 1] as probabilities of a mark; None without items.
-
-    Args:
-        scores: one of each item.
-        marked: whether each item is marked.
-        rows: the row of each item.
-        row_counts: int64 [draws, rows] from ``row_draws``.
-    """
-    if not scores:
-        return None
-    values, marks = np.asarray(scores, dtype=np.float64), np.asarray(marked, dtype=np.float64)
-    parts = np.array_split(np.argsort(values, kind="stable"), min(BINS, len(values)))
-    owners = np.asarray(rows, dtype=np.intp)
-    gaps = np.zeros((row_counts.shape[1], len(parts)))
-    for place, part in enumerate(parts):
-        np.add.at(gaps[:, place], owners[part], values[part] - marks[part])
-    squares, items = np.zeros(len(gaps)), np.zeros(len(gaps))
-    np.add.at(squares, owners, (values - marks) ** 2)
-    np.add.at(items, owners, 1)
-    drawn = np.maximum(row_counts @ items, 1)
-    return Reliability(
-        bins=tuple(ReliabilityBin(len(part), float(values[part].mean()), float(marks[part].mean())) for part in parts),
-        calibration_error=float(np.abs(gaps.sum(axis=0)).sum() / len(values)),
-        calibration_error_interval=percentile_interval(np.abs(row_counts @ gaps).sum(axis=1) / drawn),
-        brier_score=float(squares.sum() / len(values)),
-        brier_score_interval=percentile_interval((row_counts @ squares) / drawn),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class PrecisionAt:
     """The share of marked rows among the ``first`` ones of a ranking, in percent."""
 
     first: int
     precision: Share
-
-
-@dataclass(frozen=True, slots=True)
-class RankCorrelation:
-    """Spearman's coefficient, -1 to 1, and its interval over resamples of rows."""
-
-    value: float
-    interval: Interval
 
 
 def precision_at(
@@ -193,11 +117,12 @@ def precision_at(
     """
     if len(scores) < first:
         return None
-    places = _TiedPlaces(scores)
-    marks = np.asarray(marked, dtype=np.float64)
+    order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
+    ranked, marks = np.asarray(scores)[order], np.asarray(marked, dtype=np.float64)[order]
+    firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
     def precision(counts: _Numbers) -> _Numbers:
-        rows, right = places.sums(counts), places.sums(counts * marks)
+        rows, right = (np.add.reduceat(each, firsts, axis=1) for each in (counts[:, order], counts[:, order] * marks))
         taken = np.clip(first - (np.cumsum(rows, axis=1) - rows), 0, rows)
         shares = np.divide(right, rows, out=np.zeros_like(right), where=rows > 0)
         found: _Numbers = 100 * (shares * taken).sum(axis=1) / first
@@ -205,54 +130,3 @@ def precision_at(
 
     value = float(precision(np.ones((1, len(scores))))[0])
     return PrecisionAt(first, Share(value, percentile_interval(precision(row_counts.astype(np.float64)))))
-
-
-def rank_correlation(
-    scores: Sequence[float], grades: Sequence[float], row_counts: npt.NDArray[np.int64]
-) -> RankCorrelation | None:
-    """The correlation of the ranks of both, equal numbers having the mean of their ranks; None if either is constant.
-
-    Resamples in which either is constant are left out.
-    """
-    value = float(_spearman(scores, grades, np.ones((1, len(scores))))[0])
-    if np.isnan(value):
-        return None
-    drawn = _spearman(scores, grades, row_counts.astype(np.float64))
-    defined = drawn[~np.isnan(drawn)]
-    return RankCorrelation(value, percentile_interval(defined) if len(defined) else Interval(value, value))
-
-
-def _spearman(scores: Sequence[float], grades: Sequence[float], counts: _Numbers) -> _Numbers:
-    """float64 [draws]: the correlation of ranks in each resample, NaN where it is undefined."""
-    first, second = (_TiedPlaces(numbers).ranks(counts) for numbers in (scores, grades))
-    total = counts.sum(axis=1, keepdims=True)
-    first -= (counts * first).sum(axis=1, keepdims=True) / total
-    second -= (counts * second).sum(axis=1, keepdims=True) / total
-    spread = np.sqrt((counts * first**2).sum(axis=1) * (counts * second**2).sum(axis=1))
-    found: _Numbers = np.divide(
-        (counts * first * second).sum(axis=1), spread, out=np.full(len(counts), np.nan), where=spread > 1e-9
-    )
-    return found
-
-
-class _TiedPlaces:
-    """Rows from the largest number to the smallest, those with equal numbers together in one place."""
-
-    def __init__(self, numbers: Sequence[float]) -> None:
-        values = -np.asarray(numbers, dtype=np.float64)
-        self._order = np.argsort(values, kind="stable")
-        ordered = values[self._order]
-        self._firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        self._place = np.empty(len(values), dtype=np.intp)
-        self._place[self._order] = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
-
-    def sums(self, counts: _Numbers) -> _Numbers:
-        """float64 [draws, places]: sums of [draws, rows] over the rows of each place."""
-        found: _Numbers = np.add.reduceat(counts[:, self._order], self._firsts, axis=1)
-        return found
-
-    def ranks(self, counts: _Numbers) -> _Numbers:
-        """float64 [draws, rows]: the mean rank of each row in resamples with these counts."""
-        rows = self.sums(counts)
-        found: _Numbers = (np.cumsum(rows, axis=1) - rows + (rows + 1) / 2)[:, self._place]
-        return found

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from attribeam.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
+from attribeam.evaluation.report import interval_cell, text_table
 from attribeam.evaluation.support.judged_parts import called_places, named_places, visible
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer
@@ -269,3 +270,38 @@ def _auroc(
     if all(right) or not any(right):
         return None
     return RankedItems(numbers=numbers, right=right, rows=rows).auroc(row_counts)
+
+
+_HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
+_AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
+
+
+def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> Iterator[str]:
+    """For each group a title, its F1 and its AUROC, and a line for each kind of mark."""
+    for group in groups:
+        has_marks = all(level.characters is not None for level in group.levels)
+        marked = "with unsupported characters" if has_marks else "unsupported"
+        yield f"{dataset}, {group.group}, {method}: {group.answers} answers, {group.marked_answers} of them {marked}"
+        lines = [
+            (level.level, what, *f1_cells(figures))
+            for level in group.levels
+            for what, figures in (("characters", level.characters), ("answers", level.answers))
+            if figures is not None
+        ]
+        yield text_table(_HEADER, lines)
+        areas = (("answers", group.answer_mass, group.answer_flag), ("spans", group.span_mass, group.span_flag))
+        shown = [
+            (name, *(f"{mass.value:.3f}", interval_cell(mass.interval, digits=3)),
+             *(f"{flag.value:.3f}", interval_cell(flag.interval, digits=3)))
+            for name, mass, flag in areas if mass is not None and flag is not None
+        ]  # fmt: skip
+        yield text_table(_AUROC_HEADER, shown)
+        for kind in group.kinds:
+            shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
+            yield f"{kind.kind}: of {kind.characters} characters {shares}"
+
+
+def f1_cells(figures: F1Figures) -> tuple[str, ...]:
+    """Precision, recall, F1 and its interval."""
+    shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
+    return (*shares, interval_cell(figures.f1_interval))

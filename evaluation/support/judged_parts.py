@@ -62,11 +62,6 @@ class JudgedParts:
     claims: tuple[JudgedPart, ...]
     evidence: tuple[SpanEvidence, ...]
 
-    @property
-    def source(self) -> tuple[str, ...]:
-        """What the answer was made from: the texts of its passages."""
-        return tuple(passage.text for passage in self.answer.record.passages)
-
 
 def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedParts:
     """The parts of an answer, of which ``found`` is the audit's evidence, empty without one.

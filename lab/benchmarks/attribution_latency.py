@@ -31,7 +31,6 @@ import torch
 from transformers import PreTrainedConfig
 
 from attribeam.attribution.attention.batching import pack_by_token_budget
-from attribeam.evaluation.markdown_table import markdown_table
 from attribeam.schemas import QARecord
 from lab.benchmarks.latency_methods import (
     CCI,
@@ -45,6 +44,7 @@ from lab.benchmarks.latency_methods import (
     latency_records,
 )
 from lab.benchmarks.machine import machine_description, peak_bytes
+from lab.benchmarks.markdown_table import markdown_table
 from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 
 

@@ -23,7 +23,6 @@ from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, e
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.evaluation.markdown_table import markdown_table
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
@@ -31,6 +30,7 @@ from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from lab.benchmarks.machine import machine_description
+from lab.benchmarks.markdown_table import markdown_table
 
 _HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from attribeam.evaluation.markdown_table import markdown_table
 from lab.benchmarks.generated_rows import (
     PageWords,
     RowShape,
@@ -26,6 +25,7 @@ from lab.benchmarks.generated_rows import (
     write_log,
 )
 from lab.benchmarks.machine import ProcessRun, machine_description, run_measured
+from lab.benchmarks.markdown_table import markdown_table
 
 _HEADER = (
     "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",

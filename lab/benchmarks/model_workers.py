@@ -23,11 +23,11 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL
-from attribeam.evaluation.markdown_table import markdown_table
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from lab.benchmarks.machine import machine_description, run_measured
+from lab.benchmarks.markdown_table import markdown_table
 from lab.benchmarks.random_model import SHAPES, RandomModel
 
 _USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -82,12 +81,3 @@ def suite(data: Path, output: Path, *options: object) -> int:
 def results_of(output: Path) -> Any:
     """The figures of a run."""
     return json.loads((output / "results.json").read_text())
-
-
-def table(output: Path, title: str) -> list[list[str]]:
-    """The rows of the first table under a heading, as lists of cells without back quotes."""
-    part = (output / "tables.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    first = re.search(r"(^\|.*\n?)+", part, re.M)
-    assert first is not None
-    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in first.group().splitlines()]
-    return [rows[0], *rows[2:]]

@@ -12,7 +12,7 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import run_methods, score_methods
 from attribeam.evaluation.datasets.marked_datasets import load_quotesum
-from attribeam.evaluation.report import RunDescription, comparison_table
+from attribeam.evaluation.report import comparison_remarks
 from attribeam.schemas.errors import ExitCode
 
 ROWS = [
@@ -176,7 +176,7 @@ def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
 
 
 def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, monkeypatch, capsys):
-    guide = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
     (tmp_path / "names_of_guide.py").write_text(guide.split("```python\n")[1].split("```")[0])
     monkeypatch.syspath_prepend(tmp_path)
     methods = ("--method", "names_of_guide:FirstNames", "--method", "words")
@@ -205,5 +205,5 @@ def test_spans_that_isolated_evidence_decides_are_counted_and_told(data, strict,
     tallies = run_methods(load_quotesum(data).answers, [IsolatedEvidence()], LoadedModels())
     (score,) = score_methods(tallies, draws=10, seed=0)
     assert score.isolated_spans == score.spans == 3
-    description = RunDescription("quotesum", "dev.jsonl", "", (), 0, 10, 0, None, {}, strict_isolation=strict)
-    assert f"alone: 3 of 3 spans {said}" in comparison_table([score], description)
+    (remark,) = comparison_remarks([score], (), single_passage_spans=0, strict_isolation=strict)
+    assert remark.startswith(f"alone: 3 of 3 spans {said}")

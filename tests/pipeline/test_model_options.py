@@ -15,8 +15,8 @@ from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import device_name
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition
 from attribeam.evaluation.command import add_arguments
-from attribeam.evaluation.model_arguments import model_choice
 from attribeam.evaluation.model_check import check_command
+from attribeam.evaluation.runs import model_choice
 from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_settings

@@ -16,9 +16,9 @@ from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
-from attribeam.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -242,4 +242,4 @@ def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_
 
 def test_command_refuses_spans_without_labels_for_other_measures(data, capsys):
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 2
-    assert "have no labels; add --measure faithfulness" in capsys.readouterr().err
+    assert "--spans applies to --measure faithfulness, not to passages" in capsys.readouterr().err

@@ -14,7 +14,8 @@ from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.comparison import run_methods
 from attribeam.evaluation.lab_methods import needs_of
-from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers, with_all_layers
+from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers
+from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import Passage
 
 LAYERS = {name: range(0 if name.startswith("hss") else 1, 5) for name in SWEPT}

@@ -10,7 +10,7 @@ from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import UNIONS, ModelOptions
 from attribeam.evaluation.comparison import run_methods, score_methods
-from attribeam.evaluation.measures.sensitivity import SensitivityPoint, default_point, one_at_a_time, sweep
+from attribeam.evaluation.measures.sensitivity import SensitivityPoint, default_point, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -74,15 +74,8 @@ def test_refused_row_counts_as_wrong_in_every_point(directory):
     assert (alone.failed_rows, alone.spans, alone.passage_accuracy) == (1, 3, 0.0)
 
 
-def test_points_of_the_figures_differ_from_the_default_in_one_value(directory):
-    default = default_point(load(directory), MethodSettings(top_k=4))
-    assert default == SensitivityPoint(3, 4, 2)
-    points = one_at_a_time(default, layers=[1, 3], top_ks=[1, 2], isolation_taus=[0, math.inf])
-    assert points == {
-        "layer": (SensitivityPoint(1, 4, 2), SensitivityPoint(3, 4, 2)),
-        "top_k": (SensitivityPoint(3, 1, 2), SensitivityPoint(3, 2, 2)),
-        "isolation_tau": (SensitivityPoint(3, 4, 0), SensitivityPoint(3, 4, math.inf)),
-    }
+def test_default_point_is_the_setting_of_a_plain_evaluation(directory):
+    assert default_point(load(directory), MethodSettings(top_k=4)) == SensitivityPoint(3, 4, 2)
 
 
 def test_sweep_without_a_model_is_refused():

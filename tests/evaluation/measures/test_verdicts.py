@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribeam.evaluation.measures.bootstrap import row_draws
-from attribeam.evaluation.measures.verdicts import verdict_figures
+from attribeam.evaluation.measures.verdicts import precision_at, verdict_figures
 
 CALLED = [True, True, True, False, False, False, False, False]
 MARKED = [True, True, False, True, False, False, False, False]
@@ -37,3 +37,18 @@ def test_share_without_rows_to_divide_by_is_missing():
     figures = verdict_figures([False, False], [True, True], row_draws(2, draws=20, seed=0))
     assert (figures.precision, figures.false_alarms, figures.balanced_accuracy) == (None, None, None)
     assert (figures.recall.value, figures.f1.value) == (0, 0)
+
+
+def test_precision_counts_the_rows_with_the_largest_scores():
+    found = precision_at(2, [0.1, 0.9, 0.5, 0.7], [True, True, False, False], row_draws(4, draws=50, seed=0))
+    assert found.precision.value == pytest.approx(50)
+    assert found.precision.interval.low < 50 <= found.precision.interval.high
+
+
+def test_rows_with_equal_scores_share_the_last_places():
+    found = precision_at(2, [0.9, 0.5, 0.5, 0.5], [False, True, False, False], row_draws(4, draws=5, seed=0))
+    assert found.precision.value == pytest.approx(100 * (0 + 1 / 3) / 2)
+
+
+def test_ranking_that_is_too_short_has_no_precision():
+    assert precision_at(3, [0.1, 0.2], [True, False], row_draws(2, draws=5, seed=0)) is None

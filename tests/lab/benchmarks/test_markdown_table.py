@@ -1,6 +1,6 @@
 import pytest
 
-from attribeam.evaluation.markdown_table import markdown_table
+from lab.benchmarks.markdown_table import markdown_table
 
 
 def test_first_column_is_flush_left_and_the_others_flush_right():
