@@ -13,12 +13,12 @@ from attribeam.evaluation.measures.accuracy import (
     HighlightOverlap,
     HighlightScore,
     HighlightTally,
+    best_sentences,
     highlight_overlap,
     span_credit,
 )
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.measures.cost import Cost, CostMeter
-from attribeam.evaluation.measures.passage_sentences import best_sentences
 from attribeam.schemas import EvidencePiece, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange
 

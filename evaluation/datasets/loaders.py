@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from attribeam.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.lfqa import load_lfqa
-from attribeam.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
+from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran
 from attribeam.evaluation.datasets.passage_qa import load_alce, load_clapnq, load_mtrag
 from attribeam.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.logs.columns import LogOptions

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, cast
 from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
+from attribeam.evaluation.datasets.labelled_log import load_log
+from attribeam.evaluation.report import skip_remarks
 from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.logs.columns import LogOptions
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import DataError, ModelLoadError, RunError, UsageError
+from attribeam.schemas.labelled_answer import LabelledAnswer
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -58,8 +62,6 @@ def run(arguments: argparse.Namespace) -> None:
         UsageError: if there is no such layer, the labelled rows cannot be used, or the choice cannot be written.
         RunError: if it could not be written after all.
     """
-    from attribeam.evaluation.model_check.labelled_rows import labelled_answers
-
     output = _output(arguments)
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -213,3 +215,27 @@ def _shown(answers: Sequence[LabelledAnswer], what: str) -> Iterable[LabelledAns
     from tqdm import tqdm
 
     return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit="row", disable=None))
+
+
+LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
+
+
+def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAnswer, ...]:
+    """The answers of the user's labelled log, which ``options`` say how to read; of the package's rows for None.
+
+    Raises:
+        UsageError: if the log cannot be read, or none of its spans has a label.
+    """
+    if data is None:
+        return load_log(LABELLED_ROWS, LogOptions(format="jsonl")).answers
+    try:
+        dataset = load_log(data, options)
+    except DataError as error:
+        raise UsageError(f"--data: {error}") from error
+    if not dataset.answers:
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        raise UsageError(
+            f"--data {data} should have target spans with gold passages, has none: {reasons}; see 'Labels' in "
+            "docs/schema.md"
+        )
+    return dataset.answers

@@ -36,8 +36,14 @@ from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.comparison import MethodTally
 from attribeam.evaluation.lab_methods import lab_methods
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
-from attribeam.evaluation.measures.layer_sweep import AtLayer, sweep_layers, swept_layers
-from attribeam.evaluation.measures.sensitivity import SensitivityPoint, default_point, tally_points
+from attribeam.evaluation.measures.layer_sweep import (
+    AtLayer,
+    SensitivityPoint,
+    default_point,
+    sweep_layers,
+    swept_layers,
+    tally_points,
+)
 from attribeam.evaluation.report import interval_cell, text_table
 from attribeam.schemas.labelled_answer import LabelledAnswer
 

@@ -15,8 +15,7 @@ from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.dataset_file import data_files
 from attribeam.evaluation.datasets.loaders import JUDGED_LOADERS, LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
 from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.measures.bootstrap import CONFIDENCE, RowBootstrap
-from attribeam.evaluation.measures.verdicts import Share
+from attribeam.evaluation.measures.bootstrap import CONFIDENCE, RowBootstrap, Share
 from attribeam.evaluation.report import (
     Figures,
     failure_remarks,
@@ -31,8 +30,8 @@ from attribeam.evaluation.support.judged_answers import (
     audited_records,
     group_figures,
     group_tables,
+    judged_parts,
 )
-from attribeam.evaluation.support.judged_parts import judged_parts
 from attribeam.evaluation.support.scorers import (
     BASELINES,
     GroupComparison,

@@ -14,20 +14,26 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
-from attribeam.evaluation.measures.verdicts import (
+from attribeam.evaluation.measures.bootstrap import (
+    Auroc,
+    F1Figures,
     PrecisionAt,
+    RankedItems,
     Share,
     VerdictFigures,
+    f1_figures,
     precision_at,
+    row_draws,
     verdict_figures,
 )
 from attribeam.evaluation.report import interval_cell, text_table
-from attribeam.evaluation.support.judged_answers import ALL, f1_cells, flag_order
-from attribeam.evaluation.support.judged_parts import (
+from attribeam.evaluation.support.judged_answers import (
+    ALL,
     JudgedPart,
     JudgedParts,
     called_places,
+    f1_cells,
+    flag_order,
     named_places,
     visible,
 )

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
 
-from attribeam.evaluation.datasets.lfqa import load_lfqa
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
-from attribeam.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran, remove_markup
+from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran, remove_markup
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage
 from attribeam.schemas.errors import DataError

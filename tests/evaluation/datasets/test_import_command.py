@@ -20,8 +20,7 @@ from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audi
 
 from attribeam.evaluation.datasets.import_command import ImportCounts
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.lfqa import load_lfqa
-from attribeam.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
+from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran
 from attribeam.evaluation.datasets.passage_qa import load_alce
 from attribeam.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.pipeline.command_line import main

@@ -1,5 +1,5 @@
 from attribeam.attribution.answers.text_sentences import text_sentences
-from attribeam.evaluation.measures.passage_sentences import best_sentences
+from attribeam.evaluation.measures.accuracy import best_sentences
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 SEA = "The lamp burns. Mr. Reed lit it in 1874. Gulls cry."

@@ -10,7 +10,7 @@ from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import UNIONS, ModelOptions
 from attribeam.evaluation.comparison import run_methods, score_methods
-from attribeam.evaluation.measures.sensitivity import SensitivityPoint, default_point, sweep
+from attribeam.evaluation.measures.layer_sweep import SensitivityPoint, default_point, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from attribeam.evaluation.measures.bootstrap import row_draws
-from attribeam.evaluation.measures.verdicts import precision_at, verdict_figures
+from attribeam.evaluation.measures.bootstrap import precision_at, row_draws, verdict_figures
 
 CALLED = [True, True, True, False, False, False, False, False]
 MARKED = [True, True, False, True, False, False, False, False]

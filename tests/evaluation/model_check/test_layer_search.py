@@ -18,10 +18,9 @@ from attribeam.attribution.models import model_check
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.measures.layer_sweep import AtLayer
-from attribeam.evaluation.measures.sensitivity import SensitivityPoint
+from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import setting_search as layer_search
-from attribeam.evaluation.model_check.labelled_rows import labelled_answers
+from attribeam.evaluation.model_check.check_command import labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
     Choice,
     LayerSearch,

@@ -1,7 +1,7 @@
 import pytest
 from tests.evaluation.support.judged_examples import judged, span
 
-from attribeam.evaluation.support.judged_parts import judged_parts
+from attribeam.evaluation.support.judged_answers import judged_parts
 from attribeam.evaluation.support.scorers import (
     Novelty,
     audit_scorers,
