@@ -24,8 +24,8 @@ from attribeam.attribution.options import (
     AttributorOptions,
 )
 from attribeam.evaluation.datasets.loaders import DATASETS, MARKS, AnswerChoice, Measure, SpanChoice, measure_of
-from attribeam.evaluation.lab_methods import lab_methods
 from attribeam.evaluation.measures.citations import MOST_CITATIONS
+from attribeam.evaluation.methods.registry import lab_methods
 from attribeam.evaluation.report import Figures, write_json
 from attribeam.evaluation.runs import evaluate_citations, evaluate_faithfulness, evaluate_passages
 from attribeam.evaluation.support.runs import GROUPINGS, evaluate_support

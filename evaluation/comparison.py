@@ -8,7 +8,6 @@ from typing import Any
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.evaluation.measures.accuracy import (
     HighlightOverlap,
     HighlightScore,
@@ -19,6 +18,7 @@ from attribeam.evaluation.measures.accuracy import (
 )
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.measures.cost import Cost, CostMeter
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, needs_of
 from attribeam.schemas import EvidencePiece, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange
 

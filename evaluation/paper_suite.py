@@ -19,8 +19,8 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, Measure
-from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, lab_methods
 from attribeam.evaluation.measures.layer_sweep import SensitivityFigure, attention_of, default_point, sweep
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, lab_methods
 from attribeam.evaluation.report import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.runs import (
     evaluate_passages,

@@ -29,7 +29,6 @@ from attribeam.attribution.options import (
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.evaluation.comparison import run_methods, run_with_costs, score_methods
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
-from attribeam.evaluation.lab_methods import LabMethod, chosen_methods, lab_methods, needs_of
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.evaluation.measures.citations import (
     CITING_METHODS,
@@ -39,6 +38,7 @@ from attribeam.evaluation.measures.citations import (
     run_citations,
     score_citations,
 )
+from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab_methods, needs_of
 from attribeam.evaluation.report import Figures, comparison_remarks, comparison_table, data_digest, skip_remarks
 from attribeam.logs.arguments import log_options
 from attribeam.schemas.errors import DataError, UsageError

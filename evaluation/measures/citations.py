@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import FailedRow
-from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, needs_of
 from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault

@@ -11,9 +11,9 @@ from attribeam.attribution.methods.language_context import LanguageContext, sens
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
-from attribeam.evaluation.lab_methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import CharRange, QARecord, RowFault

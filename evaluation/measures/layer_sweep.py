@@ -12,15 +12,15 @@ from attribeam.attribution.attention.layer_choice import layer_types, layers_wit
 from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.attention_methods import AttentionUnion, results_of_union
-from attribeam.attribution.methods.hidden_state_methods import HiddenUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.evaluation.comparison import FailedRow, MethodTally, run_methods
-from attribeam.evaluation.lab_methods import LabelledContext, LabMethod
 from attribeam.evaluation.measures.accuracy import span_credit
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.evaluation.methods.hidden_states import HiddenUnion
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
+from attribeam.evaluation.methods.unions import ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -234,7 +234,7 @@ def sweep_layers(
 def _results_by_point(
     context: LabelledContext, methods: Sequence[LabMethod], model: AttentionModel
 ) -> Iterator[tuple[AtLayer, Sequence[SpanResult]]]:
-    of_attention = [one for one in methods if isinstance(one, AttentionUnion)]
+    of_attention = [one for one in methods if isinstance(one, ScoredUnion)]
     of_states = [one for one in methods if isinstance(one, HiddenUnion)]
     if of_attention:
         yield from _by_attention(context, of_attention, model)
@@ -243,9 +243,9 @@ def _results_by_point(
 
 
 def _by_attention(
-    context: LabelledContext, methods: Sequence[AttentionUnion], model: AttentionModel
+    context: LabelledContext, methods: Sequence[ScoredUnion], model: AttentionModel
 ) -> Iterator[tuple[AtLayer, Sequence[SpanResult]]]:
-    settings = [context.settings_in_force(one.settings.union_options(one.union)) for one in methods]
+    settings = [context.settings_in_force(one.settings.union_options(one.name)) for one in methods]
     of_layers = attribute_layers(
         model,
         context.encoded,

@@ -30,8 +30,8 @@ from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import WeightGroup, held_size, total_size
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, Quantization
 from attribeam.evaluation.comparison import REFERENCE_METHOD, MethodScore, MethodTally, run_methods, score_methods
-from attribeam.evaluation.lab_methods import LabMethod, lab_methods
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.evaluation.methods.registry import LabMethod, audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table
 from attribeam.schemas import QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import ModelLoadError
@@ -55,7 +55,7 @@ class Candidate:
     def options(self) -> str:
         """What asks an audit for it."""
         layer = "" if self.hidden_layer is None else f" --hidden-layer {self.hidden_layer}"
-        return f"--method {self.score.method}{layer}"
+        return f"--method {audit_name(self.score.method)}{layer}"
 
 
 class Serving(StrEnum):

@@ -34,7 +34,6 @@ from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.comparison import MethodTally
-from attribeam.evaluation.lab_methods import lab_methods
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
     AtLayer,
@@ -44,6 +43,7 @@ from attribeam.evaluation.measures.layer_sweep import (
     swept_layers,
     tally_points,
 )
+from attribeam.evaluation.methods.registry import audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -392,8 +392,8 @@ def _advice(found: LayerSearch) -> str:
         return f"best       attention: {_words(found.attention.setting)}"
     at = found.states.setting
     return (
-        f"best       hidden states find more than attention: --method {at.method} --hidden-layer {at.layer}; the file "
-        "below is for attention"
+        f"best       hidden states find more than attention: --method {audit_name(at.method)} --hidden-layer "
+        f"{at.layer}; the file below is for attention"
     )
 
 

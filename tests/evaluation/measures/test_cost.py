@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.attribution.methods.test_methods import labelled_span
 from tests.evaluation.dataset_rows import quotesum_row, write_rows
 from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.methods.test_methods import labelled_span
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.words import SpanWords
+from attribeam.attribution.methods.method import MethodSettings
 from attribeam.evaluation.comparison import run_with_costs, score_methods
 from attribeam.evaluation.measures import cost
 from attribeam.evaluation.measures.cost import Cost, CostMeter, resident_peak
+from attribeam.evaluation.methods.words import SpanWords
 
 
 def test_time_per_span_of_a_worked_example():
@@ -61,7 +62,9 @@ def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
     monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
     answers = [labelled_span("Jon", "ring")]
     (first, second) = score_methods(
-        run_with_costs(answers, [SpanWords(), SpanWords()], LoadedModels()), draws=10, seed=0
+        run_with_costs(answers, [SpanWords(MethodSettings()), SpanWords(MethodSettings())], LoadedModels()),
+        draws=10,
+        seed=0,
     )
     assert first.passage_accuracy == second.passage_accuracy == 50.0
     assert first.ms_per_span > 0

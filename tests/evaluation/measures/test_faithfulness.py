@@ -5,20 +5,21 @@ from dataclasses import dataclass, replace
 from functools import partialmethod
 
 import pytest
-from tests.attribution.methods.test_language_model_methods import PASSAGES, SPANS, labelled
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.evaluation.dataset_rows import quotesum_row, write_rows
 from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.methods.test_language_model_methods import PASSAGES, SPANS, labelled
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext
-from attribeam.attribution.methods.words import SpanWords
+from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
-from attribeam.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
+from attribeam.evaluation.methods.registry import LabelledContext, OraclePassage, RandomPassage
+from attribeam.evaluation.methods.words import SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -153,7 +154,7 @@ def test_drops_of_a_model_follow_the_definition(model):
 
 def test_answer_that_the_language_model_refuses_counts_for_no_method(model):
     far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]), row=4)
-    tallies, skipped = run_drops([far, labelled()], [SpanWords()], LoadedModels(language=model))
+    tallies, skipped = run_drops([far, labelled()], [SpanWords(MethodSettings())], LoadedModels(language=model))
     assert [(one.row, one.reason) for one in skipped] == [(4, "too_many_tokens")]
     assert tallies[0].spans == [2]
 

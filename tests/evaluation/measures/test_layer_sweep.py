@@ -10,11 +10,10 @@ from tests.evaluation.measures.test_sensitivity import ANSWERS, answer
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.comparison import run_methods
-from attribeam.evaluation.lab_methods import needs_of
 from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers
+from attribeam.evaluation.methods.registry import lab_methods, needs_of
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import Passage
 
@@ -32,7 +31,7 @@ def loaded(choice, methods):
 
 
 def methods_named(*names):
-    available = all_methods(MethodSettings(top_k=3))
+    available = lab_methods(MethodSettings(top_k=3))
     return [available[name] for name in names]
 
 

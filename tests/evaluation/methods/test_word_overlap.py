@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.methods.words import best_runs, match_words
+from attribeam.evaluation.methods.words import best_runs, match_words
 from attribeam.schemas import CharRange, Passage
 
 ANSWER = "The tower of Brigg opened in 1874."

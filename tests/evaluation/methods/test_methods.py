@@ -8,11 +8,10 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings
-from attribeam.attribution.methods.registry import all_methods
-from attribeam.attribution.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
-from attribeam.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -30,28 +29,28 @@ def scores(method, span):
 
 
 def test_words_are_those_of_the_span():
-    assert scores(SpanWords(), "Jon") == (2.0, 0.0, 0.0, 0.0)
+    assert scores(SpanWords(MethodSettings()), "Jon") == (2.0, 0.0, 0.0, 0.0)
 
 
 def test_words_dep_adds_the_atomic_fact_of_the_span():
-    assert scores(FactWords(), "Jon") == (4.0, 0.0, 0.0, 0.0)
+    assert scores(FactWords(MethodSettings()), "Jon") == (4.0, 0.0, 0.0, 0.0)
 
 
 def test_words_dep_leaves_other_conjuncts_and_sentences_out():
-    assert scores(FactWords(), "Ada") == (0.0, 1.0, 0.0, 0.0)
+    assert scores(FactWords(MethodSettings()), "Ada") == (0.0, 1.0, 0.0, 0.0)
 
 
 def test_words_dep_of_a_span_without_parsed_words_is_the_span():
-    assert scores(FactWords(), " ") == (0.0, 0.0, 0.0, 0.0)
+    assert scores(FactWords(MethodSettings()), " ") == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_words_sent_is_the_whole_sentence_and_no_other():
-    assert scores(SentenceWords(), "Ada") == (4.0, 1.0, 0.0, 0.0)
-    assert scores(SentenceWords(), "ring") == (0.0, 0.0, 1.0, 0.0)
+    assert scores(SentenceWords(MethodSettings()), "Ada") == (4.0, 1.0, 0.0, 0.0)
+    assert scores(SentenceWords(MethodSettings()), "ring") == (0.0, 0.0, 1.0, 0.0)
 
 
 def test_words_sent_of_a_span_over_two_sentences_takes_both():
-    assert scores(SentenceWords(), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
+    assert scores(SentenceWords(MethodSettings()), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
 
 
 def highlighted(method, span):
@@ -60,24 +59,26 @@ def highlighted(method, span):
 
 
 def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
-    assert highlighted(SpanWords(), "Ada sings") == [(1, "sings")]
-    assert highlighted(FactWords(), "Jon") == [(0, "jon"), (0, "dances")]
-    assert highlighted(SentenceWords(), "Ada") == [(0, "jon"), (0, "dances")]
+    assert highlighted(SpanWords(MethodSettings()), "Ada sings") == [(1, "sings")]
+    assert highlighted(FactWords(MethodSettings()), "Jon") == [(0, "jon"), (0, "dances")]
+    assert highlighted(SentenceWords(MethodSettings()), "Ada") == [(0, "jon"), (0, "dances")]
 
 
 def test_word_method_that_matches_nothing_highlights_nothing():
-    assert highlighted(SpanWords(), "Ada") == []
+    assert highlighted(SpanWords(MethodSettings()), "Ada") == []
 
 
 def test_words_needs_neither_parser_nor_model():
-    method = all_methods()["words"]
+    method = lab_methods()["words"]
     assert not method.needs
     assert method.span_results(LabelledContext(labelled_span("Jon"), LoadedModels()))
 
 
 def test_difference_to_words_is_paired_by_row():
     answers = [labelled_span("Jon", "Ada", gold=0), labelled_span("ring", gold=2, row=1)]
-    tallies = run_methods(answers, [SpanWords(), SentenceWords()], LoadedModels(parser=PARSER))
+    tallies = run_methods(
+        answers, [SpanWords(MethodSettings()), SentenceWords(MethodSettings())], LoadedModels(parser=PARSER)
+    )
     words, sentences = score_methods(tallies, draws=100, seed=1)
     assert (words.passage_accuracy, words.spans, words.rows) == (pytest.approx(100 / 3), 3, 2)
     assert words.spans_without_evidence == 2
@@ -136,7 +137,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))
-    methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords()]
+    methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords(MethodSettings())]
     union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
     assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
     assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]

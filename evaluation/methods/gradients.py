@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,25 +11,28 @@ from attribeam.attribution.evidence.passage_evidence import evidence_pieces, sca
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import Need, WithoutMass
+from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage
 
 _Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class ContrastiveGradients(WithoutMass):
-    """``cci``: the ``top_k`` prompt tokens with the largest contrastive saliency of each target token, united.
+TOP_K = 3
+
+
+class ContrastiveGradients:
+    """``cci``: the three prompt tokens with the largest contrastive saliency of each target token, united.
 
     The saliency is the similarity S of Equation 1; the passage with the largest sum wins (Section 4.1). Isolated tokens
     stay.
     """
 
-    top_k: int = 3
-    name: str = "cci"
-    needs: frozenset[Need] = frozenset({Need.LANGUAGE_MODEL})
-    reads: frozenset[str] = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
+    name = "cci"
+    needs = frozenset({Need.LANGUAGE_MODEL})
+
+    def __init__(self, settings: MethodSettings) -> None:
+        """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Take one backward pass per response token that lies in any span."""
@@ -39,7 +41,7 @@ class ContrastiveGradients(WithoutMass):
         language, spans = context.language, context.spans
         tokens = {span: language.tokens_of(span) for span in spans}
         wanted = sorted({token for of_span in tokens.values() for token in of_span})
-        columns, scores = top_columns(language.saliency(wanted), self.top_k)
+        columns, scores = top_columns(language.saliency(wanted), TOP_K)
         place = {token: index for index, token in enumerate(wanted)}
         results = []
         for span in spans:

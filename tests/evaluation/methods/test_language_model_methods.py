@@ -10,13 +10,13 @@ from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tin
 from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.lab_methods import (
+from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.methods.registry import (
     LabelledContext,
     OraclePassage,
     RandomPassage,
@@ -73,7 +73,7 @@ class SaidByHand:
 def test_cci_unites_the_three_largest_of_each_token_by_hand():
     context = LabelledContext(labelled(spans=(CharRange(0, 2), CharRange(0, 9))), LoadedModels())
     context.__dict__["language"] = SaidByHand()
-    first, second = ContrastiveGradients().span_results(context)
+    first, second = ContrastiveGradients(MethodSettings()).span_results(context)
     # token 0 keeps BOS 9, title 5 and text 4: BOS uses up a place and counts for no passage
     assert first.passage_scores == (9.0, 0.0, 0.0)
     # token 1 keeps a blank 8, which is no evidence, and 7 and 6 of passage 1
@@ -108,7 +108,9 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
     answer = labelled()
     encoded = models.language.encode(answer.record)
     contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
-    for span, result in zip(SPANS, ContrastiveGradients().span_results(LabelledContext(answer, models)), strict=True):
+    for span, result in zip(
+        SPANS, ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models)), strict=True
+    ):
         expected = naive_scores(directory, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
@@ -117,7 +119,7 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
 def test_cci_of_a_row_that_the_model_refuses_is_a_fault(models):
     far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]))
     with pytest.raises(RowFault, match="should have at most"):
-        ContrastiveGradients().span_results(LabelledContext(far, models))
+        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(far, models))
 
 
 def test_random_is_uniform_and_repeats_itself():
@@ -168,4 +170,4 @@ def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
 
 def test_method_that_hides_its_need_of_a_language_model_is_an_error():
     with pytest.raises(RuntimeError, match="says that it needs none"):
-        ContrastiveGradients().span_results(LabelledContext(labelled(), LoadedModels()))
+        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(labelled(), LoadedModels()))

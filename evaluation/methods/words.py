@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from attribeam.attribution.answers.parsed_answer import sentence_bounds
 from attribeam.attribution.evidence.passage_evidence import WORD
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import Method, Need, WithoutMass
+from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 
@@ -85,6 +86,12 @@ def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     Words are lower-case runs of letters and digits; each Chinese character is a word of its own. Runs are common to
     the whole answer and the passage, so they may reach beyond the span in question.
     """
+    return _match_words(answer, tuple(passages))
+
+
+@lru_cache(maxsize=4)
+def _match_words(answer: str, passages: tuple[Passage, ...]) -> WordMatches:
+    """Remembered, since the methods of one context ask for the same."""
     found = list(WORD.finditer(answer))
     words = [match.group().lower() for match in found]
     of_passages = tuple(_passage_words(passage) for passage in passages)
@@ -142,64 +149,58 @@ def _passage_words(passage: Passage) -> tuple[PassageWord, ...]:
     )
 
 
-def word_methods() -> tuple[Method, ...]:
-    """``words``, ``words-dep`` and ``words-sent``."""
-    return SpanWords(), FactWords(), SentenceWords()
-
-
-@dataclass(frozen=True, slots=True)
-class SpanWords(WithoutMass):
+class SpanWords:
     """``words``: the span's own words."""
 
-    name: str = "words"
+    name = "words"
     needs: frozenset[Need] = frozenset()
 
-    def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the word matches of each span."""
-        return [_word_result(context, [span]) for span in context.spans]
-
-
-@dataclass(frozen=True, slots=True)
-class FactWords(WithoutMass):
-    """``words-dep``: the words of the atomic facts of the span's words, and the span's own."""
-
-    name: str = "words-dep"
-    needs: frozenset[Need] = frozenset({Need.PARSER})
+    def __init__(self, settings: MethodSettings) -> None:
+        """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the word matches of each span's atomic facts (Section 3.3)."""
+        """Sums of the word matches of each span's ranges."""
+        matches = match_words(context.record.answer, context.record.passages)
+        return [_word_result(matches, context, ranges) for ranges in self.ranges(context)]
+
+    def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
+        """For each span the ranges of the answer whose words count, each word once."""
+        return [[span] for span in context.spans]
+
+
+class FactWords(SpanWords):
+    """``words-dep``: the words of the atomic facts of the span's words, and the span's own (Section 3.3)."""
+
+    name = "words-dep"
+    needs = frozenset({Need.PARSER})
+
+    def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
+        """The span, and the words of its facts."""
         facts, words = AtomicFacts(context.parsed), context.parsed.words
-        results = []
         for span in context.spans:
             own = [index for index, chars in enumerate(words) if chars.overlaps(span)]
             members = frozenset[int]().union(*(facts.words_of(word) for word in own))
-            results.append(_word_result(context, [span, *(words[word] for word in sorted(members))]))
-        return results
+            yield [span, *(words[word] for word in sorted(members))]
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceWords(WithoutMass):
+class SentenceWords(SpanWords):
     """``words-sent``: the words of the sentences that the span stands in."""
 
-    name: str = "words-sent"
-    needs: frozenset[Need] = frozenset({Need.PARSER})
+    name = "words-sent"
+    needs = frozenset({Need.PARSER})
 
-    def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the word matches of each span's sentences."""
+    def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
+        """The span, and its sentences."""
         words = context.parsed.words
         sentences = [
             CharRange(words[start].char_start, words[end - 1].char_end)
             for start, end in sentence_bounds(context.parsed)
         ]
-        return [
-            _word_result(context, [span, *(sentence for sentence in sentences if sentence.overlaps(span))])
-            for span in context.spans
-        ]
+        return [[span, *(one for one in sentences if one.overlaps(span))] for span in context.spans]
 
 
-def _word_result(context: AnswerContext, ranges: Sequence[CharRange]) -> SpanResult:
+def _word_result(matches: WordMatches, context: AnswerContext, ranges: Sequence[CharRange]) -> SpanResult:
     """The sums of the words' scores, and their best matches in the first passage with the largest sum."""
-    matches = context.word_matches
     scores = matches.passage_scores(ranges)
     best = scores.index(max(scores))
     pieces = [_piece(best, context.record.passages[best], *one) for one in matches.matched(ranges, best).items()]

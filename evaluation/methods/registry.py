@@ -1,8 +1,8 @@
-"""The methods that an evaluation can run: every method of an audit, and two reference points, random and oracle."""
+"""The methods that an evaluation can run: those of an audit, the paper's others, and two reference points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,12 @@ import numpy as np
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
-from attribeam.attribution.methods.registry import all_methods, method_named
+from attribeam.attribution.methods.registry import method_named
+from attribeam.attribution.options import UNIONS
+from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.methods.hidden_states import HiddenAverage, HiddenAverageDep, HiddenUnion, HiddenUnionDep
+from attribeam.evaluation.methods.unions import AugmentedUnion, AugmentedUnionInSentence, ScoredUnion, SentenceUnion
+from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
@@ -84,11 +89,34 @@ class OraclePassage:
         return [SpanResult(tuple(float(index in gold) for index in range(count))) for gold in golds]
 
 
+_OTHERS: tuple[Callable[[MethodSettings], LabMethod], ...] = (
+    SentenceUnion,
+    AugmentedUnion,
+    AugmentedUnionInSentence,
+    HiddenAverage,
+    HiddenAverageDep,
+    HiddenUnion,
+    HiddenUnionDep,
+    ContrastiveGradients,
+    SpanWords,
+    FactWords,
+    SentenceWords,
+)
+
+
 def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMethod]:
     """Every method by its name, in the order of the tables."""
     settings = settings or MethodSettings()
+    unions = [ScoredUnion(union, settings) for union in UNIONS]
+    others = [make(settings) for make in _OTHERS]
     ends: tuple[LabMethod, ...] = (RandomPassage(settings.seed), OraclePassage())
-    return {**all_methods(settings), **{method.name: method for method in ends}}
+    return {method.name: method for method in (*unions, *others, *ends)}
+
+
+def audit_name(name: str) -> str:
+    """What names the method to ``attribeam audit --method``: the audit's own name, else ``module:Class``."""
+    method = lab_methods()[name]
+    return name if name in UNIONS else f"{type(method).__module__}:{type(method).__name__}"
 
 
 def chosen_methods(

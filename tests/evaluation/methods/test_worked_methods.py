@@ -14,10 +14,9 @@ from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity
 from attribeam.attribution.methods.answer_context import LoadedModels, ModelInternals
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -74,7 +73,7 @@ def worked_context() -> LabelledContext:
 
 
 def result(name, **options):
-    (found,) = all_methods(MethodSettings(**options))[name].span_results(worked_context())
+    (found,) = lab_methods(MethodSettings(**options))[name].span_results(worked_context())
     return found
 
 

@@ -3,8 +3,8 @@ import pytest
 
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.methods.method import PassageScore
-from attribeam.attribution.methods.paper_union import passage_scores
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.methods.unions import passage_scores
 
 
 def encoded(column_passage: list[int]) -> EncodedRow:

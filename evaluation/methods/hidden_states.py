@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,44 +10,33 @@ import numpy.typing as npt
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
-from attribeam.attribution.methods.method import UNION_OPTIONS, Method, MethodSettings, Need, WithoutMass
-from attribeam.attribution.methods.paper_union import paper_union_results
+from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.methods.unions import paper_union_results
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.hidden_states import HiddenSimilarity
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
-_READS = frozenset({"hidden_layer"})
 
 WINDOW = 8
 """W, the tokens of a window (Section 4.1)."""
 
 
-def hidden_state_methods(settings: MethodSettings) -> tuple[Method, ...]:
-    """``hss-avg``, ``hss-union`` and the same with dependency augmentation."""
-    return (
-        HiddenAverage("hss-avg", augmented=False),
-        HiddenAverage("hss-avg-dep", augmented=True),
-        HiddenUnion("hss-union", augmented=False, settings=settings),
-        HiddenUnion("hss-union-dep", augmented=True, settings=settings),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenUnion(WithoutMass):
-    """``hss-union`` and ``hss-union-dep``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
+class HiddenUnion:
+    """``hss-union``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
 
     Top-k, tau and the weight of a span's own tokens come from the options, else from the paper: a model directory's own
     values were chosen for its attention.
     """
 
-    name: str
-    augmented: bool
-    settings: MethodSettings
-    needs: frozenset[Need] = _NEEDS
-    reads: frozenset[str] = _READS | UNION_OPTIONS | {"own_token_weight"}
+    name = "hss-union"
+    augmented = False
+    needs = _NEEDS
+
+    def __init__(self, settings: MethodSettings) -> None:
+        self._settings = settings
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
@@ -56,7 +44,7 @@ class HiddenUnion(WithoutMass):
 
     def results_of(self, context: AnswerContext, similarity: HiddenSimilarity) -> list[SpanResult]:
         """The same from given similarities, of any layer."""
-        settings = self.settings
+        settings = self._settings
         return paper_union_results(
             context,
             similarity.top_columns(settings.top_k),
@@ -66,18 +54,25 @@ class HiddenUnion(WithoutMass):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenAverage(WithoutMass):
-    """``hss-avg`` and ``hss-avg-dep``: the passage with the window most similar to the span's mean state.
+class HiddenUnionDep(HiddenUnion):
+    """``hss-union-dep``: the same over the tokens of the atomic facts."""
 
-    With augmentation the span is first widened to the tokens of its atomic facts, each counted once (Section 4.2.3).
+    name = "hss-union-dep"
+    augmented = True
+
+
+class HiddenAverage:
+    """``hss-avg``: the passage with the window most similar to the span's mean state.
+
     The evidence is the best window of the best passage.
     """
 
-    name: str
-    augmented: bool
-    needs: frozenset[Need] = _NEEDS
-    reads: frozenset[str] = _READS
+    name = "hss-avg"
+    augmented = False
+    needs = _NEEDS
+
+    def __init__(self, settings: MethodSettings) -> None:
+        """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """A passage's score is the cosine of its best window, 0 where it is negative."""
@@ -90,6 +85,13 @@ class HiddenAverage(WithoutMass):
             SpanResult(tuple(of_span), _window_piece(of_span, columns, context.encoded, context.record.passages))
             for of_span, columns in zip(scores, found.columns, strict=True)
         ]
+
+
+class HiddenAverageDep(HiddenAverage):
+    """``hss-avg-dep``: the span is first widened to the tokens of its atomic facts, each once (Section 4.2.3)."""
+
+    name = "hss-avg-dep"
+    augmented = True
 
 
 def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 1) -> Counts:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
-from tests.attribution.methods.naive_paper import (
+from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.methods.naive_paper import (
     algorithm_1,
     augmented,
     document_columns,
@@ -16,17 +17,15 @@ from tests.attribution.methods.naive_paper import (
     top5_mean,
     top_k,
 )
-from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.lab_methods import LabelledContext
+from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -74,7 +73,7 @@ def inside(directory, model, labelled, *, shift):
 def results(both, name, **options):
     model, labelled, _ = both
     settings = MethodSettings(**options)
-    method = all_methods(settings)[name]
+    method = lab_methods(settings)[name]
     asked = model.with_method(settings.union_options(ATTN_UNION))
     return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked), method.needs))
 
