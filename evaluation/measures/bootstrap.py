@@ -163,8 +163,6 @@ class RankedItems:
 
 
 FOLDS = 5
-FOLDS_FILE = "folds.json"
-"""Which answer, by its id, is in which fold of a cross-validated verdict; beside the folders of the folds."""
 
 _Numbers = npt.NDArray[np.float64]
 

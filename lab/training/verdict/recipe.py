@@ -28,12 +28,12 @@ from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, d
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.evaluation.measures.bootstrap import FOLDS, FOLDS_FILE
+from attribeam.evaluation.measures.bootstrap import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 from lab.training.attributor.corpus import read_pages
 from lab.training.verdict.decoder_states import with_states
-from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, CrossValidation, FittedParts, cross_validated
+from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, FittedParts, cross_validated
 from lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
@@ -91,8 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": found.claim_fall}, indent=1).split("\n"))
     if args.output is not None:
-        if args.cross_validate:
-            _write_folds(rows, found, shared, args, decoder)
         _write(verdict_json(shared, found.parts[-1], args, decoder), args.output, args)
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
@@ -156,20 +154,6 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
             copyfile(BUNDLED_VERDICT / name, directory / name)
 
 
-def _write_folds(
-    rows: Sequence[VerdictRow],
-    found: CrossValidation,
-    shared: Mapping[str, Any],
-    args: argparse.Namespace,
-    decoder: Decoder | None,
-) -> None:
-    """Write the verdict of each fold, which knows only the others, and which answer is in which fold."""
-    for fold, parts in enumerate(found.parts[:-1]):
-        _write(verdict_json(shared, parts, args, decoder), args.output / str(fold), args)
-    folds = {row.record.record_id: fold for row, fold in zip(rows, found.folds.tolist(), strict=True)}
-    (args.output / FOLDS_FILE).write_text(json.dumps(folds, indent=0) + "\n", encoding="utf-8")
-
-
 def _check(rows: Sequence[VerdictRow]) -> None:
     fitted = [row for row in rows if WEIGHTS[row.set_name].answers and row.set_name != NOISE]
     marked, sources = sum(row.is_marked for row in fitted), len({row.key for row in fitted})
@@ -211,8 +195,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--output", type=Path, help="directory for the verdict")
     add(
         "--cross-validate", action="store_true",
-        help="print figures by set and number of claims, of parts that were fitted on other sources; with --output, "
-        "also write the verdict of each fold to OUTPUT/0, OUTPUT/1 and so on",
+        help="print figures by set and number of claims, of parts that were fitted on other sources",
     )  # fmt: skip
     add(
         "--decoder", metavar="MODEL",

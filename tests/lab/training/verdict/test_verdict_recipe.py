@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -193,9 +192,7 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
     assert model.thresholds.balanced == LIMITS.balanced
     assert main([*asked, "--cross-validate", "--output", str(tmp_path / "folds")]) == 0
     assert "balanced accuracy" in capsys.readouterr().out
-    folds = json.loads((tmp_path / "folds" / "folds.json").read_text(encoding="utf-8"))
-    assert len(folds) == 60
-    assert load_verdict_model(tmp_path / "folds" / "0").claim_fall > 0
+    assert load_verdict_model(tmp_path / "folds").claim_fall > 0
 
 
 def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
