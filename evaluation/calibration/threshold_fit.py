@@ -14,7 +14,6 @@ from attribeam.evaluation.calibration.marked_items import MarkedItems
 from attribeam.evaluation.measures.bootstrap import (
     Interval,
     best_threshold,
-    f1,
     percentile_interval,
     row_draws,
     source_folds,
@@ -90,7 +89,7 @@ def needs(items: MarkedItems, what: str, false_alarm_rate: float | None) -> tupl
 def chooser(false_alarm_rate: float | None) -> Chooser:
     """The threshold with the best F1, or the lowest one with at most a share of false alarms."""
     if false_alarm_rate is None:
-        return lambda suspicion, lacking: best_threshold(suspicion, lacking, f1)
+        return best_threshold
     return lambda suspicion, lacking: _within_rate(suspicion, lacking, false_alarm_rate)
 
 

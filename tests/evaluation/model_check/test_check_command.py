@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from tests.attribution.models.test_hub_files import NAME
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from tests.evaluation.model_check.own_rows import write_own_rows
+from tests.method_names import HIDDEN_UNION
 from transformers import (
     AutoModelForCausalLM,
     BertTokenizerLegacy,
@@ -222,7 +223,9 @@ def test_model_whose_attention_fails_serves_with_the_method_that_finds_more() ->
     quality = quality_of(default=0.2, other=0.84, words=0.8)
     assert quality.serving is Serving.BY_OTHER_METHOD
     said = serving_line("m", quality)
-    assert said.startswith("m can serve with --method hss-union --hidden-layer 3, which finds 84 % of the passages")
+    assert said.startswith(
+        f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages"
+    )
     assert "attn-union-dep, the audit's default, finds 20 %" in said
     assert [line for line in quality_lines(quality) if line.startswith("best")] == [
         "best       hss-union, hidden states of layer 3: 84 % of the passages"

@@ -11,6 +11,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.model_check.own_rows import write_own_rows
 from tests.evaluation.model_check.planted_layer import save_planted_decoder, write_copied_rows
+from tests.method_names import HIDDEN_UNION
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -162,7 +163,7 @@ def states_choice(right: int) -> Choice[AtLayer]:
 @pytest.mark.parametrize(
     ("right", "advice"),
     [
-        (12, "hidden states find more than attention: --method hss-union --hidden-layer 1"),
+        (12, f"hidden states find more than attention: --method {HIDDEN_UNION} --hidden-layer 1"),
         (3, "best       attention: layer 3, k 2, tau 2"),
     ],
 )
