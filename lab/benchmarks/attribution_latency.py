@@ -43,8 +43,7 @@ from lab.benchmarks.latency_methods import (
     TwoStageUnion,
     latency_records,
 )
-from lab.benchmarks.machine import machine_description, peak_bytes
-from lab.benchmarks.markdown_table import markdown_table
+from lab.benchmarks.machine import machine_description, markdown_table, peak_bytes
 from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 
 

@@ -29,8 +29,7 @@ from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
-from lab.benchmarks.machine import machine_description
-from lab.benchmarks.markdown_table import markdown_table
+from lab.benchmarks.machine import machine_description, markdown_table
 
 _HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
 

@@ -24,8 +24,7 @@ from lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from lab.benchmarks.machine import ProcessRun, machine_description, run_measured
-from lab.benchmarks.markdown_table import markdown_table
+from lab.benchmarks.machine import ProcessRun, machine_description, markdown_table, run_measured
 
 _HEADER = (
     "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",

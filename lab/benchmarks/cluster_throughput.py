@@ -23,8 +23,7 @@ from deploy.flink.cluster import TASK_MANAGERS, FlinkCluster
 from deploy.flink.get_flink import get_flink
 
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
-from lab.benchmarks.machine import ProcessRun, machine_description, run_measured, tree_bytes
-from lab.benchmarks.markdown_table import markdown_table
+from lab.benchmarks.machine import ProcessRun, machine_description, markdown_table, run_measured, tree_bytes
 
 _SAMPLE_SECONDS = 2.0
 _AUDIT_STAGE = "ReadRows"

@@ -26,8 +26,7 @@ from attribeam.attribution.models.model_directory import BUNDLED_MODEL
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
-from lab.benchmarks.machine import machine_description, run_measured
-from lab.benchmarks.markdown_table import markdown_table
+from lab.benchmarks.machine import machine_description, markdown_table, run_measured
 from lab.benchmarks.random_model import SHAPES, RandomModel
 
 _USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")

@@ -18,54 +18,37 @@ def cited(text: str) -> list[tuple[str, tuple[int, ...]]]:
     return [(one.chars.of(found.text), one.citations) for one in found.sentences]
 
 
-def test_markers_before_and_after_the_full_stop_cite_for_the_same_sentence():
-    assert cited("A lamp burns [1]. A bell rings. [2] It is cold.") == [
-        ("A lamp burns.", (0,)),
-        ("A bell rings.", (1,)),
-        ("It is cold.", ()),
-    ]
-
-
-def test_several_markers_are_kept_in_their_order_and_once_each():
-    assert cited("A lamp [3] burns [1][3].") == [("A lamp burns.", (2, 0))]
-
-
-@pytest.mark.parametrize("marker", ["[1][2]", "[1, 2]", "[1; 2]", " [1] [2]"])
-def test_all_notations_of_two_citations_are_read(marker):
-    assert cited(f"A lamp burns{marker}.") == [("A lamp burns.", (0, 1))]
-
-
-def test_marker_at_the_very_start_belongs_to_the_first_sentence():
-    assert cited("[2] A lamp burns. It is cold.") == [("A lamp burns.", (1,)), ("It is cold.", ())]
-
-
-def test_sentence_does_not_end_with_a_colon_or_an_abbreviation():
-    assert [text for text, _ in cited("Two burn: one here; one at St. Ann. The rest do not.")] == [
-        "Two burn: one here; one at St. Ann.",
-        "The rest do not.",
-    ]
-
-
-def test_chinese_sentences_end_without_a_space():
-    assert cited("灯亮了[1]。钟响了！[2]冬天结冰。") == [("灯亮了。", (0,)), ("钟响了！", (1,)), ("冬天结冰。", ())]
-
-
-def test_bracket_without_a_number_stays_in_the_text():
-    assert remove_citations("A [lamp] burns [x].").text == "A [lamp] burns [x]."
-
-
-def test_text_of_markers_only_has_no_sentence():
-    assert cited("[1][2]") == []
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (  # before and after the full stop
+            "A lamp burns [1]. A bell rings. [2] It is cold.",
+            [("A lamp burns.", (0,)), ("A bell rings.", (1,)), ("It is cold.", ())],
+        ),
+        ("A lamp [3] burns [1][3].", [("A lamp burns.", (2, 0))]),
+        *(
+            (f"A lamp burns{marker}.", [("A lamp burns.", (0, 1))])
+            for marker in ("[1][2]", "[1, 2]", "[1; 2]", " [1] [2]")
+        ),
+        ("[2] A lamp burns. It is cold.", [("A lamp burns.", (1,)), ("It is cold.", ())]),
+        (
+            "Two burn: one here; one at St. Ann. The rest do not.",
+            [("Two burn: one here; one at St. Ann.", ()), ("The rest do not.", ())],
+        ),
+        ("灯亮了[1]。钟响了！[2]冬天结冰。", [("灯亮了。", (0,)), ("钟响了！", (1,)), ("冬天结冰。", ())]),
+        ("A [lamp] burns [x].", [("A [lamp] burns [x].", ())]),
+        ("[1][2]", []),
+        (f"A lamp burns [{'9' * 5000}].", [(f"A lamp burns [{'9' * 5000}].", ())]),  # too large for a citation
+    ],
+)
+def test_sentences_and_what_they_cite(text, sentences):
+    assert cited(text) == sentences
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A lamp burns", "Bells ring", "It is cold"]), st.sets(st.integers(1, 5)))))
 def test_every_sentence_keeps_its_own_citations(sentences):
     text = " ".join(f"{words}{''.join(f'[{number}]' for number in sorted(cites))}." for words, cites in sentences)
     assert cited(text) == [(f"{words}.", tuple(number - 1 for number in sorted(cites))) for words, cites in sentences]
-
-
-def test_number_of_more_than_nine_digits_is_not_a_citation():
-    assert cited(f"A lamp burns [{'9' * 5000}].") == [(f"A lamp burns [{'9' * 5000}].", ())]
 
 
 @pytest.mark.parametrize("in_data", [True, False])
@@ -87,16 +70,16 @@ def test_passages_are_the_documents_with_title_and_id(tmp_path):
     )
 
 
-def test_answer_is_the_first_line_without_the_end_of_turn(tmp_path):
-    rows = [alce_row("\n Ada lit it [1].<|im_end|>\nQuestion: x")]
-    (answer,) = load_alce(write_alce(tmp_path / "a.json", rows)).answers
-    assert answer.record.answer == "Ada lit it."
-
-
-def test_only_a_line_feed_ends_the_first_line(tmp_path):
-    rows = [alce_row("Ada lit it.\u2028A buoy lies there [2].\nQuestion: x")]
-    (answer,) = load_alce(write_alce(tmp_path / "a.json", rows)).answers
-    assert answer.record.answer.endswith("A buoy lies there.")
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("\n Ada lit it [1].<|im_end|>\nQuestion: x", "Ada lit it."),
+        ("Ada lit it.\u2028A buoy lies there [2].\nQuestion: x", "Ada lit it.\u2028A buoy lies there."),
+    ],
+)
+def test_answer_is_the_first_line_without_the_end_of_turn(tmp_path, output, answer):
+    (found,) = load_alce(write_alce(tmp_path / "a.json", [alce_row(output)])).answers
+    assert found.record.answer == answer
 
 
 def test_citation_of_a_missing_document_is_kept(tmp_path):

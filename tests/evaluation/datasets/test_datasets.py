@@ -22,56 +22,29 @@ def marked_texts(marked: str) -> list[tuple[str, int]]:
     return [(span.chars.of(cleaned.text), span.number) for span in cleaned.spans]
 
 
-def test_marked_text_replaces_its_bracket_and_keeps_its_number():
-    cleaned = remove_markup("Boats reach [ 2 the north pier ] at noon.")
-    assert cleaned.text == "Boats reach the north pier at noon."
-    assert marked_texts("Boats reach [ 2 the north pier ] at noon.") == [("the north pier", 2)]
+@pytest.mark.parametrize(
+    ("marked", "text", "spans"),
+    [
+        ("Boats reach [ 2 the north pier ] at noon.", "Boats reach the north pier at noon.", [("the north pier", 2)]),
+        *((f"It is [ 1 red ] {mark} Then", f"It is red{mark} Then", [("red", 1)]) for mark in ".,;:!?)"),
+        ("It was [ 1 red ] , later [ 3 blue ] .", "It was red, later blue.", [("red", 1), ("blue", 3)]),
+        ('[ 1 Red ] (or [ 2 blue ] "pale")', 'Red (or blue "pale")', [("Red", 1), ("blue", 2)]),
+        ("Oddly , [ 1 red ] .", "Oddly , red.", [("red", 1)]),
+        ("[ 1 The keeper ] [ 2 left. ]", "The keeper left.", [("The keeper", 1), ("left.", 2)]),
+        ("It was shot[ 24  at the castle ] in June.", "It was shot at the castle in June.", [("at the castle", 24)]),
+        ("Seen in 1874 [1], again [sic] in [ x ].", "Seen in 1874 [1], again [sic] in [ x ].", []),
+    ],
+)
+def test_marked_text_replaces_its_bracket_and_keeps_its_number(marked, text, spans):
+    assert remove_markup(marked).text == text
+    assert marked_texts(marked) == spans
 
 
-@pytest.mark.parametrize("mark", list(".,;:!?)"))
-def test_space_between_bracket_and_closing_punctuation_is_dropped(mark):
-    assert remove_markup(f"It is [ 1 red ] {mark} Then blue").text == f"It is red{mark} Then blue"
-
-
-def test_characters_after_a_dropped_space_are_counted_in_the_cleaned_text():
-    marked = "It was [ 1 red ] , later [ 3 blue ] ."
-    assert remove_markup(marked).text == "It was red, later blue."
-    assert marked_texts(marked) == [("red", 1), ("blue", 3)]
-
-
-def test_space_before_an_opening_bracket_or_quote_stays():
-    assert remove_markup('[ 1 Red ] (or [ 2 blue ] "pale")').text == 'Red (or blue "pale")'
-
-
-def test_space_before_punctuation_elsewhere_stays():
-    assert remove_markup("Oddly , [ 1 red ] .").text == "Oddly , red."
-
-
-def test_adjacent_brackets_keep_the_space_between_them():
-    assert remove_markup("[ 1 The keeper ] [ 2 left in May. ]").text == "The keeper left in May."
-
-
-def test_leading_space_inside_a_bracket_joins_the_text_but_not_the_span():
-    marked = "The film was shot[ 24  at the castle ] in June."
-    assert remove_markup(marked).text == "The film was shot at the castle in June."
-    assert marked_texts(marked) == [("at the castle", 24)]
-
-
-def test_word_that_repeats_is_found_where_it_was_marked():
-    cleaned = remove_markup("Ada met Ada, then [ 1 Ada ] left.")
-    assert cleaned.spans[0].chars.char_start == len("Ada met Ada, then ")
-
-
-def test_citations_and_plain_brackets_are_left_alone():
-    text = "Seen in 1874 [1], again [sic] in [ x ]."
-    assert remove_markup(text).text == text
-    assert remove_markup(text).spans == ()
-
-
-def test_characters_outside_the_basic_plane_count_as_one():
-    cleaned = remove_markup("🙂🙂 [ 1 灯台 🗼 ] .")
-    assert cleaned.text == "🙂🙂 灯台 🗼."
-    assert cleaned.spans[0].chars.char_start == 3
+@pytest.mark.parametrize(
+    ("marked", "start"), [("Ada met Ada, then [ 1 Ada ] left.", len("Ada met Ada, then ")), ("🙂🙂 [ 1 灯台 🗼 ] .", 3)]
+)
+def test_a_span_is_where_it_was_marked_counted_in_code_points(marked, start):
+    assert remove_markup(marked).spans[0].chars.char_start == start
 
 
 @pytest.mark.parametrize(

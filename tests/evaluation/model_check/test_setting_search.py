@@ -134,11 +134,6 @@ def test_rows_of_one_source_are_on_one_side_of_every_fold() -> None:
     assert found.cross_validated.high == 0
 
 
-def test_choice_is_the_same_each_time() -> None:
-    settings = {number: credits_of(0.6, seed=number) for number in range(20)}
-    assert choose(settings, spans=SPANS, sources=SOURCES) == choose(settings, spans=SPANS, sources=SOURCES)
-
-
 def test_spans_and_not_rows_have_equal_weight() -> None:
     spans = [1] * 30 + [9] * 10
     found = choose(
