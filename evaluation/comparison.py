@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
@@ -88,10 +87,6 @@ class MethodScore:
     failed_rows: tuple[FailedRow, ...]
     ms_per_span: float | None = None
     peak_memory_mib: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:

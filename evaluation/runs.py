@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -184,7 +184,7 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
         scores, dataset.skipped, single_passage_spans=single, strict_isolation=args.strict_isolation
     )
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
-    report = [score.as_dict() | description for score in scores]
+    report = [asdict(score) | description for score in scores]
     return Figures(report, comparison_table(scores, remarks, title=title))
 
 

@@ -86,8 +86,11 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.blend is not None and not by_verifier:
         raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
     calibrated = _calibrate_mass if by_mass else _calibrate_verifier if by_verifier else _calibrate_verdict
-    with made_with(recorded_umask(audit.manifest.options)):
-        parts = calibrated(arguments, audit, marked)
+    try:
+        with made_with(recorded_umask(audit.manifest.options)):
+            parts = calibrated(arguments, audit, marked)
+    except OSError as error:
+        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
     print_lines(*_lines(parts))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
@@ -120,11 +123,8 @@ def _calibrate_verdict(
     _check_enough(needs(items, what, rate))
     base, model = base_verdict(audit)
     thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
-    try:
-        write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
-        _write_figures(arguments, audit, (part,))
-    except OSError as error:
-        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
+    write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
+    _write_figures(arguments, audit, (part,))
     return (part,)
 
 
@@ -145,11 +145,8 @@ def _calibrate_verifier(
         measured_on=_measured_on(audit, marked.answers, "answers"),
         seed=arguments.seed,
     )
-    try:
-        write_verifier(arguments.output, found)
-        _write_figures(arguments, audit, parts)
-    except OSError as error:
-        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
+    write_verifier(arguments.output, found)
+    _write_figures(arguments, audit, parts)
     return parts
 
 
@@ -159,11 +156,8 @@ def _calibrate_mass(
     items, rate = marked.massed, arguments.false_alarm_rate
     _check_enough(needs(items, "claims with an evidence mass", rate))
     supported, weak, part = fit_scores(items, _old_mass(audit), false_alarm_rate=rate, seed=arguments.seed)
-    try:
-        write_mass(arguments.output, audit, supported, weak, measured_on=_measured_on(audit, items, "claims"))
-        _write_figures(arguments, audit, (part,))
-    except OSError as error:
-        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
+    write_mass(arguments.output, audit, supported, weak, measured_on=_measured_on(audit, items, "claims"))
+    _write_figures(arguments, audit, (part,))
     print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
     return (part,)
 

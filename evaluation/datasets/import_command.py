@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -191,26 +190,6 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ImportCounts:
-    """What happened to the rows that were read.
-
-    Raises:
-        RuntimeError: if the counts do not add up.
-    """
-
-    read: int
-    written: int
-    skipped: tuple[SkippedRow, ...]
-
-    def __post_init__(self) -> None:
-        if self.read != self.written + len(self.skipped):
-            raise RuntimeError(
-                f"each of the {self.read} rows should be written or skipped, {self.written} were written and "
-                f"{len(self.skipped)} skipped"
-            )
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
     names = [*_LOADERS, *LABELLING_TOOLS, *log_formats()]
@@ -260,10 +239,10 @@ def run(args: argparse.Namespace) -> None:
     if of_spans:
         logs = _logs(args)
         check_apart(args.output, [log.path for log in logs])
-        counts = import_marked_spans(args.source, data, args.output, logs, limit=args.limit)
+        dataset: LabelledDataset | JudgedDataset = load_marked_spans(LABELLING_TOOLS[args.source](data), logs)
     else:
-        counts = import_log(args.source, data, args.output, limit=args.limit)
-    print_lines(*summary(counts, args.output))
+        dataset = _LOADERS[args.source](data)
+    print_lines(*import_dataset(dataset, args))
 
 
 def _check_log_options(args: argparse.Namespace) -> None:
@@ -282,52 +261,28 @@ def _logs(args: argparse.Namespace) -> list[QALog]:
     return [QALog(path, options, storage) for path in paths]
 
 
-def import_marked_spans(
-    tool: str, data: Path, output: Path, logs: Sequence[QALog], *, limit: int | None = None
-) -> ImportCounts:
-    """Write a labelled log of the answers that people marked, and return what happened to each task.
+def import_dataset(dataset: LabelledDataset | JudgedDataset, args: argparse.Namespace) -> list[str]:
+    """Write the log; the counts, and the skipped rows by reason. Rows that an audit would refuse are skipped.
 
     Raises:
-        DataError: if the export or a log cannot be read; nothing is written.
         DataError: if the log would have no rows.
         RunError: if it cannot be written.
     """
-    return _import(tool, data, output, load_marked_spans(LABELLING_TOOLS[tool](data), logs), limit)
-
-
-def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
-    """Write the log and return what happened to each row; rows that an audit would refuse are skipped.
-
-    Raises:
-        DataError: if the data cannot be read or is not in its format; nothing is written.
-        DataError: if the log would have no rows.
-        RunError: if it cannot be written.
-    """
-    return _import(source, data, output, _LOADERS[source](data), limit)
-
-
-def _import(
-    source: str, data: Path, output: Path, dataset: LabelledDataset | JudgedDataset, limit: int | None
-) -> ImportCounts:
-    dataset = dataset if limit is None else dataset.first(limit)
+    dataset = dataset if args.limit is None else dataset.first(args.limit)
     kept, refused = importable(dataset.answers)
-    skipped = [*dataset.skipped, *refused]
+    skipped = sorted([*dataset.skipped, *refused], key=lambda one: (one.file or "", one.row))
     if not kept:
-        raise DataError(f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}")
-    written = _write(output, kept)
-    rows = len(dataset.answers) + len(dataset.skipped)
-    return ImportCounts(rows, written, tuple(sorted(skipped, key=_place)))
-
-
-def _place(skipped: SkippedRow) -> tuple[str, int]:
-    return skipped.file or "", skipped.row
-
-
-def summary(counts: ImportCounts, output: Path) -> list[str]:
-    """The counts, and the skipped rows by reason."""
-    lines = [f"{counts.read} rows read, {counts.written} written to {output}, {len(counts.skipped)} skipped"]
-    for reason, rows in _reasons(counts.skipped).items():
-        lines.append(f"skipped, {reason}: {len(rows)} rows: {', '.join(map(str, rows))}")
+        raise DataError(
+            f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {_reasons(skipped)}"
+        )
+    written, rows = _write(args.output, kept), len(dataset.answers) + len(dataset.skipped)
+    if rows != written + len(skipped):
+        raise RuntimeError(
+            f"each of the {rows} rows should be written or skipped, {written} were written and {len(skipped)} skipped"
+        )
+    lines = [f"{rows} rows read, {written} written to {args.output}, {len(skipped)} skipped"]
+    for reason, places in _reasons(skipped).items():
+        lines.append(f"skipped, {reason}: {len(places)} rows: {', '.join(map(str, places))}")
     return lines
 
 

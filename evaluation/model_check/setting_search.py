@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -75,7 +74,6 @@ class Choice(Generic[_Setting]):
         usual, usual_accuracy: the setting that needs no choice, and its accuracy on all rows in percent.
         gain: the interval over rows of how much better than the usual setting the cross-validated choices are, in
             percent; it says more than the spread of the rounds, which share their rows.
-        chosen: how often each setting was chosen in the folds of all rounds, the most frequent first.
         level: the settings that are behind the best of all by no more than a standard error, in the order given: what
             the rows cannot tell apart. The choice itself need not be one of them.
     """
@@ -86,7 +84,6 @@ class Choice(Generic[_Setting]):
     usual: _Setting
     usual_accuracy: float
     gain: Interval
-    chosen: Mapping[_Setting, int]
     level: tuple[_Setting, ...]
 
     @property
@@ -125,7 +122,7 @@ def choose(
     sizes = np.array(spans, dtype=np.float64)
     layers = _layer_masks([layer_of(setting) for setting in settings])
     best = _best(table, layers, sizes)
-    rounds, chosen = _cross_validated(table, layers, sizes, sources, seed)
+    rounds = _cross_validated(table, layers, sizes, sources, seed)
     accuracies = [_percent(one, sizes) for one in rounds]
     ahead = np.mean(rounds, axis=0) - table[0]
     usual, *_ = settings
@@ -136,25 +133,23 @@ def choose(
         usual=usual,
         usual_accuracy=_percent(table[0], sizes),
         gain=RowBootstrap(spans, seed=seed).interval(ahead.tolist()),
-        chosen={settings[index]: count for index, count in chosen.most_common()},
         level=tuple(settings[index] for index in np.flatnonzero(_level(table, sizes))),
     )
 
 
 def _cross_validated(
     table: _Numbers, layers: Sequence[_Flags], sizes: _Numbers, sources: Sequence[Hashable], seed: int
-) -> tuple[list[_Numbers], Counter[int]]:
-    """What the choices of each round scored, float64 [rows], and how often each setting was chosen."""
-    rounds, chosen = [], Counter[int]()
+) -> list[_Numbers]:
+    """What the choices of each round scored, float64 [rows]."""
+    rounds = []
     for round_number in range(ROUNDS):
         folds = source_folds(sources, seed=seed + round_number)
         scored = np.zeros(len(sizes))
         for fold in np.unique(folds):
             best = _best(table[:, folds != fold], layers, sizes[folds != fold])
-            chosen[best] += 1
             scored[folds == fold] = table[best, folds == fold]
         rounds.append(scored)
-    return rounds, chosen
+    return rounds
 
 
 def _layer_masks(layers: Sequence[Hashable]) -> list[_Flags]:
@@ -320,7 +315,6 @@ def _json_number(value: float) -> float | str:
     return "inf" if math.isinf(value) else value
 
 
-_MOST_NAMED = 3
 _MARK = "*"
 
 
@@ -362,7 +356,7 @@ def _level_by_layer(found: LayerSearch) -> Iterator[tuple[bool, bool, bool]]:
 
 
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
-    """The choice, how good such choices are on other rows, and how much they vary."""
+    """The choice, and how good such choices are on other rows."""
     validated = choice.cross_validated
     yield f"{name:<11}{_words(choice.setting)}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
     yield (
@@ -370,15 +364,6 @@ def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer])
         f"rounds of {FOLDS} folds)"
     )
     yield f"{'':<11}usual: {_words(choice.usual)}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
-    folds = sum(choice.chosen.values())
-    named = [f"{_words(one)} ({count})" for one, count in [*choice.chosen.items()][:_MOST_NAMED]]
-    more = f" and {len(choice.chosen) - _MOST_NAMED} others" if len(choice.chosen) > _MOST_NAMED else ""
-    yield f"{'':<11}chosen in {folds} folds: {'; '.join(named)}{more}"
-    layers = sorted({one.layer for one in choice.level})
-    yield (
-        f"{'':<11}level with the best of all: {len(choice.level)} settings, of layer{'s' * (len(layers) > 1)} "
-        f"{', '.join(map(str, layers))}"
-    )
 
 
 def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
