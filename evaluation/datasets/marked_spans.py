@@ -1,12 +1,10 @@
-"""Spans that people marked: in Label Studio, in Argilla, on an audit's page, or in rows of this project.
+"""Spans that people marked: in Label Studio, in Argilla, or on an audit's page.
 
 Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
 
 ``attribeam export`` wrote the tasks; the export names the row of each, and the texts come from the log.
 
 Answers of an audit that people marked on its page, as judged answers; their texts come from the audited logs.
-
-Parts of the rows that were written for this project: passages, and spans of an answer named by their text.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource, Support
+from attribeam.schemas import CharRange, QARecord, RowSource, Support
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
 from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
@@ -277,35 +275,3 @@ def _judged_answer(record: QARecord, marks: Sequence[Mark], path: Path) -> Judge
         group=record.generator,
         answer_supported=whole,
     )
-
-
-def passage_of(passage: DataRow) -> Passage:
-    """A passage with ``passage_id``, ``text`` and ``title``, which may be null.
-
-    Raises:
-        DataError: if a field is missing or of another type.
-    """
-    title = None if passage.fields.get("title") is None else passage.text("title")
-    return Passage(text=passage.text("text"), title=title, passage_id=passage.text("passage_id"))
-
-
-def span_chars(span: DataRow, answer: str) -> CharRange:
-    """Where the span's ``text`` occurs in the answer; ``occurrence``, from 1, says which place if there are several.
-
-    Raises:
-        DataError: if it does not occur, or it is not said which place is meant.
-    """
-    text = span.text("text")
-    starts = _starts(text, answer)
-    if not starts:
-        raise span.error("text", "should be part of the row's answer, does not occur in it")
-    if "occurrence" not in span.fields and len(starts) > 1:
-        raise span.error("text", f"occurs {len(starts)} times in the answer; 'occurrence' should say which is meant")
-    occurrence = span.integer("occurrence") if "occurrence" in span.fields else 1
-    if not 1 <= occurrence <= len(starts):
-        raise span.error("occurrence", f"should be from 1 to {len(starts)}, was: {occurrence}")
-    return CharRange(starts[occurrence - 1], starts[occurrence - 1] + len(text))
-
-
-def _starts(text: str, answer: str) -> Sequence[int]:
-    return [start for start in range(len(answer)) if text and answer.startswith(text, start)]

@@ -21,13 +21,13 @@ from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_in
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.evaluation.datasets.marked_spans import passage_of, span_chars
 from attribeam.evaluation.measures.bootstrap import Auroc, RankedItems, row_draws
 from attribeam.evaluation.report import interval_cell, text_table, verdict_in_use
 from attribeam.evaluation.support.judged_answers import audited_records, flag_order
 from attribeam.report.messages import CommandParser, Messages, one_line, print_lines
 from attribeam.schemas import CharRange, QARecord, RowFault, RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode
+from lab.data_files import passage_of, span_chars
 
 SHIPPED_ROWS = Path(__file__).with_name("support_rows.jsonl")
 """The rows that were written for this project."""

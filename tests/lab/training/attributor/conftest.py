@@ -3,7 +3,7 @@
 import pytest
 from tokenizers import Tokenizer
 
-from lab.page_file import PageText
+from lab.data_files import PageText
 from lab.training.attributor.corpus import Corpus, make_corpus
 from lab.training.attributor.network import train_tokenizer
 

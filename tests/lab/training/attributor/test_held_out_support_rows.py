@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from lab.benchmarks.support_check import SpanTruth, load_support_rows
-from lab.page_file import PageText
+from lab.data_files import PageText
 from lab.training.attributor.corpus import Corpus, Passage, make_corpus, split_held_out
 from lab.training.attributor.network import save_tokenizer, train_tokenizer
 from lab.training.attributor.support_rows import (
