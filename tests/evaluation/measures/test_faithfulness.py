@@ -74,28 +74,26 @@ def drops(monkeypatch, *methods, draws=200):
     return score_drops(tallies, draws=draws, seed=0)
 
 
-def test_drop_of_a_method_is_the_mean_over_spans_of_its_passages(monkeypatch):
-    # spans of row 0: passages 0 and 1 are taken away; of row 1 the same ones
+@pytest.mark.parametrize(
+    ("method", "total", "without_passage"),
+    [
+        # of both rows passages 0 and 1 are taken away
+        (Says(((9.0, 1.0, 0.0), (0.0, 2.0, 1.0))), 3.0 + 4.0 + 1.0 + 0.0, 0),
+        (Says(((1.0, 1.0, 0.0), (1.0, 1.0, 1.0))), 2.0 + 4.75 / 3 + 0.5 + 7 / 3, 0),  # ties are equally likely
+        (Says(((0.0, 0.0, 0.0), (0.0, 2.0, 1.0))), 4.0, 2),
+        (OraclePassage(), 3.0 + 4.0 + 1.0 + 5.0, 0),
+    ],
+)
+def test_drop_of_a_method_is_the_mean_over_spans_of_its_passages(monkeypatch, method, total, without_passage):
+    (score,) = drops(monkeypatch, method)
+    assert score.log_probability_drop == pytest.approx(total / 4)
+    assert (score.spans, score.rows, score.spans_without_passage) == (4, 2, without_passage)
+
+
+def test_interval_is_over_resamples_of_rows(monkeypatch):
+    """Resamples of the two rows give the means 7/2, 2 and 1/2."""
     (score,) = drops(monkeypatch, Says(((9.0, 1.0, 0.0), (0.0, 2.0, 1.0))))
-    assert score.log_probability_drop == (3.0 + 4.0 + 1.0 + 0.0) / 4
-    assert (score.spans, score.rows, score.spans_without_passage) == (4, 2, 0)
-    # resamples of two rows give the means 7/2, 2 and 1/2
     assert (score.interval.low, score.interval.high) == (0.5, 3.5)
-
-
-def test_tied_passages_are_equally_likely_to_be_removed(monkeypatch):
-    (score,) = drops(monkeypatch, Says(((1.0, 1.0, 0.0), (1.0, 1.0, 1.0))))
-    assert score.log_probability_drop == pytest.approx((2.0 + 4.75 / 3 + 0.5 + 7 / 3) / 4)
-
-
-def test_span_without_a_passage_has_a_drop_of_zero_and_is_counted(monkeypatch):
-    (score,) = drops(monkeypatch, Says(((0.0, 0.0, 0.0), (0.0, 2.0, 1.0))))
-    assert (score.log_probability_drop, score.spans_without_passage) == (1.0, 2)
-
-
-def test_oracle_removes_the_passage_with_the_largest_drop(monkeypatch):
-    (score,) = drops(monkeypatch, OraclePassage())
-    assert score.log_probability_drop == (3.0 + 4.0 + 1.0 + 5.0) / 4
 
 
 def test_random_is_the_mean_of_three_draws(monkeypatch):

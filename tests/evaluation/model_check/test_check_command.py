@@ -213,39 +213,39 @@ def quality_of(*, default: float, other: float, words: float) -> Quality:
     return quality_of_tallies(tallies, scores, chance=30.0, layer=4, hidden_layer=3)
 
 
-def test_model_serves_where_its_default_finds_as_much_as_the_best() -> None:
-    quality = quality_of(default=0.9, other=0.9, words=0.8)
-    assert quality.serving is Serving.BY_DEFAULT
-    assert serving_line("m", quality) == "m can serve: attn-union-dep at layer 4 finds 90 %."
-
-
-def test_model_whose_attention_fails_serves_with_the_method_that_finds_more() -> None:
-    quality = quality_of(default=0.2, other=0.84, words=0.8)
-    assert quality.serving is Serving.BY_OTHER_METHOD
-    said = serving_line("m", quality)
-    assert said.startswith(
-        f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages"
-    )
-    assert "attn-union-dep, the audit's default, finds 20 %" in said
-    assert [line for line in quality_lines(quality) if line.startswith("best")] == [
-        "best       hss-union, hidden states of layer 3: 84 % of the passages"
-    ]
-
-
-def test_model_that_finds_fewer_passages_than_shared_words_does_not_serve() -> None:
-    quality = quality_of(default=0.5, other=0.6, words=0.9)
-    assert quality.serving is Serving.NOT
-    assert "runs, but does not serve at layer 4: its best method, hss-union, finds 60 %" in serving_line("m", quality)
-
-
-def test_model_that_is_not_shown_to_beat_chance_does_not_serve() -> None:
-    quality = quality_of(default=0.3, other=0.33, words=0.3)
-    assert quality.serving is Serving.NOT
-    assert "finds 33 % of the passages, words 30 %, chance 30 %" in serving_line("m", quality)
-
-
-def test_small_lead_of_another_method_leaves_the_default_good() -> None:
-    assert quality_of(default=0.89, other=0.9, words=0.8).serving is Serving.BY_DEFAULT
+@pytest.mark.parametrize(
+    ("shares", "serving", "said"),
+    [
+        ((0.9, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 90 %."),
+        ((0.89, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 89 %."),
+        (
+            (0.2, 0.84, 0.8),
+            Serving.BY_OTHER_METHOD,
+            f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages, words 80 %. "
+            "Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %.",
+        ),
+        (
+            (0.5, 0.6, 0.9),  # fewer than shared words
+            Serving.NOT,
+            "m runs, but does not serve at layer 4: its best method, hss-union, finds 60 % of the passages, words "
+            "90 %, which needs no model.",
+        ),
+        (
+            (0.3, 0.33, 0.3),  # not shown to beat chance
+            Serving.NOT,
+            "m runs, but does not serve at layer 4: its best method, hss-union, finds 33 % of the passages, words "
+            "30 %, chance 30 %.",
+        ),
+    ],
+)
+def test_a_model_serves_by_the_method_that_beats_chance_and_words(
+    shares: tuple[float, float, float], serving: Serving, said: str
+) -> None:
+    default, other, words = shares
+    quality = quality_of(default=default, other=other, words=words)
+    assert quality.serving is serving
+    assert serving_line("m", quality).startswith(said)
+    assert next(line for line in quality_lines(quality) if line.startswith("best")).endswith(" % of the passages")
 
 
 def test_bundled_model_finds_the_passages_of_the_packages_rows() -> None:
