@@ -9,12 +9,8 @@ from pathlib import Path
 from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
-from attribeam.evaluation.datasets.labelled_log import load_log
-from attribeam.evaluation.report import skip_remarks
 from attribeam.logs.arguments import add_log_arguments, log_options
-from attribeam.logs.columns import LogOptions
-from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
-from attribeam.schemas.labelled_answer import LabelledAnswer
+from attribeam.schemas.errors import ModelLoadError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     output = _output(arguments)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     options = ModelOptions.from_arguments(arguments, LOADING, READING)
-    answers = labelled_answers(arguments.data, log_options(arguments))
+    answers = model_trial.labelled_answers(arguments.data, log_options(arguments))
     if output is not None:
         model_trial.check_sources(answers)
     try:
@@ -79,27 +75,3 @@ def _output(arguments: argparse.Namespace) -> Path | None:
             f"--output should be a new file in an existing directory, was: {path}; name another with --output"
         )
     return path
-
-
-LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
-
-
-def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAnswer, ...]:
-    """The answers of the user's labelled log, which ``options`` say how to read; of the package's rows for None.
-
-    Raises:
-        UsageError: if the log cannot be read, or none of its spans has a label.
-    """
-    if data is None:
-        return load_log(LABELLED_ROWS, LogOptions(format="jsonl")).answers
-    try:
-        dataset = load_log(data, options)
-    except DataError as error:
-        raise UsageError(f"--data: {error}") from error
-    if not dataset.answers:
-        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        raise UsageError(
-            f"--data {data} should have target spans with gold passages, has none: {reasons}; see 'Labels' in "
-            "docs/schema.md"
-        )
-    return dataset.answers

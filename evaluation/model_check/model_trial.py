@@ -26,6 +26,7 @@ from attribeam.attribution.models.model_check import (
 )
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.model_check.check_report import (
     agreement_line,
     description_lines,
@@ -43,10 +44,34 @@ from attribeam.evaluation.model_check.setting_search import (
     search_layers,
     search_lines,
 )
-from attribeam.evaluation.report import write_json
+from attribeam.evaluation.report import skip_remarks, write_json
+from attribeam.logs.columns import LogOptions
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import DataError, ModelLoadError, RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledAnswer
+
+LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
+
+
+def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAnswer, ...]:
+    """The answers of the user's labelled log, which ``options`` say how to read; of the package's rows for None.
+
+    Raises:
+        UsageError: if the log cannot be read, or none of its spans has a label.
+    """
+    if data is None:
+        return load_log(LABELLED_ROWS, LogOptions(format="jsonl")).answers
+    try:
+        dataset = load_log(data, options)
+    except DataError as error:
+        raise UsageError(f"--data: {error}") from error
+    if not dataset.answers:
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        raise UsageError(
+            f"--data {data} should have target spans with gold passages, has none: {reasons}; see 'Labels' in "
+            "docs/schema.md"
+        )
+    return dataset.answers
 
 
 def check_sources(answers: Sequence[LabelledAnswer]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attribeam.evaluation.model_check.check_command import LABELLED_ROWS
+from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS
 
 
 def write_own_rows(path: Path, count: int) -> Path:

@@ -35,7 +35,6 @@ from attribeam.attribution.models import hub_files, model_check, model_directory
 from attribeam.attribution.models.model_check import EXAMPLE_RECORD
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.comparison import MethodTally, score_methods
-from attribeam.evaluation.model_check.check_command import labelled_answers
 from attribeam.evaluation.model_check.check_report import (
     CANDIDATES,
     Quality,
@@ -47,6 +46,7 @@ from attribeam.evaluation.model_check.check_report import (
     quality_of_tallies,
     serving_line,
 )
+from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, EvidencePiece, Reason, RowFault, SpanEvidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from attribeam.evaluation.datasets.labelled_log import load_log
-from attribeam.evaluation.model_check.check_command import LABELLED_ROWS, labelled_answers
+from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS, labelled_answers
 from attribeam.logs.columns import LogOptions
 
 DATASET = load_log(LABELLED_ROWS, LogOptions(format="jsonl"))

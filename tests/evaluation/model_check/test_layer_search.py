@@ -21,7 +21,7 @@ from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import setting_search as layer_search
-from attribeam.evaluation.model_check.check_command import labelled_answers
+from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
     Choice,
     LayerSearch,
