@@ -200,7 +200,7 @@ def verdict_source(text: str) -> str:
     if text not in names and not any(file.is_file() for file in files) and not names_verifier(text):
         raise argparse.ArgumentTypeError(
             f"should be {', '.join(names)}, a verifier (a hub id as organisation/name, or a directory with "
-            "config.json) or a directory that attribeam calibrate or attribeam train verdict wrote, there is no "
+            "config.json) or a directory that attribeam calibrate or the lab's recipe wrote, there is no "
             f"{VERDICT_FILE}, {MASS_FILE} or {VERIFIER_FILE} in {text!r}"
         )
     return text

@@ -192,7 +192,7 @@ class MethodOptions(Options):
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
         help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a "
-        "directory that attribeam calibrate or attribeam train verdict wrote; a verifier, as a hub id or a directory, "
+        "directory that attribeam calibrate wrote, or the lab's recipe; a verifier, as a hub id or a directory, "
         "see docs/extending.md; or mass, which compares the evidence mass with two thresholds; if you give a "
         "threshold, mass is meant",
     )  # fmt: skip

@@ -75,18 +75,21 @@ COMMANDS = (
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
-    Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
-    Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
+    Command(
+        "calibrate", "fit the verdict to marks made on an audit's page", "attribeam.evaluation.calibration.command"
+    ),
+    Command("evaluate", "measure the methods on a labelled data set", "attribeam.evaluation.command"),
     Command(
         "import",
         "make a log from traces, a labelling tool or a published data set",
-        "attribeam.lab.evaluation.datasets.import_command",
+        "attribeam.evaluation.datasets.import_command",
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
     Command(
-        "models", "check whether a model can serve, and choose its layer", "attribeam.lab.model_choice.check_command"
+        "models",
+        "check whether a model can serve, and choose its layer",
+        "attribeam.evaluation.model_check.check_command",
     ),
-    Command("train", "retrain a bundled model", "attribeam.lab.training.command"),
 )
 
 

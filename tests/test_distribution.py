@@ -23,12 +23,10 @@ from apache_beam.runners.portability.stager import Stager
 from attribeam import __version__
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "evaluation", "pipeline")
 WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
 NOT_SHIPPED = (
-    "lab/benchmarks/",
     "report/page_scripts/",
-    "lab/NOTES.md",
     "report/vendor/make_bundles.sh",
     "report/vendor/*.mjs",
 )
@@ -115,12 +113,10 @@ def test_the_wheel_installs_one_top_level_name(wheel: Path) -> None:
     assert {name.split("/")[0] for name in _files_in(wheel)} == {"attribeam", f"attribeam-{__version__}.dist-info"}
 
 
-def test_the_wheel_holds_every_module_of_every_room_but_the_benchmarks(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_of_every_room(wheel: Path) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     shipped = {name.removeprefix("attribeam/") for name in _files_in(wheel) if name.endswith(".py")}
-    left_out = {name for name in wanted if name.startswith("lab/benchmarks/")}
-    assert left_out
-    assert shipped == (wanted - left_out) | {"__init__.py", "__main__.py"}
+    assert shipped == wanted | {"__init__.py", "__main__.py"}
 
 
 def test_the_wheel_holds_every_other_file_but_what_the_page_is_built_from(wheel: Path) -> None:
@@ -193,7 +189,7 @@ for name in sys.argv[1:]:
     except ImportError:
         pass
 """
-    assert installed.run("python", "-c", code, "schemas", "attribeam.lab.benchmarks", *EXTRAS) == ""
+    assert installed.run("python", "-c", code, "schemas", "lab", *EXTRAS) == ""
 
 
 def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed: Installed) -> None:

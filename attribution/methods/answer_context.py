@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.methods.language_context import LanguageContext
-    from attribeam.attribution.methods.words import WordMatches
     from attribeam.attribution.options import MethodOptions
     from attribeam.attribution.verdict.verified import Verifier
 
@@ -354,13 +353,6 @@ class AnswerContext:
         if self._models.language is None:
             raise RuntimeError("a method asked for a language model, but says that it needs none")
         return LanguageContext(self.record, self._models.language)
-
-    @cached_property
-    def word_matches(self) -> WordMatches:
-        """The answer's words and their best matches in the passages."""
-        from attribeam.attribution.methods.words import match_words
-
-        return match_words(self.record.answer, self.record.passages)
 
     @cached_property
     def _attention(self) -> TokenAttribution:

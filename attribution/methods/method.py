@@ -62,14 +62,6 @@ class Method(Protocol):
         ...
 
 
-class WithoutMass:
-    """A method whose results have no mass, and that only the options of its models affect."""
-
-    gives_mass = False
-    calibrated = False
-    reads: frozenset[str] | None = frozenset()
-
-
 UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation", "token_evidence"})
 """What a union over any token-wise attributions reads."""
 OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window", "word_weight"})

@@ -1,4 +1,4 @@
-"""The registry of methods by name; each family has a file of its own."""
+"""The methods of an audit by name, and the user's own."""
 
 from __future__ import annotations
 
@@ -6,32 +6,22 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-from attribeam.attribution.methods.attention_methods import attention_methods
-from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
-from attribeam.attribution.methods.hidden_state_methods import hidden_state_methods
+from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import Method, MethodSettings
 from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.methods.user_method import UserMethod, load_user_method
-from attribeam.attribution.methods.words import word_methods
-from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.options import UNIONS, MethodOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibration_texts
 from attribeam.schemas.errors import UsageError
 
-_OF_LABELS = ("random", "oracle")
 _Method = TypeVar("_Method")
 
 
 def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
-    """Every method by its name, in the order of the tables."""
+    """The methods of an audit by their names."""
     settings = settings or MethodSettings()
-    families: tuple[tuple[Method, ...], ...] = (
-        attention_methods(settings),
-        hidden_state_methods(settings),
-        (ContrastiveGradients(),),
-        word_methods(),
-    )
-    return {method.name: method for family in families for method in family}
+    return {union: AttentionUnion(union, settings) for union in UNIONS}
 
 
 def resolve_method(options: MethodOptions) -> Method:
@@ -88,9 +78,8 @@ def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettin
         return known[name]
     if ":" in name:
         return load_user_method(name, settings)
-    if name in _OF_LABELS:
-        raise UsageError(f"--method {name!r} needs labels, it is for attribeam evaluate only")
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     names = ", ".join(known)
-    raise UsageError(f"--method {name!r}: unknown; {hint}there are: {names}; or module:Name of your own")
+    others = "or module:Name of your own, or of one of those in docs/evaluation.md"
+    raise UsageError(f"--method {name!r}: unknown; {hint}there are: {names}; {others}")

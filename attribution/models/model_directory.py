@@ -154,7 +154,7 @@ def _folder_of_model(model: str) -> Path | None:
         if not (BUNDLED_MODEL / "config.json").is_file():
             raise ModelLoadError(
                 "the bundled attributor should lie beside the package, but is not there; install a complete "
-                "distribution, train it with attribeam train attributor, or choose another --model"
+                "distribution, train it with python -m lab.train attributor, or choose another --model"
             )
         return BUNDLED_MODEL
     path = Path(model).expanduser()

@@ -105,7 +105,7 @@ class StateProbe:
                 raise ModelLoadError(
                     f"--verdict was fitted to a decoder whose {name} is {fitted}, --language-model "
                     f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit, "
-                    "stored in float32 or bfloat16, or fit a verdict to this one with attribeam train verdict --decoder"
+                    "stored in float32 or bfloat16, or fit a verdict to this one, see docs/models.md"
                 )
 
     def word_log_odds(self, windows: Sequence[AnswerStates], words: Sequence[CharRange]) -> tuple[float, ...]:

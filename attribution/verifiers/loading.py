@@ -113,7 +113,7 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
         )
     raise ModelLoadError(
         f"--verdict {name!r} should be a verifier of the kind {_KINDS}, its config.json says {kind or 'none'}; a "
-        "causal model goes with --verdict smollm2-135m or attribeam train verdict --decoder"
+        "causal model goes with --verdict smollm2-135m, or a verdict fitted to it, see docs/models.md"
     )
 
 

@@ -1,7 +1,7 @@
 """The paper's latency table on equal terms in one run: milliseconds per target span, tokens per second, memory.
 
-python -m attribeam.lab.benchmarks.attribution_latency
-python -m attribeam.lab.benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype bfloat16 --rows 200
+python -m lab.benchmarks.attribution_latency
+python -m lab.benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype bfloat16 --rows 200
 
 Methods run one after the other, each in a separate process, on the same rows and the same random weights. The time of
 a row runs from its texts to the results for its spans: processor time on a CPU, else wall time. Loading does not count,
@@ -31,7 +31,8 @@ import torch
 from transformers import PreTrainedConfig
 
 from attribeam.attribution.attention.batching import pack_by_token_budget
-from attribeam.lab.benchmarks.latency_methods import (
+from attribeam.schemas import QARecord
+from lab.benchmarks.latency_methods import (
     CCI,
     LATENCY_SHAPES,
     AttnUnion,
@@ -42,10 +43,8 @@ from attribeam.lab.benchmarks.latency_methods import (
     TwoStageUnion,
     latency_records,
 )
-from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
-from attribeam.lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
-from attribeam.lab.markdown_table import markdown_table
-from attribeam.schemas import QARecord
+from lab.benchmarks.machine import machine_description, markdown_table, peak_bytes
+from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 
 
 class TimeIsUpError(Exception):
@@ -407,7 +406,7 @@ def _run_in_process(name: str, mode: Mode) -> list[LatencyMeasurement] | None:
     command = [
         sys.executable,
         "-m",
-        "attribeam.lab.benchmarks.attribution_latency",
+        "lab.benchmarks.attribution_latency",
         *sys.argv[1:],
         "--one",
         name,

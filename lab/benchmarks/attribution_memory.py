@@ -1,7 +1,7 @@
 """Peak memory of AttnUnion for rows of growing length.
 
-python -m attribeam.lab.benchmarks.attribution_memory
-python -m attribeam.lab.benchmarks.attribution_memory --shape qwen2-7b --device cuda --dtype bfloat16
+python -m lab.benchmarks.attribution_memory
+python -m lab.benchmarks.attribution_memory --shape qwen2-7b --device cuda --dtype bfloat16
 
 On a CPU, where a process cannot forget its peak, each length runs in a separate process. On a GPU all of them run in
 one, beside the model that is loaded once.
@@ -21,9 +21,9 @@ import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
-from attribeam.lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 from attribeam.schemas.errors import RunError
+from lab.benchmarks.machine import machine_description, peak_bytes
+from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 
 _HEADER = ("tokens", "before MiB", "peak MiB", "added MiB", "added KiB/token")
 _RESPONSES = 100
@@ -84,7 +84,7 @@ def measure_lengths(model: BenchmarkModel, lengths: Sequence[int], *, threads: i
 def _measure_in_process(model: BenchmarkModel, tokens: int, threads: int) -> MemoryMeasurement:
     named = ["--model", model.name] if isinstance(model, NamedModel) else ["--shape", getattr(model, "shape", "")]
     precision = ["--dtype", model.dtype, "--quantization", model.quantization]
-    command = [sys.executable, "-m", "attribeam.lab.benchmarks.attribution_memory", *named, *precision]
+    command = [sys.executable, "-m", "lab.benchmarks.attribution_memory", *named, *precision]
     options = ["--device", model.device, "--threads", str(threads), "--one", str(tokens)]
     process = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=False)
     if process.returncode:

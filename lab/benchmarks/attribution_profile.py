@@ -1,6 +1,6 @@
 """The time of one audit process, stage by stage, without Beam.
 
-python -m attribeam.lab.benchmarks.attribution_profile --rows 512 --text pages.jsonl
+python -m lab.benchmarks.attribution_profile --rows 512 --text pages.jsonl
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, e
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
-from attribeam.lab.benchmarks.machine import machine_description
-from attribeam.lab.markdown_table import markdown_table
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
+from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
+from lab.benchmarks.machine import machine_description, markdown_table
 
 _HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
 

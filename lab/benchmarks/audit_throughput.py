@@ -1,6 +1,6 @@
 """Rows per second and peak memory of ``attribeam audit`` on generated QA logs of growing length.
 
-python -m attribeam.lab.benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 \\
+python -m lab.benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 \\
     --text pages.jsonl --shape wikipedia
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from attribeam.lab.benchmarks.generated_rows import (
+from lab.benchmarks.generated_rows import (
     PageWords,
     RowShape,
     benchmark_rows,
@@ -24,8 +24,7 @@ from attribeam.lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured
-from attribeam.lab.markdown_table import markdown_table
+from lab.benchmarks.machine import ProcessRun, machine_description, markdown_table, run_measured
 
 _HEADER = (
     "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",

@@ -1,6 +1,6 @@
 """Rows per second of an audit on a local Flink cluster of two TaskManagers, against the local driver on the same cores.
 
-    python -m attribeam.lab.benchmarks.cluster_throughput --rows 5000 20000
+    python -m lab.benchmarks.cluster_throughput --rows 5000 20000
 
 Start it in the root of a checkout; it needs Java and what ``deploy/flink/get_flink.py`` fetches. Each length is audited
 by both, one after the other.
@@ -22,9 +22,8 @@ import yaml
 from deploy.flink.cluster import TASK_MANAGERS, FlinkCluster
 from deploy.flink.get_flink import get_flink
 
-from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
-from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured, tree_bytes
-from attribeam.lab.markdown_table import markdown_table
+from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
+from lab.benchmarks.machine import ProcessRun, machine_description, markdown_table, run_measured, tree_bytes
 
 _SAMPLE_SECONDS = 2.0
 _AUDIT_STAGE = "ReadRows"

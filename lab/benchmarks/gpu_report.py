@@ -1,8 +1,8 @@
 """The benchmarks on a GPU in one call: tests, latency, memory, idle share and stages, on one page.
 
-python -m attribeam.lab.benchmarks.gpu_report --output DIR
-python -m attribeam.lab.benchmarks.gpu_report --output DIR --model Qwen/Qwen2-7B-Instruct --minutes 20
-python -m attribeam.lab.benchmarks.gpu_report --output DIR --device cpu --parts memory
+python -m lab.benchmarks.gpu_report --output DIR
+python -m lab.benchmarks.gpu_report --output DIR --model Qwen/Qwen2-7B-Instruct --minutes 20
+python -m lab.benchmarks.gpu_report --output DIR --device cpu --parts memory
 
 Commands run one after the other. DIR/report.md is written anew whenever one has ended, with what it printed. A command
 that is still running when time is up is stopped, and the page says so.
@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from attribeam.lab.benchmarks.machine import machine_description
+from lab.benchmarks.machine import machine_description
 
 PAGE = "report.md"
 _ROOT = Path(__file__).resolve().parents[2]
-_MODULE = "attribeam.lab.benchmarks."
+_MODULE = "lab.benchmarks."
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from attribeam.attribution.language_models.contrastive_gradients import contrast
 from attribeam.attribution.language_models.language_model import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.generated_rows import PageWords, made_up_pages
-from attribeam.lab.benchmarks.random_model import BenchmarkModel
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource, SpanKind, TargetSpan
+from lab.benchmarks.generated_rows import PageWords, made_up_pages
+from lab.benchmarks.random_model import BenchmarkModel
 
 _LATENCY_VOCABULARY = 200
 """Size of the vocabulary: mostly frequent English words, so that a token has about four characters as in English."""

@@ -3,8 +3,8 @@
 Without ``--model`` and ``--shape``, the model is a stand-in that sleeps for a set time per token, so no GPU is needed,
 and all CPU time is that of the workers. The log is short and ``--rows-per-chunk`` the default, so ends of chunks count.
 
-python -m attribeam.lab.benchmarks.model_workers --rows 1000 --workers 1 2 4 --microseconds-per-token 1 30
-python -m attribeam.lab.benchmarks.model_workers --shape qwen2-0.5b --device cuda --dtype bfloat16
+python -m lab.benchmarks.model_workers --rows 1000 --workers 1 2 4 --microseconds-per-token 1 30
+python -m lab.benchmarks.model_workers --shape qwen2-0.5b --device cuda --dtype bfloat16
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL
-from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
-from attribeam.lab.benchmarks.machine import machine_description, run_measured
-from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
-from attribeam.lab.markdown_table import markdown_table
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
+from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
+from lab.benchmarks.machine import machine_description, markdown_table, run_measured
+from lab.benchmarks.random_model import SHAPES, RandomModel
 
 _USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")
 _HEADER = (

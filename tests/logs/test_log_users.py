@@ -9,7 +9,7 @@ import pytest
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
-from attribeam.lab.evaluation.datasets.labelled_log import load_judged_log, load_log
+from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow

@@ -11,6 +11,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import save_probed_verdict
 from tests.logs.log_files import log_row, write_log
+from tests.method_names import WORDS
 from tests.pipeline.audit_fixtures import save_tiny_audit
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -138,7 +139,7 @@ def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(
 def test_group_of_a_distributed_run_counts_what_the_decoder_could_not_read(tmp_path: Path) -> None:
     decoder = save_tiny_model(tmp_path / "decoder")
     method = MethodOptions(
-        method="words",
+        method=WORDS,
         verdict=str(save_probed_verdict(tmp_path / "own", decoder)),
         language_model=str(decoder),
     )

@@ -357,10 +357,10 @@ def test_another_broken_pipe_is_no_closed_output(
 
 
 def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
-    command = [sys.executable, "-OO", "-m", "attribeam", "train", "verdict", "--help"]
+    command = [sys.executable, "-OO", "-m", "attribeam", "models", "--help"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (ExitCode.BAD_USAGE, "")
-    assert found.stderr.startswith("attribeam train: transformers reads docstrings, which python -OO drops; leave -OO")
+    assert found.stderr.startswith("attribeam models: transformers reads docstrings, which python -OO drops; leave -OO")
 
 
 @pytest.mark.parametrize("kib", [150_000, 300_000, 400_000])

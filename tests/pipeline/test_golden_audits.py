@@ -26,8 +26,8 @@ import torch
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import save_probed_verdict
 
-from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
 from attribeam.pipeline.command_line import main
+from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
 
 GOLDEN = Path(__file__).with_name("golden_audits.json")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "qa_logs.parquet"

@@ -14,9 +14,9 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import device_name
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition
-from attribeam.lab.evaluation.command import add_arguments
-from attribeam.lab.evaluation.model_arguments import model_choice
-from attribeam.lab.model_choice import check_command
+from attribeam.evaluation.command import add_arguments
+from attribeam.evaluation.model_check import model_trial
+from attribeam.evaluation.runs import model_choice
 from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_settings
@@ -62,8 +62,8 @@ def test_evaluate_takes_the_options_of_loading_and_reading() -> None:
 
 def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[ModelOptions] = []
-    monkeypatch.setattr(check_command, "check_layer", lambda options: None)  # noqa: ARG005
-    monkeypatch.setattr(check_command, "_check", lambda options, *_, **__: checked.append(options))
+    monkeypatch.setattr(model_trial, "check_layer", lambda options: None)  # noqa: ARG005
+    monkeypatch.setattr(model_trial, "try_model", lambda options, *_, **__: checked.append(options))
     assert main(["models", "check", *LOADING, *READING]) == 0
     assert checked == [LOADED_AND_READING]
 

@@ -23,7 +23,7 @@ from attribeam.schemas.errors import (
 )
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "lab/evaluation", "lab/training")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "evaluation", "lab/training")
 _OF_ONE_ROW_OR_INSIDE = {
     "RowFault",
     "SlowPatternError",
@@ -45,9 +45,9 @@ def test_error_of_a_command_is_one_line_and_its_exit_code(
     def fail(_: object) -> None:
         raise error("the log is gone; name another")
 
-    monkeypatch.setattr("attribeam.lab.training.command.run", fail)
-    assert main(["train", "parser"]) == code
-    assert capsys.readouterr().err == "attribeam train: the log is gone; name another\n"
+    monkeypatch.setattr("attribeam.report.history_command.run", fail)
+    assert main(["history", "nights"]) == code
+    assert capsys.readouterr().err == "attribeam history: the log is gone; name another\n"
 
 
 def test_every_error_is_offered_by_the_package() -> None:

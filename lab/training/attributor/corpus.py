@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from attribeam.lab.page_file import PageText, read_page_file
+from lab.data_files import PageText, read_page_file
 
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"(])")
 

@@ -22,7 +22,7 @@ from transformers.models.modernbert.modeling_modernbert import ModernBertEncoder
 
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
-from attribeam.lab.training.attributor.training_rows import TrainingRow
+from lab.training.attributor.training_rows import TrainingRow
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 SPECIAL_TOKENS = [BOS, EOS, PAD]

@@ -1,4 +1,4 @@
-"""Recipe of the bundled attributor: ``attribeam train attributor --pages PATH --output DIR``.
+"""Recipe of the bundled attributor: ``python -m lab.train attributor --pages PATH --output DIR``.
 
 Trains a small encoder from scratch. The loss is -log of the attention, averaged over the heads of the last layer, on
 the true source of an answer token and on the passage around it. The recipe then sets the support thresholds on rows
@@ -18,8 +18,9 @@ from transformers import ModernBertModel
 
 from attribeam.attribution.models.weight_loading import choose_device
 from attribeam.attribution.option_types import device_name
-from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
-from attribeam.lab.training.attributor.network import (
+from attribeam.report.messages import CommandParser
+from lab.training.attributor.corpus import Corpus, read_pages, split_held_out
+from lab.training.attributor.network import (
     MAX_TOKENS,
     QUERY_POSITION,
     SOFTMAX_OVER,
@@ -30,7 +31,7 @@ from attribeam.lab.training.attributor.network import (
     save_tokenizer,
     train_tokenizer,
 )
-from attribeam.lab.training.attributor.support_rows import (
+from lab.training.attributor.support_rows import (
     EVIDENCE_WINDOW,
     HELD_OUT_BATCHES,
     ISOLATION_TAU,
@@ -41,10 +42,9 @@ from attribeam.lab.training.attributor.support_rows import (
     Thresholds,
     held_out_masses,
 )
-from attribeam.lab.training.attributor.training_loop import TrainingPlan, train
-from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE
-from attribeam.lab.training.loss_curve import check_drawing_is_installed, draw_loss_curve
-from attribeam.report.messages import CommandParser
+from lab.training.attributor.training_loop import TrainingPlan, train
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE
+from lab.training.loss_curve import check_drawing_is_installed, draw_loss_curve
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
@@ -115,7 +115,7 @@ def load_or_train_tokenizer(output: Path, corpus: Corpus, *, vocabulary_size: in
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
-    parser = CommandParser(prog="attribeam train attributor", description=__doc__)
+    parser = CommandParser(prog="python -m lab.train attributor", description=__doc__)
     parser.add_argument(
         "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
     )

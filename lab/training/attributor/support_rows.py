@@ -2,7 +2,7 @@
 
 Held-out rows with labelled claims, for the evaluation's support check.
 
-``python -m attribeam.lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them with
+``python -m lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them with
 the generator of the attributor's training rows, using only pages that its recipe holds out.
 
 How well evidence mass separates supported spans from invented ones, and the two thresholds.
@@ -23,10 +23,10 @@ from torch.nn.functional import conv1d
 from transformers import ModernBertModel
 
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL
-from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
-from attribeam.lab.training.attributor.network import answer_attention, collate, load_tokenizer
-from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch, draw_row
 from attribeam.report.messages import CommandParser
+from lab.training.attributor.corpus import Corpus, read_pages, split_held_out
+from lab.training.attributor.network import answer_attention, collate, load_tokenizer
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch, draw_row
 
 ROW_TOKENS = (256, 384, 512, 768)
 SHORTEST_CLAIM = 3
@@ -96,7 +96,7 @@ def answer_start(row: TrainingRow) -> int:
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
-    parser = CommandParser(prog="python -m attribeam.lab.training.attributor.support_rows", description=__doc__)
+    parser = CommandParser(prog="python -m lab.training.attributor.support_rows", description=__doc__)
     parser.add_argument(
         "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
     )

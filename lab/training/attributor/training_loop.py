@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import ModernBertModel
 
-from attribeam.lab.training.attributor.corpus import Corpus
-from attribeam.lab.training.attributor.network import (
+from lab.training.attributor.corpus import Corpus
+from lab.training.attributor.network import (
     DEFAULT_SHAPE,
     Shape,
     collate,
@@ -19,7 +19,7 @@ from attribeam.lab.training.attributor.network import (
     new_model,
     source_loss,
 )
-from attribeam.lab.training.attributor.training_rows import TrainingRow, draw_batch
+from lab.training.attributor.training_rows import TrainingRow, draw_batch
 
 CHECKPOINT_FILE = "checkpoint.pt"
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from tokenizers import Tokenizer
 
-from attribeam.lab.training.attributor.corpus import Corpus, Passage, draw_passages, names_in
+from lab.training.attributor.corpus import Corpus, Passage, draw_passages, names_in
 
 _GROUPS = """
 began started commenced opened; ended finished concluded stopped; big large great huge; small little tiny minor

@@ -1,6 +1,6 @@
 """Recipe of the bundled English parser: tags, sentences and Universal Dependencies.
 
-``attribeam train parser --pages FILE... --train FILE... --dev FILE... --test FILE... --output DIR`` learns word
+``python -m lab.train parser --pages FILE... --train FILE... --dev FILE... --test FILE... --output DIR`` learns word
 vectors from the pages, trains, and prints the scores; restarted with the same options, it resumes from its last
 evaluation. With ``--evaluate DIR`` and ``--test`` alone, it prints the scores of a finished pipeline. It runs in one
 thread on the CPU.
@@ -22,8 +22,9 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Optimizer, fix_random_seed
 
-from attribeam.lab.training.loss_curve import check_drawing_is_installed
-from attribeam.lab.training.parser.training_loop import (
+from attribeam.report.messages import CommandParser, print_lines
+from lab.training.loss_curve import check_drawing_is_installed
+from lab.training.parser.training_loop import (
     Folders,
     Schedule,
     WordVectors,
@@ -34,7 +35,7 @@ from attribeam.lab.training.parser.training_loop import (
     read_paragraphs,
     train,
 )
-from attribeam.lab.training.parser.treebank import (
+from lab.training.parser.treebank import (
     Sentence,
     TreebankFolder,
     adapt_tokenizer,
@@ -47,7 +48,6 @@ from attribeam.lab.training.parser.treebank import (
     read_text,
     split_into_characters,
 )
-from attribeam.report.messages import CommandParser, print_lines
 
 PARAGRAPH_BREAK = "\n\n"
 BLANK = " "
@@ -211,7 +211,7 @@ def print_scores(directory: Path, paths: Sequence[Path]) -> None:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; they must name something to train or to evaluate."""
-    parser = CommandParser(prog="attribeam train parser", description="Train the bundled parser.")
+    parser = CommandParser(prog="python -m lab.train parser", description="Train the bundled parser.")
     for name, purpose in FILE_OPTIONS.items():
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=[], metavar="FILE", help=purpose)
     parser.add_argument(

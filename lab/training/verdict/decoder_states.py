@@ -16,11 +16,11 @@ from tqdm import tqdm
 
 from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.verdict.state_probe import AnswerStates
-from attribeam.lab.training.verdict.fitting import PROBE_SETS
-from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.written_files import new_file
+from lab.training.verdict.fitting import PROBE_SETS
+from lab.training.verdict.verdict_rows import VerdictRow
 
 if TYPE_CHECKING:
     from attribeam.attribution.language_models.decoder import Decoder

@@ -29,9 +29,9 @@ from attribeam.attribution.verdict.regressions import (
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
 from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_numbers
-from attribeam.lab.evaluation.measures.bootstrap import FOLDS
-from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from attribeam.evaluation.measures.bootstrap import FOLDS
 from attribeam.schemas.errors import UsageError
+from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 
 _Numbers = npt.NDArray[np.float64]
 Odds = Sequence[_Numbers]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.verdict.verdict_model import OperatingPoint, VerdictThresholds
-from attribeam.lab.evaluation.report import text_table
-from attribeam.lab.training.verdict.fitting import Scored
-from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+from attribeam.attribution.verdict.verdict_model import VerdictThresholds
+from attribeam.evaluation.calibration.threshold_fit import operating_points
+from attribeam.evaluation.report import text_table
+from lab.training.verdict.fitting import Scored
+from lab.training.verdict.verdict_rows import VerdictRow
 
 LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)
 """The thresholds of claims: scores are probabilities for an even prior, so they are the same for every fit."""
-_POINTS = 40
 _SHORT = 3
 """Answers with so many claims, or fewer, are short."""
 _LONG_SETS = frozenset({"ragtruth", "ragtruth_qa", "log"})
@@ -31,21 +31,6 @@ _HEADER = (
 _RISK_HEADER = ("answers", "all", "mean risk", "share unsupported")
 _RISK_LEVELS = (0.0, 0.2, 0.4, 0.6, 0.8)
 _Flags = npt.NDArray[np.bool_]
-
-
-def operating_points(risks: npt.NDArray[np.float64], marked: _Flags) -> list[dict[str, float]]:
-    """What thresholds over the whole range of the risks give, ascending, as ``OperatingPoint`` reads it."""
-    levels = np.unique(np.round(np.quantile(risks, np.linspace(0, 1, _POINTS + 1)[1:-1]), 4))
-    points = [
-        OperatingPoint(
-            answer_risk=float(level),
-            precision=_share(marked[risks >= level]),
-            recall=_share(risks[marked] >= level),
-            false_alarms=_share(risks[~marked] >= level),
-        )
-        for level in levels
-    ]
-    return [{name: round(value, 4) for name, value in asdict(point).items()} for point in points]
 
 
 def points_by_length(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> dict[str, list[dict[str, float]]]:

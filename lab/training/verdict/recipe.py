@@ -1,8 +1,8 @@
-"""``attribeam train verdict``: fits the support verdict on judged answers of many kinds, and on your own.
+"""``python -m lab.train verdict``: fits the support verdict on judged answers of many kinds, and on your own.
 
 The bundled verdict is made by
 
-    attribeam train verdict --data DATA --output DIR
+    python -m lab.train verdict --data DATA --output DIR
 
 where DATA holds the sets of ``shared_sets`` in their own formats, and the verdicts that read a decoder as their model
 cards say. The answers that were made up for this project are always fitted on, too.
@@ -27,17 +27,17 @@ from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
-from attribeam.lab.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.lab.evaluation.measures.bootstrap import FOLDS, FOLDS_FILE
-from attribeam.lab.training.attributor.corpus import read_pages
-from attribeam.lab.training.verdict.decoder_states import with_states
-from attribeam.lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, CrossValidation, FittedParts, cross_validated
-from attribeam.lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
-from attribeam.lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
-from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
-from attribeam.lab.training.verdict.written_sets import written_sets
+from attribeam.evaluation.datasets.labelled_log import load_judged_log
+from attribeam.evaluation.measures.bootstrap import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
+from lab.training.attributor.corpus import read_pages
+from lab.training.verdict.decoder_states import with_states
+from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, FittedParts, cross_validated
+from lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
+from lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
+from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
+from lab.training.verdict.written_sets import written_sets
 
 if TYPE_CHECKING:
     from attribeam.attribution.language_models.decoder import Decoder
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         DataError: if a file is missing or not in its format.
     """
     args = _parse(arguments)
-    say = Messages("attribeam train verdict").say
+    say = Messages("lab.train verdict").say
     answers = list(_answers(args))
     if args.output is not None:
         args.output.mkdir(parents=True, exist_ok=True)
@@ -91,8 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": found.claim_fall}, indent=1).split("\n"))
     if args.output is not None:
-        if args.cross_validate:
-            _write_folds(rows, found, shared, args, decoder)
         _write(verdict_json(shared, found.parts[-1], args, decoder), args.output, args)
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
@@ -123,7 +121,7 @@ def _say_how_many_are_unread(rows: Sequence[VerdictRow], args: argparse.Namespac
     if unread == len(asked):
         raise RunError(f"--decoder {args.decoder} should have a context that holds some of the answers, none fits")
     if unread:
-        Messages("attribeam train verdict").say(
+        Messages("lab.train verdict").say(
             f"{unread:,} of {len(asked):,} answers are longer than the decoder's context; they are left to the trees"
         )
 
@@ -156,20 +154,6 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
             copyfile(BUNDLED_VERDICT / name, directory / name)
 
 
-def _write_folds(
-    rows: Sequence[VerdictRow],
-    found: CrossValidation,
-    shared: Mapping[str, Any],
-    args: argparse.Namespace,
-    decoder: Decoder | None,
-) -> None:
-    """Write the verdict of each fold, which knows only the others, and which answer is in which fold."""
-    for fold, parts in enumerate(found.parts[:-1]):
-        _write(verdict_json(shared, parts, args, decoder), args.output / str(fold), args)
-    folds = {row.record.record_id: fold for row, fold in zip(rows, found.folds.tolist(), strict=True)}
-    (args.output / FOLDS_FILE).write_text(json.dumps(folds, indent=0) + "\n", encoding="utf-8")
-
-
 def _check(rows: Sequence[VerdictRow]) -> None:
     fitted = [row for row in rows if WEIGHTS[row.set_name].answers and row.set_name != NOISE]
     marked, sources = sum(row.is_marked for row in fitted), len({row.key for row in fitted})
@@ -199,7 +183,7 @@ def _shares(text: str) -> ProbeShares:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = CommandParser(prog="attribeam train verdict", description=__doc__.split("\n\n")[0])
+    parser = CommandParser(prog="python -m lab.train verdict", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--data", type=Path, help="directory with the data sets, each in its own format")
     add("--log", type=Path, help="log of your own answers with labels of what is unsupported, see docs/schema.md")
@@ -211,8 +195,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--output", type=Path, help="directory for the verdict")
     add(
         "--cross-validate", action="store_true",
-        help="print figures by set and number of claims, of parts that were fitted on other sources; with --output, "
-        "also write the verdict of each fold to OUTPUT/0, OUTPUT/1 and so on",
+        help="print figures by set and number of claims, of parts that were fitted on other sources",
     )  # fmt: skip
     add(
         "--decoder", metavar="MODEL",

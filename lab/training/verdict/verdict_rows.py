@@ -30,9 +30,9 @@ from attribeam.attribution.verdict.claims import answer_claims, label_words, wor
 from attribeam.attribution.verdict.premises import PassageSentences, Premises
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
-from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
+from lab.training.verdict.shared_sets import TrainingAnswer
 
 NOISE = "noise"
 """The set of supported answers beside evidence that says nothing, as a random model finds it: all is unsupported."""

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.attribution.answers.text_sentences import whole_sentences
-from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.lab.evaluation.datasets.marked_spans import passage_of, span_chars
-from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
+from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+from lab.data_files import passage_of, span_chars
+from lab.training.verdict.shared_sets import TrainingAnswer
 
 MADE_ANSWERS = Path(__file__).with_name("made_answers.jsonl")
 CLAIM_TRIALS = Path(__file__).with_name("claim_trials.jsonl")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.methods.naive_paper import hidden_similarity, hss_avg, top_k
 from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.methods.naive_paper import hidden_similarity, hss_avg, top_k
 from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel

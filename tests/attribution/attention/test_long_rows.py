@@ -18,8 +18,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks.attribution_memory import random_row
-from attribeam.lab.benchmarks.latency_methods import TwoStage
+from lab.benchmarks.attribution_memory import random_row
+from lab.benchmarks.latency_methods import TwoStage
 
 PASSAGES, RESPONSES = 8, 100
 SHORT, LONG = 1024, 4096

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
 from attribeam.attribution.evidence.passage_evidence import SharedWords, WordOverlap
-from attribeam.attribution.methods.words import match_words
+from attribeam.evaluation.methods.words import match_words
 from attribeam.schemas import CharRange, Passage
 
 TEXTS = st.lists(st.sampled_from(["bell", "Bell", "of", "of", "lamp", "tide", "船", ",", ".", "çan"]), max_size=14).map(

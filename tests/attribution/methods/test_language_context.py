@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.attribution.methods.test_language_model_methods import labelled
 from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.methods.test_language_model_methods import labelled
 
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.language_context import (

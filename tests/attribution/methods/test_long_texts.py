@@ -10,8 +10,8 @@ import pytest
 from attribeam import Attributor
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
-from attribeam.lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
 from attribeam.schemas import Passage, QARecord, RowSource, SpanEvidence
+from lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
 
 PAGES = made_up_pages(seed=0, pages=20, vocabulary=2000)
 SHORT, LONG = 600, 2400

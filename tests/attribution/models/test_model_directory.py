@@ -90,7 +90,7 @@ def test_bad_attribution_config_is_a_load_error(tmp_path: Path) -> None:
 
 def test_missing_bundle_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_directory, "BUNDLED_MODEL", tmp_path)
-    with pytest.raises(ModelLoadError, match=r"attribeam train attributor"):
+    with pytest.raises(ModelLoadError, match=r"python -m lab.train attributor"):
         read_model_directory(ModelOptions())
 
 

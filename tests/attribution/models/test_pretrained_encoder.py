@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
 from tests.attribution.prompts.test_windows_of_a_model import attributed, full_matrix
+from tests.method_names import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -90,7 +91,12 @@ def test_passage_longer_than_the_positions_is_refused_and_never_cut(model: Atten
 def test_hidden_states_find_the_passages_of_paraphrases(directory: Path, others: int) -> None:
     """Claims in other words than their passages, in a row that fits and in one of several windows."""
     attributor = Attributor.from_pretrained(
-        str(directory), method="hss-union", spans="given", device="cpu", threads=1, verdict="mass"
+        str(directory),
+        method=HIDDEN_UNION,
+        spans="given",
+        device="cpu",
+        threads=1,
+        verdict="mass",
     )
     museum = [
         f"Room {number} of the museum shows clocks. Each of them is wound by hand." * 3 for number in range(others)

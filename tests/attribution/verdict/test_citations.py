@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.attribution.answers.test_citation_marks import ENDS, MARKS, PASSAGES
+from tests.method_names import FACT_WORDS
 
 from attribeam import Attributor
 from attribeam.schemas import RowFault, SpanEvidence, Support
@@ -14,7 +15,7 @@ KETTLE, DOGS = "The kettle holds two litres", "Dogs may stay on the terrace"
 
 @pytest.fixture(scope="module")
 def attributor() -> Attributor:
-    return Attributor.from_pretrained(method="words-dep")
+    return Attributor.from_pretrained(method=FACT_WORDS)
 
 
 def claims(attributor: Attributor, answer: str) -> list[SpanEvidence]:

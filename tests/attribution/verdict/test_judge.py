@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
+from tests.method_names import HIDDEN_AVERAGE
 
 from attribeam import Attributor
 from attribeam.attribution.option_types import VERDICT_FILE, Strictness
@@ -123,7 +124,7 @@ def test_thresholds_of_mass_replace_the_fitted_verdict() -> None:
 
 
 def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() -> None:
-    by_mass = Attributor.from_pretrained("bundled", method="hss-avg", verdict="mass")
+    by_mass = Attributor.from_pretrained("bundled", method=HIDDEN_AVERAGE, verdict="mass")
     assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import RECORD, parse, record
+from tests.method_names import WORDS
 
 from attribeam import Attributor, SpanEvidence
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -75,7 +76,7 @@ def premise(answer: str, *passages: str, evidence: tuple[EvidencePiece, ...] = (
     premises = Premises(
         row, AnswerWords(parsed, answer), PassageSentences(row.passages), word_table(BUNDLED_VERDICT), matcher
     )
-    (found, *_) = Attributor.from_pretrained("bundled", method="words").attribute_many([row])[0]
+    (found, *_) = Attributor.from_pretrained("bundled", method=WORDS).attribute_many([row])[0]
     return premises.of_claim(range(len(parsed.words)), [], replace(found, evidence=evidence))
 
 

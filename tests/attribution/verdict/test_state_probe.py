@@ -21,6 +21,7 @@ from tests.attribution.verdict.probed_verdict import (
     made_regression,
     save_probed_verdict,
 )
+from tests.method_names import GRADIENTS
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -231,10 +232,20 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
 def test_cci_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
     directory = str(decoder.directory)
-    judge = Attributor.from_pretrained(verdict=str(verdict), language_model=directory, method="cci", device="cpu")
+    judge = Attributor.from_pretrained(
+        verdict=str(verdict),
+        language_model=directory,
+        method=GRADIENTS,
+        device="cpu",
+    )
     assert risk(judge) == pytest.approx(risk(attributor(verdict, decoder.directory)), abs=0.05)  # evidence differs
     trusting = save_probed_verdict(tmp_path / "trusting", decoder.directory, bias=TRUSTING)
-    other = Attributor.from_pretrained(verdict=str(trusting), language_model=directory, method="cci", device="cpu")
+    other = Attributor.from_pretrained(
+        verdict=str(trusting),
+        language_model=directory,
+        method=GRADIENTS,
+        device="cpu",
+    )
     assert risk(other) < risk(judge)
     assert judge.provenance()["language_model_layer"] == str(LAYER)
 

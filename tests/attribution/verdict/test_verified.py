@@ -13,6 +13,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.tiny_verifiers import save_verifier
 from tests.attribution.verdict.probed_verdict import DOUBTFUL, save_probed_verdict
+from tests.method_names import WORDS
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.models import ModelChoice, load_models
@@ -53,7 +54,11 @@ def judge(
     verdict: str | None, language_model: str | None = None, band: tuple[float, float] | None = None
 ) -> Attributor:
     return Attributor.from_pretrained(
-        verdict=verdict, language_model=language_model, verdict_band=band, device="cpu", method="words"
+        verdict=verdict,
+        language_model=language_model,
+        verdict_band=band,
+        device="cpu",
+        method=WORDS,
     )
 
 
@@ -150,7 +155,7 @@ def test_calibration_of_another_verifier_or_verdict_is_refused(
     changes: dict[str, object], error: type[Exception], complaint: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     verdict = calibrated(tmp_path / "own", folders["nli"], **changes)
-    method = MethodOptions(method="words", verdict=str(verdict))
+    method = MethodOptions(method=WORDS, verdict=str(verdict))
     with pytest.raises(error, match=complaint):
         load_models(ModelChoice.of(model=ModelOptions(device="cpu"), method=method), resolve_method(method).needs)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.lab.benchmarks import audit_throughput
-from attribeam.lab.benchmarks.machine import ProcessRun
+from lab.benchmarks import audit_throughput
+from lab.benchmarks.machine import ProcessRun
 
 
 def test_folder_to_keep_audits_in_is_made(

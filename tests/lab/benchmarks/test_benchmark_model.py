@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks.attribution_latency import LatencyRun, Mode, measure
-from attribeam.lab.benchmarks.latency_methods import LATENCY_SHAPES, latency_records
-from attribeam.lab.benchmarks.random_model import NamedModel, RandomModel
+from lab.benchmarks.attribution_latency import LatencyRun, Mode, measure
+from lab.benchmarks.latency_methods import LATENCY_SHAPES, latency_records
+from lab.benchmarks.random_model import NamedModel, RandomModel
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import lzma
 import pyarrow.parquet as pq
 import pytest
 
-from attribeam.lab.benchmarks.generated_rows import (
+from lab.benchmarks.generated_rows import (
     ANSWER_WORDS,
     PASSAGE_WORDS,
     SHORT_ANSWER_WORDS,
@@ -18,7 +18,7 @@ from attribeam.lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from attribeam.lab.benchmarks.latency_methods import LATENCY_SHAPES, LatencyShape, latency_records
+from lab.benchmarks.latency_methods import LATENCY_SHAPES, LatencyShape, latency_records
 
 
 @pytest.fixture(scope="module")
@@ -32,23 +32,12 @@ def test_equal_seeds_give_equal_rows(pages):
     assert list(benchmark_rows(pages, rows=5, seed=1)) != list(benchmark_rows(pages, rows=5, seed=2))
 
 
-def test_longer_log_begins_with_the_shorter_one(pages):
-    assert list(benchmark_rows(pages, rows=9, seed=1))[:4] == list(benchmark_rows(pages, rows=4, seed=1))
-
-
 def test_rows_have_the_requested_lengths(pages):
     rows = list(benchmark_rows(pages, rows=200, seed=0))
     assert {len(row.passages) for row in rows} == {2, 3, 4, 5, 6}
     assert {len(passage.text.split()) for row in rows for passage in row.passages} == {PASSAGE_WORDS}
     assert {len(row.answer.split()) for row in rows} == {ANSWER_WORDS}
     assert len({row.record_id for row in rows}) == 200
-
-
-def test_answer_holds_runs_of_passage_words(pages):
-    for row in benchmark_rows(pages, rows=20, seed=0):
-        words = row.answer.split()
-        runs = {" ".join(words[start : start + 4]) for start in range(len(words) - 3)}
-        assert any(run in passage.text for run in runs for passage in row.passages)
 
 
 def test_short_rows_are_short_and_quote_their_first_passage(pages):
@@ -65,20 +54,6 @@ def test_quotesum_rows_have_the_shape_of_quotesum(pages):
     assert 4.5 < sum(len(row.target_spans) for row in rows) / 300 < 4.7
     characters = sum(len(passage.text) for row in rows for passage in row.passages) / 300
     assert 6.5 < characters / (sum(len(row.answer) for row in rows) / 300) < 8.2
-
-
-def test_spans_of_quotesum_rows_are_quoted(tmp_path, pages):
-    path = tmp_path / "qa_logs.parquet"
-    write_log(path, benchmark_rows(pages, rows=20, seed=0, shape=RowShape.QUOTESUM))
-    for row in pq.read_table(path).to_pylist():
-        for span in row["target_spans"]:
-            quote = row["answer"][span["char_start"] : span["char_end"]]
-            assert any(quote in passage["text"] for passage in row["passages"])
-
-
-def test_frequent_words_are_frequent(pages):
-    words = [word for page in pages for word in page.words]
-    assert 0.02 < words.count("the") / len(words) < 0.3
 
 
 def test_log_has_the_columns_of_a_qa_log(tmp_path, pages):
@@ -102,13 +77,6 @@ def test_pages_are_read_and_short_ones_left_out(tmp_path, name):
     assert (page.title, len(page.words)) == ("Long", 92)
 
 
-def test_text_without_a_long_page_is_refused(tmp_path):
-    path = tmp_path / "pages.jsonl"
-    path.write_text('{"title": "Short", "paras": ["few words"]}')
-    with pytest.raises(ValueError, match="should have a page of at least 90 words"):
-        read_pages(path)
-
-
 @pytest.mark.parametrize("shape", LATENCY_SHAPES, ids=lambda shape: shape.name)
 def test_rows_have_the_characters_and_spans_of_their_shape(shape: LatencyShape) -> None:
     records = latency_records(shape, 10)
@@ -120,7 +88,3 @@ def test_rows_have_the_characters_and_spans_of_their_shape(shape: LatencyShape) 
             assert span.char_end <= len(record.answer)
     spans = sum(len(record.target_spans or ()) for record in records) / len(records)
     assert spans == {"QuoteSum": 4.6, "ASQA": 3.5, "VERI-GRAN": 1.2}[shape.name]
-
-
-def test_rows_are_the_same_each_time() -> None:
-    assert latency_records(LATENCY_SHAPES[0], 2) == latency_records(LATENCY_SHAPES[0], 3)[:2]

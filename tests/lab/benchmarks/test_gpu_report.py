@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.lab.benchmarks import (
+from lab.benchmarks import (
     attribution_latency,
     attribution_memory,
     attribution_profile,
     gpu_report,
     model_workers,
 )
-from attribeam.lab.benchmarks.gpu_report import PARTS, Part, Target, sizes_for
-from attribeam.lab.benchmarks.random_model import RandomModel
+from lab.benchmarks.gpu_report import PARTS, Part, Target, sizes_for
+from lab.benchmarks.random_model import RandomModel
 
 PARSERS = {
     "attribution_latency": attribution_latency._parser,

@@ -19,8 +19,9 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks import random_model
-from attribeam.lab.benchmarks.attribution_latency import (
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from lab.benchmarks import random_model
+from lab.benchmarks.attribution_latency import (
     LatencyMeasurement,
     LatencyRun,
     Mode,
@@ -31,9 +32,8 @@ from attribeam.lab.benchmarks.attribution_latency import (
     table,
     time_limit,
 )
-from attribeam.lab.benchmarks.latency_methods import CCI, TwoStage
-from attribeam.lab.benchmarks.random_model import RandomModel
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from lab.benchmarks.latency_methods import CCI, TwoStage
+from lab.benchmarks.random_model import RandomModel
 
 RECORDS = [
     QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.lab.benchmarks import machine
-from attribeam.lab.benchmarks.machine import machine_description, run_measured, tree_bytes
+from lab.benchmarks import machine
+from lab.benchmarks.machine import machine_description, markdown_table, run_measured, tree_bytes
 
 MIB = 2**20
 
@@ -36,7 +36,7 @@ def test_processor_is_named_with_its_instructions_for_products(tmp_path: Path, m
     assert machine_description().startswith("A Processor with avx2 amx_bf16, ")
 
 
-def test_processor_is_named_without_instructions_where_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(machine, "_INFORMATION", tmp_path / "cpuinfo")
-    monkeypatch.setattr(machine.platform, "processor", lambda: "arm")
-    assert machine_description().startswith("arm, ")
+def test_padded_columns_of_a_table_line_up():
+    assert markdown_table(("method", "F1"), [["words", "4.5"]]) == "| method | F1 |\n| --- | ---: |\n| words | 4.5 |"
+    table = markdown_table(("rows", "MiB"), [["10", "1,024"], ["10,000", "9"]], padded=True)
+    assert table.splitlines()[1:] == ["| ------ | ----: |", "| 10     | 1,024 |", "| 10,000 |     9 |"]

@@ -1,19 +1,18 @@
-"""``attribeam train``: which recipe runs, and the message if it cannot."""
+"""``python -m lab.train``: which recipe runs, and the message if it cannot."""
 
 from pathlib import Path
 
 import pytest
 
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER
-from attribeam.lab.training import loss_curve
-from attribeam.lab.training.attributor import recipe as attributor_recipe
-from attribeam.lab.training.command import RECIPES
-from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
+from lab.train import RECIPES, main
+from lab.training import loss_curve
+from lab.training.attributor import recipe as attributor_recipe
 
 
 def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "parser", "--evaluate", str(BUNDLED_PARSER)]) == 0
+    assert main(["parser", "--evaluate", str(BUNDLED_PARSER)]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("size ")
     assert printed.endswith(" MB\n")
@@ -22,37 +21,35 @@ def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.Cap
 def test_attributor_recipe_gets_the_arguments_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
     monkeypatch.setattr(attributor_recipe, "main", given.append)
-    assert main(["train", "attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
+    assert main(["attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
     assert given == [["--pages", "p.jsonl", "--steps", "3"]]
 
 
 @pytest.mark.parametrize(("recipe", "option"), [("parser", "--dev"), ("attributor", "--output")])
 def test_help_of_a_recipe_lists_its_options(recipe: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["train", recipe, "--help"])
+        main([recipe, "--help"])
     assert ended.value.code == 0
     assert option in capsys.readouterr().out
 
 
-def test_unknown_recipe_is_named_with_the_existing_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "lexer"])
-    assert ended.value.code == 2
-    message = capsys.readouterr().err
-    assert "lexer" in message
-    assert "parser" in message
-    assert "attributor" in message
+@pytest.mark.parametrize("arguments", [[], ["lexer"]])
+def test_without_a_known_recipe_the_existing_ones_are_named(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == ExitCode.BAD_USAGE
+    assert "name a recipe: parser, attributor, verdict" in capsys.readouterr().err
 
 
 def test_missing_file_is_named_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = tmp_path / "gone.conllu"
-    assert main(["train", "parser", "--evaluate", str(BUNDLED_PARSER), "--test", str(gone)]) == 1
+    assert main(["parser", "--evaluate", str(BUNDLED_PARSER), "--test", str(gone)]) == 1
     assert str(gone) in capsys.readouterr().err
 
 
 def test_unknown_device_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["train", "attributor", "--pages", "p", "--output", "o", "--device", "tpu"])
+        main(["attributor", "--pages", "p", "--output", "o", "--device", "tpu"])
     assert ended.value.code == ExitCode.BAD_USAGE
     assert "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows" in capsys.readouterr().err
 
@@ -68,7 +65,7 @@ def test_missing_extra_is_named_with_the_way_to_install_it(
     recipe: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
-    assert main(["train", recipe, *options]) == ExitCode.BAD_USAGE
+    assert main([recipe, *options]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[training]'" in capsys.readouterr().err
 
 
@@ -78,6 +75,6 @@ def test_help_of_a_recipe_needs_no_extra(
 ) -> None:
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
     with pytest.raises(SystemExit) as ended:
-        main(["train", recipe, "--help"])
+        main([recipe, "--help"])
     assert ended.value.code == ExitCode.DONE
     assert "--output" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.method_names import WORDS
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
@@ -76,8 +77,16 @@ def test_workers_that_wait_do_not_count() -> None:
         ("cuda,cuda:0", {}, "each GPU once"),
         ("cuda:0,cuda:2,cuda:7", {}, "there is no cuda:2 and no cuda:7, torch finds cuda:0 to cuda:1"),
         ("all", {"model_workers": 1}, "at least the number of devices, 2, was: 1"),
-        ("all", {"method": "words"}, "--method words has no model"),
-        ("cpu", {"method": "words", "model_workers": 1}, "--method words has no model"),
+        (
+            "all",
+            {"method": WORDS},
+            f"--method {WORDS} has no model",
+        ),
+        (
+            "cpu",
+            {"method": WORDS, "model_workers": 1},
+            f"--method {WORDS} has no model",
+        ),
     ],
 )
 def test_devices_that_cannot_be_used_are_refused_with_the_way_out(
@@ -88,7 +97,7 @@ def test_devices_that_cannot_be_used_are_refused_with_the_way_out(
 
 
 def test_a_method_without_a_model_ignores_a_single_gpu_as_before() -> None:
-    assert _devices("cuda", method="words") is None
+    assert _devices("cuda", method=WORDS) is None
 
 
 @pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])

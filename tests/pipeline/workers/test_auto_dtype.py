@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import save_probed_verdict
+from tests.method_names import GRADIENTS, WORDS
 from tests.pipeline.audit_process import AuditProcess, output_digests
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
@@ -79,8 +80,8 @@ def test_choice_is_made_once_and_stands_in_settings_and_options(
         replace(SETTINGS, model=ModelOptions(device="cpu")),
         replace(SETTINGS, model=SETTINGS.model.replaced(dtype="float32")),
         replace(SETTINGS, model=SETTINGS.model.replaced(device="cuda:0")),
-        replace(SETTINGS, method=MethodOptions(method="cci")),
-        replace(SETTINGS, method=MethodOptions(method="words")),
+        replace(SETTINGS, method=MethodOptions(method=GRADIENTS)),
+        replace(SETTINGS, method=MethodOptions(method=WORDS)),
     ],
     ids=["bundled", "given", "gpu", "language model", "no model"],
 )
@@ -172,7 +173,11 @@ def test_model_and_decoder_are_chosen_for_one_by_one(
 
 @pytest.mark.parametrize(
     "changed",
-    [{"method": "cci"}, {"language_model_dtype": "float32"}, {"language_model": None}],
+    [
+        {"method": GRADIENTS},
+        {"language_model_dtype": "float32"},
+        {"language_model": None},
+    ],
     ids=["its gradients are read", "it is given", "the model is the decoder"],
 )
 def test_nothing_is_chosen_for_a_decoder_where(

@@ -3,9 +3,9 @@
 import pytest
 from tokenizers import Tokenizer
 
-from attribeam.lab.page_file import PageText
-from attribeam.lab.training.attributor.corpus import Corpus, make_corpus
-from attribeam.lab.training.attributor.network import train_tokenizer
+from lab.data_files import PageText
+from lab.training.attributor.corpus import Corpus, make_corpus
+from lab.training.attributor.network import train_tokenizer
 
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]

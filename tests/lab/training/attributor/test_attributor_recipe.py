@@ -7,11 +7,11 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from attribeam.lab.training.attributor.corpus import Corpus
-from attribeam.lab.training.attributor.network import Shape
-from attribeam.lab.training.attributor.recipe import run_recipe
-from attribeam.lab.training.attributor.training_loop import TrainingPlan, learning_rate, train
-from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE
+from lab.training.attributor.corpus import Corpus
+from lab.training.attributor.network import Shape
+from lab.training.attributor.recipe import run_recipe
+from lab.training.attributor.training_loop import TrainingPlan, learning_rate, train
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE
 
 CPU = torch.device("cpu")
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from attribeam.lab.evaluation.support.support_rows import SpanTruth, load_support_rows
-from attribeam.lab.page_file import PageText
-from attribeam.lab.training.attributor.corpus import Corpus, Passage, make_corpus, split_held_out
-from attribeam.lab.training.attributor.network import save_tokenizer, train_tokenizer
-from attribeam.lab.training.attributor.support_rows import (
+from lab.benchmarks.support_check import SpanTruth, load_support_rows
+from lab.data_files import PageText
+from lab.training.attributor.corpus import Corpus, Passage, make_corpus, split_held_out
+from lab.training.attributor.network import save_tokenizer, train_tokenizer
+from lab.training.attributor.support_rows import (
     claim_kind,
     draw_support_rows,
     main,
     occurrence_at,
     support_spans,
 )
-from attribeam.lab.training.attributor.training_rows import TrainingRow
+from lab.training.attributor.training_rows import TrainingRow
 
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from attribeam.lab.training.attributor.corpus import Corpus
-from attribeam.lab.training.attributor.network import (
+from lab.training.attributor.corpus import Corpus
+from lab.training.attributor.network import (
     Shape,
     answer_attention,
     collate,
@@ -15,8 +15,8 @@ from attribeam.lab.training.attributor.network import (
     new_model,
     train_tokenizer,
 )
-from attribeam.lab.training.attributor.support_rows import SpanMasses, evidence_mass
-from attribeam.lab.training.attributor.training_rows import TrainingRow, draw_batch
+from lab.training.attributor.support_rows import SpanMasses, evidence_mass
+from lab.training.attributor.training_rows import TrainingRow, draw_batch
 
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
 

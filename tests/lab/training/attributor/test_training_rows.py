@@ -6,10 +6,10 @@ import random
 import pytest
 from tokenizers import Tokenizer
 
-from attribeam.lab.training.attributor import training_rows as attributor_wording
-from attribeam.lab.training.attributor.corpus import Corpus, Page, Passage, read_pages, twin_of
-from attribeam.lab.training.attributor.network import BOS_ID
-from attribeam.lab.training.attributor.training_rows import (
+from lab.training.attributor import training_rows as attributor_wording
+from lab.training.attributor.corpus import Corpus, Page, Passage, read_pages, twin_of
+from lab.training.attributor.network import BOS_ID
+from lab.training.attributor.training_rows import (
     PROMPT_TEMPLATE,
     AnswerWriter,
     TrainingRow,

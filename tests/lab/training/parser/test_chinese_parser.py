@@ -6,8 +6,8 @@ import pytest
 import spacy
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.lab.training.parser.recipe import main
-from attribeam.lab.training.parser.treebank import (
+from lab.training.parser.recipe import main
+from lab.training.parser.treebank import (
     Sentence,
     TreebankFolder,
     build_doc,

@@ -9,7 +9,7 @@ import pytest
 import spacy
 from spacy.attrs import LOWER
 
-from attribeam.lab.training.parser.recipe import (
+from lab.training.parser.recipe import (
     genre,
     load_or_learn_vectors,
     new_pipeline,
@@ -17,8 +17,8 @@ from attribeam.lab.training.parser.recipe import (
     run_training,
     score_sentences,
 )
-from attribeam.lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors, named_parameters
-from attribeam.lab.training.parser.treebank import build_doc, group_by_document, read_sentences, read_text
+from lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors, named_parameters
+from lab.training.parser.treebank import build_doc, group_by_document, read_sentences, read_text
 
 TREEBANK = """\
 # newdoc id = GUM_bio_baker

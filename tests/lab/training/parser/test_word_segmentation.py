@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from attribeam.lab.training.parser.treebank import adapt_tokenizer
+from lab.training.parser.treebank import adapt_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy
 import pytest
 import spacy
 
-from attribeam.lab.training.parser.training_loop import (
+from lab.training.parser.training_loop import (
     EDGE,
     WordVectors,
     _count_neighbours,

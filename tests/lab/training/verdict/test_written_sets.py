@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from attribeam.lab.evaluation.support.support_rows import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
-from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
-from attribeam.lab.training.verdict.written_sets import load_made_answers, written_sets
 from attribeam.schemas.errors import DataError
+from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
+from lab.training.verdict.shared_sets import TrainingAnswer
+from lab.training.verdict.written_sets import load_made_answers, written_sets
 
 ROW = {
     "record_id": "lamp-1",
@@ -36,30 +34,13 @@ def test_a_row_is_an_answer_with_its_marks(tmp_path: Path) -> None:
     assert answer.unsupported is not None
     (mark,) = answer.unsupported
     assert (mark.chars.of(answer.record.answer), mark.kind) == ("and two bells", "invented detail")
-    assert [passage.text for passage in answer.record.passages] == ["Ten lamps line the pier."]
-
-
-def test_a_faithful_answer_is_judged_and_has_no_mark(tmp_path: Path) -> None:
-    (answer,) = load_made_answers(written(tmp_path, unsupported=[]))
-    assert answer.unsupported == ()
+    assert load_made_answers(written(tmp_path, unsupported=[]))[0].unsupported == ()
 
 
 def test_a_mark_that_is_not_in_the_answer_is_refused_with_its_row(tmp_path: Path) -> None:
     marks = [{"text": "three bells", "occurrence": 1, "kind": "wrong number"}]
     with pytest.raises(DataError, match=r"made\.jsonl, line 1, unsupported\[0\]: field 'text'"):
         load_made_answers(written(tmp_path, unsupported=marks))
-
-
-def test_shipped_answers_differ_and_about_half_of_them_are_faithful() -> None:
-    answers = load_made_answers()
-    assert len(answers) >= 400
-    for key in ("record_id", "answer", "passages"):
-        values = [getattr(one.record, key) for one in answers if getattr(one.record, key)]
-        assert len(set(values)) >= 0.98 * len(values), key
-    marks = [one.unsupported or () for one in answers]
-    assert 0.4 <= np.mean([bool(one) for one in marks]) <= 0.6
-    kinds = Counter(mark.kind for one in marks for mark in one)
-    assert min(kinds.values()) >= 5
 
 
 def test_rows_that_figures_are_measured_on_are_not_among_them() -> None:

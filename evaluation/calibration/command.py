@@ -1,0 +1,246 @@
+"""Fit the thresholds of the verdict to one's own answers: to what people marked on the page of an audit.
+
+Writes a directory for ``attribeam audit --verdict DIR``. With ``--verdict mass``, the two thresholds of evidence mass
+are fitted instead, for the audit's model; so a model that has no thresholds gets some. So does a verifier, whose scores
+may be blended with the bundled verdict's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from attribeam.attribution.option_types import MASS_VERDICT, whole_number
+from attribeam.evaluation.calibration.fitted_verdict import (
+    FittedPart,
+    base_verdict,
+    fit_scores,
+    fit_verdict,
+    verdict_of,
+    write_mass,
+    write_verdict,
+)
+from attribeam.evaluation.calibration.fitted_verifier import (
+    bundled_digest,
+    fit_verifier,
+    is_of_verifier,
+    write_verifier,
+)
+from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
+from attribeam.evaluation.calibration.threshold_fit import CallFigures, Need, needs
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audit_summary import audit_title
+from attribeam.report.mark_file import Marks
+from attribeam.report.messages import print_lines
+from attribeam.report.privacy import made_with, recorded_umask
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.written_files import file_sha256
+
+FIGURES_FILE = "calibration.json"
+_FITTED = "fitted"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam calibrate``."""
+    add = parser.add_argument
+    add("--audit", type=Path, required=True, metavar="DIR", help="the audit on whose page the marks were made")
+    add(
+        "--marks", type=Path, required=True, nargs="+", metavar="FILE",
+        help="marks that the page saved: CSV, JSONL or Parquet; of several reviewers if there are more files",
+    )  # fmt: skip
+    add("--output", type=Path, required=True, metavar="DIR", help="a new directory, for attribeam audit --verdict DIR")
+    add(
+        "--verdict", choices=(_FITTED, MASS_VERDICT),
+        help="whose thresholds: of the fitted verdict, or of evidence mass (default: what judged the audit)",
+    )  # fmt: skip
+    add(
+        "--false-alarm-rate", type=_share, metavar="SHARE",
+        help="flag at most so many of the answers and claims that people found supported (default: the best F1)",
+    )  # fmt: skip
+    add(
+        "--blend", type=Path, metavar="DIR",
+        help="of an audit by a verifier: an audit of the same logs by the bundled verdict, whose scores are blended in",
+    )  # fmt: skip
+    add("--seed", type=whole_number, default=0, help="seed of folds and resamples (default: 0)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Fit, print what the thresholds give, and write them.
+
+    Raises:
+        UsageError: if the marks cannot be read or are too few, the output is not new, or the audit's verdict is not
+            there any more.
+        RunError: if the audit cannot be read or the thresholds not be written.
+    """
+    _check_output(arguments.output)
+    audit = AuditDirectory.open(arguments.audit)
+    marks = given_marks(arguments.marks)
+    marked = marked_audit(audit, marks)
+    by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
+    print_lines(_marks_line(marks, marked))
+    by_verifier = not by_mass and is_of_verifier(audit)
+    if arguments.blend is not None and not by_verifier:
+        raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
+    calibrated = _calibrate_mass if by_mass else _calibrate_verifier if by_verifier else _calibrate_verdict
+    try:
+        with made_with(recorded_umask(audit.manifest.options)):
+            parts = calibrated(arguments, audit, marked)
+    except OSError as error:
+        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
+    print_lines(*_lines(parts))
+    print_lines(
+        "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
+        "If you marked the riskiest first, mark a random sample too: the page has an order for it."
+    )
+    decoder = "" if by_mass or by_verifier else _decoder_option(audit)
+    print_lines(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
+
+
+def _decoder_option(audit: AuditDirectory) -> str:
+    """The option that a verdict with a probe needs, as the audit had it; empty without a probe."""
+    name = audit.manifest.models.get("language_model")
+    return f" --language-model {name}" if name and base_verdict(audit)[1].probe is not None else ""
+
+
+def _calibrate_verdict(
+    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
+) -> tuple[FittedPart, ...]:
+    if verdict_of(audit) == MASS_VERDICT:
+        raise UsageError(
+            f"--audit {audit.root} was judged by evidence mass, so its claims have no support scores; leave --verdict "
+            "out, or audit again with --verdict bundled"
+        )
+    rate = arguments.false_alarm_rate
+    items, what = marked.answers, "answers"
+    if any(need.more for need in needs(items, what, rate)) and not any(
+        need.more for need in needs(marked.scored, "claims", rate)
+    ):
+        items, what = marked.scored, "claims"
+    _check_enough(needs(items, what, rate))
+    base, model = base_verdict(audit)
+    thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
+    write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
+    _write_figures(arguments, audit, (part,))
+    return (part,)
+
+
+def _calibrate_verifier(
+    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
+) -> tuple[FittedPart, ...]:
+    rate = arguments.false_alarm_rate
+    _check_enough([*needs(marked.answers, "answers", rate), *needs(marked.scored, "claims", rate)])
+    bundled = None
+    if arguments.blend is not None:
+        blend = AuditDirectory.open(arguments.blend)
+        bundled = (marked_audit(blend, given_marks(arguments.marks)), bundled_digest(blend))
+    found, parts = fit_verifier(
+        audit,
+        marked,
+        bundled,
+        false_alarm_rate=rate,
+        measured_on=_measured_on(audit, marked.answers, "answers"),
+        seed=arguments.seed,
+    )
+    write_verifier(arguments.output, found)
+    _write_figures(arguments, audit, parts)
+    return parts
+
+
+def _calibrate_mass(
+    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
+) -> tuple[FittedPart, ...]:
+    items, rate = marked.massed, arguments.false_alarm_rate
+    _check_enough(needs(items, "claims with an evidence mass", rate))
+    supported, weak, part = fit_scores(items, _old_mass(audit), false_alarm_rate=rate, seed=arguments.seed)
+    write_mass(arguments.output, audit, supported, weak, measured_on=_measured_on(audit, items, "claims"))
+    _write_figures(arguments, audit, (part,))
+    print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
+    return (part,)
+
+
+def _old_mass(audit: AuditDirectory) -> tuple[float, float] | None:
+    """The audit's own (supported, weak) thresholds of evidence mass, None if it had none."""
+    found = [audit.manifest.models.get(name) for name in ("supported_threshold", "weak_threshold")]
+    return None if None in found else (float(str(found[0])), float(str(found[1])))
+
+
+def _check_output(output: Path) -> None:
+    """Refuse what is there already: audits may name the verdict in it, and are judged by its thresholds."""
+    if os.path.lexists(output):
+        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
+
+
+def _check_enough(found: Sequence[Need]) -> None:
+    if any(need.more for need in found):
+        raise UsageError(
+            f"--marks has too few to fit thresholds to: {_more(found)}; mark more of them on the page (its order "
+            "“random” draws a sample), or give --marks several files"
+        )
+
+
+def _more(found: Sequence[Need]) -> str:
+    return "; ".join(
+        f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
+        for need in found
+        if need.more
+    )
+
+
+def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:
+    return f"{len(items):,} marked {what} of {audit_title(audit)}, which its thresholds were fitted to"
+
+
+def _marks_line(marks: Marks, marked: MarkedAudit) -> str:
+    left_out = {
+        "without a label": marks.silent,
+        "disputed by reviewers": marks.disputed,
+        "not in this audit": marked.lost,
+    }
+    rest = [f"{count:,} {why}" for why, count in left_out.items() if count]
+    words = f"{len(marks.marks):,} marks: {len(marked.answers):,} answers and {len(marked.massed):,} claims"
+    return f"{words} ({', '.join(rest)} left out)" if rest else words
+
+
+def _lines(parts: Sequence[FittedPart]) -> Iterator[str]:
+    for part in parts:
+        old = "" if part.old is None else f", was {part.old:g}"
+        between = f"95% interval {part.interval.low:.2f} to {part.interval.high:.2f}"
+        yield f"{part.name} {part.new:g} ({between}){old}; {part.count:,} marked"
+        scores, alarms = part.fit.f1_interval, part.fit.false_alarm_interval
+        yield (
+            f"  new  {_figures(part.fit.figures)}; "
+            f"95% intervals: F1 {100 * scores.low:.0f} to {100 * scores.high:.0f}, "
+            f"false alarms {100 * alarms.low:.0f} to {100 * alarms.high:.0f}"
+        )
+        if part.before is not None:
+            yield f"  old  {_figures(part.before)}"
+
+
+def _figures(found: CallFigures) -> str:
+    shares = {"F1": found.f1, "precision": found.precision, "recall": found.recall, "false alarms": found.false_alarms}
+    return ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+
+
+def _write_figures(arguments: argparse.Namespace, audit: AuditDirectory, parts: Sequence[FittedPart]) -> None:
+    found = {
+        "audit_configuration": audit.manifest.configuration,
+        "marks_sha256": {file.name: file_sha256(file) for file in arguments.marks},
+        "false_alarm_rate": arguments.false_alarm_rate,
+        "seed": arguments.seed,
+        "parts": [asdict(part) for part in parts],
+    }
+    (arguments.output / FIGURES_FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"should be a share from 0 to below 1, was: {text!r}")
+    return share

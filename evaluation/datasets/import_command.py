@@ -1,0 +1,300 @@
+"""``attribeam import``, and the log that it writes.
+
+``attribeam import``: turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
+
+Answers that an audit of the log would refuse are left out, each with a reason. Logs of trace stores get a file of dead
+letters beside the log; a data set brings its labels, and so does an export of Label Studio or Argilla.
+
+Writing labelled answers as a QA log in our own input format, with separate columns for the labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from attribeam.attribution.option_types import positive_integer
+from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
+from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
+from attribeam.logs.columns import LogOptions, parse_column_mapping
+from attribeam.logs.files import ArrowStorage, match_files
+from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.reader import reader_named
+from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
+from attribeam.report.messages import print_lines
+from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas.errors import DataError, RunError, UsageError
+from attribeam.schemas.labelled_answer import (
+    JudgedAnswer,
+    JudgedDataset,
+    LabelledAnswer,
+    LabelledDataset,
+    PassageRange,
+    SkippedRow,
+)
+from attribeam.schemas.qa_record import (
+    ANSWER_SUPPORTED,
+    ERROR_KINDS,
+    FAITHFULNESS,
+    LABEL_GROUP,
+    SPAN_LABELS,
+    UNSUPPORTED_SPANS,
+    labelled_log_schema,
+)
+from attribeam.schemas.written_files import new_file
+
+LogAnswer = LabelledAnswer | JudgedAnswer
+LogRow = dict[str, object]
+
+_ROWS_PER_BATCH = 256
+
+
+def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
+    """Write one row per answer and return their number; the file is replaced atomically.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    schema, rows = labelled_log_schema(), map(log_row, answers)
+    with new_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while some := list(islice(rows, _ROWS_PER_BATCH)):
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
+    return int(pq.read_metadata(path).num_rows)
+
+
+def log_row(answer: LogAnswer) -> LogRow:
+    """The row of an answer; columns that its data set has no values for are null."""
+    if isinstance(answer, LabelledAnswer):
+        return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
+    if answer.judged is not None:
+        return _record_row(answer.record) | {SPAN_LABELS: list(_verdicts(answer, answer.judged))}
+    return _record_row(answer.record) | {
+        UNSUPPORTED_SPANS: _unsupported(answer),
+        LABEL_GROUP: answer.group,
+        ANSWER_SUPPORTED: answer.answer_supported,
+        FAITHFULNESS: answer.faithfulness,
+        ERROR_KINDS: list(answer.error_kinds) or None,
+        "split": answer.split,
+    }
+
+
+def _unsupported(answer: JudgedAnswer) -> list[LogRow] | None:
+    if answer.unsupported is None:
+        return None
+    return [_range_row(one.chars) | {"kind": one.kind} for one in answer.unsupported]
+
+
+def _record_row(record: QARecord) -> LogRow:
+    return {
+        "record_id": record.record_id,
+        "question": record.question,
+        "passages": [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages],
+        "answer": record.answer,
+        "target_spans": _ranges(record.target_spans),
+        "generator": record.generator,
+    }
+
+
+def _ranges(spans: Sequence[CharRange] | None) -> list[LogRow] | None:
+    return None if spans is None else [_range_row(span) for span in spans]
+
+
+def _range_row(chars: CharRange) -> LogRow:
+    return {"char_start": chars.char_start, "char_end": chars.char_end}
+
+
+def _span_labels(answer: LabelledAnswer) -> Iterator[LogRow]:
+    for index in range(len(answer.spans)):
+        yield {
+            "gold_passages": sorted(answer.gold_passages[index]) if answer.gold_passages else None,
+            "gold_evidence": _evidence(answer.gold_evidence[index]) if answer.gold_evidence else None,
+            "cited_passages": list(answer.citations[index]) if answer.citations else None,
+            "supported": None,
+        }
+
+
+def _verdicts(answer: JudgedAnswer, judged: Sequence[CharRange]) -> Iterator[LogRow]:
+    """Labels of the target spans: whether each is supported, null where nobody said so."""
+    unsupported = {one.chars for one in answer.unsupported or ()}
+    for span in answer.record.target_spans or judged:
+        yield {"supported": span not in unsupported if span in judged else None}
+
+
+def _evidence(ranges: Sequence[PassageRange]) -> list[LogRow]:
+    return [{"passage_index": one.passage_index, **_range_row(one.chars)} for one in ranges]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
+    """The answers that an audit accepts, the first one of each id, and all other rows with a reason.
+
+    The reasons are ``invalid_unicode`` (half of a surrogate pair, which JSON can express but UTF-8 cannot),
+    ``no_record_id`` (an empty id), ``no_passages`` (no passage has text) and ``duplicate_record_id`` (the id of an
+    earlier row).
+    """
+    several = len({answer.record.source.source_file for answer in answers}) > 1
+    kept: dict[str, LogAnswer] = {}
+    skipped = []
+    for answer in answers:
+        reason = _refusal(answer)
+        if reason is None and kept.setdefault(answer.record.record_id, answer) is not answer:
+            reason = "duplicate_record_id"
+        if reason is not None:
+            source = answer.record.source
+            skipped.append(SkippedRow(source.source_row, reason, source.source_file if several else None))
+    return [*kept.values()], skipped
+
+
+def _refusal(answer: LogAnswer) -> str | None:
+    """The reason why no log can hold the answer, regardless of other rows."""
+    if any(_SURROGATE.search(text) for text in _texts(answer)):
+        return "invalid_unicode"
+    if not answer.record.record_id:
+        return "no_record_id"
+    return None if any(one.text.strip() for one in answer.record.passages) else "no_passages"
+
+
+def _texts(answer: LogAnswer) -> Iterator[str]:
+    texts = [*_record_texts(answer.record)]
+    if isinstance(answer, JudgedAnswer):
+        texts += [answer.group, answer.split, *answer.error_kinds, *(one.kind for one in answer.unsupported or ())]
+    yield from (text for text in texts if text is not None)
+
+
+def _record_texts(record: QARecord) -> Iterator[str | None]:
+    yield from (record.record_id, record.question, record.answer, record.generator)
+    for one in record.passages:
+        yield from (one.text, one.title, one.passage_id)
+
+
+_LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
+    "quotesum": LOADERS["quotesum"],
+    "veri-gran": LOADERS["veri-gran"],
+    "lfqa": LOADERS["lfqa"],
+    "clapnq": LOADERS["clapnq"],
+    "alce": CITED_LOADERS["alce"],
+    "ragtruth": JUDGED_LOADERS["ragtruth"],
+    "mtrag": JUDGED_LOADERS["mtrag"],
+    "summedits": JUDGED_LOADERS["summedits"],
+    "bump": JUDGED_LOADERS["bump"],
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam import``."""
+    names = [*_LOADERS, *LABELLING_TOOLS, *log_formats()]
+    parser.add_argument(
+        "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool or format: {', '.join(names)}"
+    )
+    parser.add_argument(
+        "--data",
+        required=True,
+        nargs="+",
+        metavar="PATH",
+        help="logs, or folders or patterns of them; of a data set its file, or the directory of its files",
+    )
+    parser.add_argument("--output", type=Path, metavar="LOG.parquet", help="the log to write")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    parser.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
+    parser.add_argument(
+        "--log", nargs="+", metavar="PATH", help="the logs that label-studio or argilla has labels of, as for --data"
+    )
+    parser.add_argument("--log-format", metavar="NAME", help="the format of --log (default: parquet)")
+    parser.add_argument(
+        "--columns", metavar="FIELD=COLUMN,...", help="of --log, or for a format that another package brings"
+    )
+    add_trace_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Import the data set or the log, and print what happened to its rows.
+
+    Raises:
+        UsageError: if ``--output`` cannot be written to, or an option says nothing to the format.
+        DataError, RunError: as ``import_log`` and ``import_foreign_log``.
+    """
+    _check_log_options(args)
+    if args.source not in _LOADERS and args.source not in LABELLING_TOOLS:
+        print_lines(*import_foreign_log(args))
+        return
+    of_spans = args.source in LABELLING_TOOLS
+    given = [*given_trace_options(args), *(["--columns"] if args.columns is not None and not of_spans else [])]
+    if given:
+        raise UsageError(f"{given[0]} says nothing to {args.source}, which is a data set; leave it out")
+    if len(args.data) != 1:
+        raise UsageError(f"--data of {args.source} should be one path, were {len(args.data)}")
+    check_output(args.output, overwrite=args.overwrite)
+    data = Path(args.data[0])
+    check_apart(args.output, args.data)
+    if of_spans:
+        logs = _logs(args)
+        check_apart(args.output, [log.path for log in logs])
+        dataset: LabelledDataset | JudgedDataset = load_marked_spans(LABELLING_TOOLS[args.source](data), logs)
+    else:
+        dataset = _LOADERS[args.source](data)
+    print_lines(*import_dataset(dataset, args))
+
+
+def _check_log_options(args: argparse.Namespace) -> None:
+    of_spans = args.source in LABELLING_TOOLS
+    if of_spans and args.log is None:
+        raise UsageError(f"--log is needed for {args.source}: the logs that the answers are from, such as logs.parquet")
+    for name, value in (("--log", args.log), ("--log-format", args.log_format)):
+        if value is not None and not of_spans:
+            raise UsageError(f"{name} says nothing to {args.source}; leave it out")
+
+
+def _logs(args: argparse.Namespace) -> list[QALog]:
+    options = LogOptions(parse_column_mapping(args.columns or ""), format=args.log_format or LogOptions().format)
+    storage = ArrowStorage()
+    paths, _ = match_files(args.log, reader_named(options.format).suffix, storage, option="--log")
+    return [QALog(path, options, storage) for path in paths]
+
+
+def import_dataset(dataset: LabelledDataset | JudgedDataset, args: argparse.Namespace) -> list[str]:
+    """Write the log; the counts, and the skipped rows by reason. Rows that an audit would refuse are skipped.
+
+    Raises:
+        DataError: if the log would have no rows.
+        RunError: if it cannot be written.
+    """
+    dataset = dataset if args.limit is None else dataset.first(args.limit)
+    kept, refused = importable(dataset.answers)
+    skipped = sorted([*dataset.skipped, *refused], key=lambda one: (one.file or "", one.row))
+    if not kept:
+        raise DataError(
+            f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {_reasons(skipped)}"
+        )
+    written, rows = _write(args.output, kept), len(dataset.answers) + len(dataset.skipped)
+    if rows != written + len(skipped):
+        raise RuntimeError(
+            f"each of the {rows} rows should be written or skipped, {written} were written and {len(skipped)} skipped"
+        )
+    lines = [f"{rows} rows read, {written} written to {args.output}, {len(skipped)} skipped"]
+    for reason, places in _reasons(skipped).items():
+        lines.append(f"skipped, {reason}: {len(places)} rows: {', '.join(map(str, places))}")
+    return lines
+
+
+def _write(output: Path, answers: Iterable[LogAnswer]) -> int:
+    try:
+        return write_log(output, tqdm(answers, desc="import", unit="row", disable=None))
+    except OSError as error:
+        raise RunError(f"--output {output} could not be written: {error}") from error
+
+
+def _reasons(skipped: Iterable[SkippedRow]) -> Mapping[str, list[int | str]]:
+    rows: dict[str, list[int | str]] = {}
+    for one in skipped:
+        rows.setdefault(one.reason, []).append(one.row if one.file is None else f"{one.file} row {one.row}")
+    return dict(sorted(rows.items()))

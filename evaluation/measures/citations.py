@@ -1,0 +1,302 @@
+"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.evaluation.comparison import FailedRow
+from attribeam.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, needs_of
+from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.report.messages import one_line
+from attribeam.schemas import Passage, RowFault
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+Claim = tuple[str, str]
+"""A premise and a statement."""
+
+
+class EntailmentModel(Protocol):
+    """A natural language inference model."""
+
+    @property
+    def identity(self) -> str:
+        """Name and revision, which determine its verdicts."""
+        ...
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        """Whether the premise of each claim entails its statement, in the order of ``claims``."""
+        ...
+
+
+class RememberedEntailment:
+    """An entailment model that judges each claim once, so that methods citing the same passages share its verdicts."""
+
+    def __init__(self, model: EntailmentModel) -> None:
+        self._model = model
+        self._verdicts: dict[Claim, bool] = {}
+
+    @property
+    def identity(self) -> str:
+        """The identity of the model."""
+        return self._model.identity
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        """The verdicts; unknown ones come from one call of the model.
+
+        Raises:
+            RuntimeError: if the number of verdicts differs from the number of claims.
+        """
+        new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
+        verdicts = self._model.entails(new) if new else []
+        if len(verdicts) != len(new):
+            raise RuntimeError(f"an entailment model should return {len(new)} verdicts, returned {len(verdicts)}")
+        self._verdicts.update(zip(new, verdicts, strict=True))
+        return [self._verdicts[claim] for claim in claims]
+
+
+MOST_CITATIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CitingSentence:
+    """A sentence without its markers, and the 0-based passages that it cites, in order; some may not exist."""
+
+    text: str
+    citations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CitationCounts:
+    """What was counted in one answer.
+
+    Attributes:
+        sentences: all sentences, with or without citations.
+        supported: sentences that are entailed by their citations together.
+        citations: citations that were judged.
+        needed: citations of supported sentences that entail the sentence alone, or without which the others do not.
+    """
+
+    sentences: int
+    supported: int
+    citations: int
+    needed: int
+
+    @property
+    def recall(self) -> float:
+        """The share of sentences that are supported."""
+        return self.supported / self.sentences
+
+    @property
+    def precision(self) -> float:
+        """The share of citations that are needed; 0 without citations."""
+        return self.needed / self.citations if self.citations else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CitationScore:
+    """Means over answers in percent; ``f1`` is the harmonic mean of the two means, and intervals are over answers."""
+
+    recall: float
+    recall_interval: Interval
+    precision: float
+    precision_interval: Interval
+    f1: float
+    f1_interval: Interval
+    citations_a_sentence: float
+
+
+def citation_counts(
+    passages: Sequence[Passage],
+    sentences: Sequence[CitingSentence],
+    model: EntailmentModel,
+    *,
+    most_citations: int = MOST_CITATIONS,
+) -> CitationCounts:
+    """The counts of one answer, which has at least one sentence.
+
+    The first ``most_citations`` citations of each sentence are judged. A sentence without citations, or with a
+    citation of a passage that does not exist, is not supported, and its citations are not counted.
+    """
+    judged = [
+        CitingSentence(one.text, one.citations[:most_citations])
+        for one in sentences
+        if one.citations and all(0 <= passage < len(passages) for passage in one.citations)
+    ]
+    verdicts = model.entails([_claim(passages, one.citations, one.text) for one in judged])
+    supported = [one for one, entailed in zip(judged, verdicts, strict=True) if entailed]
+    return CitationCounts(
+        sentences=len(sentences),
+        supported=len(supported),
+        citations=sum(len(one.citations) for one in judged),
+        needed=_needed(passages, supported, model),
+    )
+
+
+def citation_score(counts: Sequence[CitationCounts], row_counts: npt.NDArray[np.int64]) -> CitationScore:
+    """The figures of one or more answers; ``row_counts`` int64 [draws, answers] are their resamples."""
+    recalls = np.array([one.recall for one in counts])
+    precisions = np.array([one.precision for one in counts])
+    drawn_recalls, drawn_precisions = (row_counts @ shares / len(counts) for shares in (recalls, precisions))
+    recall, precision = float(recalls.mean()), float(precisions.mean())
+    return CitationScore(
+        recall=100 * recall,
+        recall_interval=percentile_interval(100 * drawn_recalls),
+        precision=100 * precision,
+        precision_interval=percentile_interval(100 * drawn_precisions),
+        f1=100 * float(_harmonic_mean(recalls.mean(keepdims=True), precisions.mean(keepdims=True))[0]),
+        f1_interval=percentile_interval(100 * _harmonic_mean(drawn_recalls, drawn_precisions)),
+        citations_a_sentence=sum(one.citations for one in counts) / sum(one.sentences for one in counts),
+    )
+
+
+def _needed(passages: Sequence[Passage], supported: Sequence[CitingSentence], model: EntailmentModel) -> int:
+    """How many citations of supported sentences are needed: the only one, one that suffices, or one that is missed."""
+    several = [(one, citation) for one in supported if len(one.citations) > 1 for citation in one.citations]
+    alone = model.entails([_claim(passages, [citation], one.text) for one, citation in several])
+    unsure = [pair for pair, entailed in zip(several, alone, strict=True) if not entailed]
+    without = model.entails([_claim(passages, _others(one, citation), one.text) for one, citation in unsure])
+    return sum(len(one.citations) for one in supported) - sum(without)
+
+
+def _others(sentence: CitingSentence, citation: int) -> list[int]:
+    return [one for one in sentence.citations if one != citation]
+
+
+def _claim(passages: Sequence[Passage], citations: Sequence[int], statement: str) -> tuple[str, str]:
+    return "\n".join(_premise(passages[citation]) for citation in citations), statement
+
+
+def _premise(passage: Passage) -> str:
+    return f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def _harmonic_mean(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    both = left + right
+    mean: npt.NDArray[np.float64] = np.divide(2 * left * right, both, out=np.zeros_like(both), where=both > 0)
+    return mean
+
+
+SELF_CITATION = "self-citation"
+_THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
+
+
+@dataclass(slots=True)
+class CitationTally:
+    """The counts of one method, answer by answer."""
+
+    name: str
+    counts: list[CitationCounts] = field(default_factory=list)
+    failed: list[FailedRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRow:
+    """One line of the table; rows that the method could not attribute count as answers without citations."""
+
+    method: str
+    score: CitationScore
+    answers: int
+    sentences: int
+    failed_rows: tuple[FailedRow, ...]
+
+
+def run_citations(
+    answers: Iterable[LabelledAnswer],
+    methods: Sequence[LabMethod],
+    models: LoadedModels,
+    entailment: EntailmentModel,
+    *,
+    most_citations: int = MOST_CITATIONS,
+) -> tuple[CitationTally, ...]:
+    """The answers' own citations first, then those of every method; a target span is a sentence.
+
+    A method cites the passages whose score exceeds its threshold, highest score first: 0.55 for the cosines of
+    ``hss-avg``, 0 for all others (Section 4.4 of the paper).
+    """
+    tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
+    for labelled in answers:
+        context = LabelledContext(labelled, models, needs_of(methods))
+        cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
+        for tally, citations in zip(tallies, cited, strict=True):
+            sentences = _sentences(labelled, citations)
+            counts = citation_counts(labelled.record.passages, sentences, entailment, most_citations=most_citations)
+            tally.counts.append(counts)
+    return tallies
+
+
+def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) -> tuple[CitationRow, ...]:
+    """The figures of all methods, over the same resamples of answers.
+
+    Raises:
+        ValueError: if there was no answer.
+    """
+    row_counts = row_draws(len(tallies[0].counts), draws=draws, seed=seed)
+    return tuple(
+        CitationRow(
+            method=tally.name,
+            score=citation_score(tally.counts, row_counts),
+            answers=len(tally.counts),
+            sentences=sum(one.sentences for one in tally.counts),
+            failed_rows=tuple(tally.failed),
+        )
+        for tally in tallies
+    )
+
+
+def cited_passages(scores: Sequence[float], *, threshold: float) -> tuple[int, ...]:
+    """The passages above ``threshold``, highest score first; ties keep the order of the passages."""
+    above = [index for index, score in enumerate(scores) if score > threshold]
+    return tuple(sorted(above, key=lambda index: -scores[index]))
+
+
+def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
+    threshold = _THRESHOLDS.get(method.name, 0.0)
+    labelled = context.labelled
+    try:
+        results = method.span_results(context)
+    except RowFault as fault:
+        tally.failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
+        return [()] * len(labelled.spans)
+    return [cited_passages(result.passage_scores, threshold=threshold) for result in results]
+
+
+def _sentences(labelled: LabelledAnswer, citations: Sequence[tuple[int, ...]]) -> list[CitingSentence]:
+    answer = labelled.record.answer
+    return [CitingSentence(span.of(answer), cited) for span, cited in zip(labelled.spans, citations, strict=True)]
+
+
+CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
+"""The default methods: those of the paper's table, and ``words``."""
+_HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "per sentence")
+
+
+def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[str]) -> str:
+    """The figures, one line per method, then the remarks and what failed."""
+    failures = [
+        f"{row.method}: {remark}"
+        for row in rows
+        for remark in failure_remarks(row.failed_rows, consequence="count as answers without citations")
+    ]
+    lines = [_cells(row) for row in rows]
+    return "\n".join([one_line(title), text_table(_HEADER, lines), *map(one_line, remarks), *failures])
+
+
+def _cells(row: CitationRow) -> tuple[str, ...]:
+    score = row.score
+    return (
+        row.method,
+        f"{score.recall:.1f}",
+        interval_cell(score.recall_interval),
+        f"{score.precision:.1f}",
+        interval_cell(score.precision_interval),
+        f"{score.f1:.1f}",
+        interval_cell(score.f1_interval),
+        f"{score.citations_a_sentence:.2f}",
+    )

@@ -1,0 +1,397 @@
+"""What people marked in an answer, and how far an audit's flags agree: by character, by span and by answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from attribeam.attribution.answers.text_sentences import whole_sentences
+from attribeam.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
+from attribeam.evaluation.report import interval_cell, text_table
+from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
+from attribeam.schemas.labelled_answer import JudgedAnswer
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attributor import Attributor
+
+
+_ANSWERS_PER_BATCH = 32
+
+
+def audited_records(
+    records: Sequence[QARecord], attributor: Attributor
+) -> Iterator[tuple[int, tuple[SpanEvidence, ...] | RowFault]]:
+    """The index of each record and what the audit says about it, in order; shows a progress bar in a terminal."""
+    with tqdm(total=len(records), unit="answer", disable=None, leave=False) as bar:
+        for start in range(0, len(records), _ANSWERS_PER_BATCH):
+            some = records[start : start + _ANSWERS_PER_BATCH]
+            yield from enumerate(attributor.attribute_many(some), start=start)
+            bar.update(len(some))
+
+
+LEVELS: Mapping[str, frozenset[Support]] = {
+    "unsupported": frozenset({Support.UNSUPPORTED}),
+    "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
+}
+"""The two readings of the flag: the support levels that count as an alarm."""
+
+_ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Numbers of characters: called unsupported, marked by a person, and both (``common``)."""
+
+    common: int
+    called: int
+    marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSpan:
+    """One audited span: its numbers, and whether a person marked at least half of its characters."""
+
+    evidence_mass: float
+    flag: float
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedAnswer:
+    """One answer after the audit.
+
+    Attributes:
+        group: the part of the data set that it belongs to.
+        overlaps: the overlap of characters for each of ``LEVELS``; empty if nobody marked characters, as ``kinds``.
+        kinds: the overlap with the marked ranges of each kind, for each of ``LEVELS``.
+        spans: the audited spans within the part that a person looked at; none is marked if nobody marked characters.
+        marked: whether a person marked anything, or found the whole answer unsupported.
+        calls: whether any span raises an alarm, for each of ``LEVELS``.
+    """
+
+    group: str | None
+    overlaps: Mapping[str, Overlap]
+    kinds: Mapping[str, Mapping[str, Overlap]]
+    spans: tuple[AuditedSpan, ...]
+    marked: bool
+    calls: Mapping[str, bool]
+
+    @property
+    def lowest_mass(self) -> float:
+        """The lowest evidence mass of any span; 1 without spans."""
+        return min((span.evidence_mass for span in self.spans), default=1.0)
+
+    @property
+    def lowest_flag(self) -> float:
+        """The lowest flag of any span; that of full support without spans."""
+        return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
+
+
+def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
+    """Compare the audit of an answer with its labels; white space does not count.
+
+    A character is called unsupported if a claim is that contains it, and names it if it names any words, or if a weak
+    claim names it. An answer is called unsupported if a claim is. What the person did not look at is left out on both
+    sides.
+    """
+    text = answer.record.answer
+    judged = None if answer.judged is None else visible(answer.judged, text)
+    ranges = answer.unsupported or ()
+    marked = _within(visible([one.chars for one in ranges], text), judged)
+    seen = [span for span in found if _within(visible([span.chars], text), judged)]
+    of_claims = {name: _within(called_places(seen, text, levels), judged) for name, levels in LEVELS.items()}
+    named = _within(named_places(seen, text), judged)
+    called = {name: chars | named for name, chars in of_claims.items()}
+    kinds = {
+        kind: _within(visible([one.chars for one in ranges if one.kind == kind], text), judged)
+        for kind in sorted({one.kind for one in ranges if one.kind is not None})
+    }
+    overlaps = {name: _overlap(chars, marked) for name, chars in called.items()}
+    return AuditedAnswer(
+        group=answer.group,
+        overlaps={} if answer.unsupported is None else overlaps,
+        kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
+        spans=tuple(_audited_span(span, marked, text) for span in seen),
+        marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
+        calls={name: bool(chars) for name, chars in of_claims.items()},
+    )
+
+
+def flag_order(support: Support, evidence_mass: float) -> float:
+    """A number that orders spans by support level, and by evidence mass within a level; no verdict comes last."""
+    place = _ORDER.index(support) if support in _ORDER else len(_ORDER)
+    return 2.0 * place + evidence_mass
+
+
+def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
+    own = visible([span.chars], text)
+    half = 2 * len(own & frozenset(marked)) >= len(own) > 0
+    return AuditedSpan(span.measured_mass, flag_order(span.support, span.measured_mass), half)
+
+
+def _within(characters: frozenset[int], judged: frozenset[int] | None) -> frozenset[int]:
+    return characters if judged is None else characters & judged
+
+
+def _overlap(called: frozenset[int], marked: frozenset[int]) -> Overlap:
+    return Overlap(len(called & marked), len(called), len(marked))
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFigures:
+    """The figures of one reading of the flag.
+
+    Attributes:
+        level: one of ``LEVELS``.
+        characters: characters called unsupported compared with those that a person marked, over all answers; None if
+            some answers were judged as a whole.
+        answers: answers with an alarm compared with those in which a person marked something.
+    """
+
+    level: str
+    characters: F1Figures | None
+    answers: F1Figures
+
+
+@dataclass(frozen=True, slots=True)
+class KindRecall:
+    """Percentage of the characters marked as one kind that are called unsupported, for each of ``LEVELS``."""
+
+    kind: str
+    characters: int
+    recall: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """The figures of one group of answers, or of all answers.
+
+    Attributes:
+        answers, marked_answers: the number of answers, and of those in which a person marked something.
+        levels: one entry for each of ``LEVELS``.
+        answer_mass, answer_flag: AUROC of the lowest number of an answer, for answers without marks against those with
+            marks; None if one side is missing.
+        span_mass, span_flag: the same for audited spans; None if some answers were judged as a whole.
+        kinds: recall for each kind of mark.
+    """
+
+    group: str
+    answers: int
+    marked_answers: int
+    levels: tuple[LevelFigures, ...]
+    answer_mass: Auroc | None
+    answer_flag: Auroc | None
+    span_mass: Auroc | None
+    span_flag: Auroc | None
+    kinds: tuple[KindRecall, ...]
+
+
+def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
+    """The figures of all answers, then of each group if there are several.
+
+    Raises:
+        ValueError: if there is no answer.
+    """
+    row_counts = row_draws(len(answers), draws=draws, seed=seed)
+    groups = sorted({answer.group for answer in answers if answer.group is not None})
+    found = [_figures(ALL, answers, row_counts)]
+    for group in groups if len(groups) > 1 else ():
+        own = [place for place, answer in enumerate(answers) if answer.group == group]
+        found.append(_figures(group, [answers[place] for place in own], row_counts[:, own]))
+    return tuple(found)
+
+
+def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> GroupFigures:
+    right = [not answer.marked for answer in answers]
+    has_marks = all(answer.overlaps for answer in answers)
+    spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans if has_marks]
+    span_right, span_rows = [not span.marked for _, span in spans], [place for place, _ in spans]
+    rows = range(len(answers))
+    return GroupFigures(
+        group=name,
+        answers=len(answers),
+        marked_answers=len(answers) - sum(right),
+        levels=tuple(_level(level, answers, row_counts) for level in LEVELS),
+        answer_mass=_auroc([answer.lowest_mass for answer in answers], right, rows, row_counts),
+        answer_flag=_auroc([answer.lowest_flag for answer in answers], right, rows, row_counts),
+        span_mass=_auroc([span.evidence_mass for _, span in spans], span_right, span_rows, row_counts),
+        span_flag=_auroc([span.flag for _, span in spans], span_right, span_rows, row_counts),
+        kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
+    )
+
+
+def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> LevelFigures:
+    return LevelFigures(
+        level=level,
+        characters=_character_figures(level, answers, row_counts),
+        answers=f1_figures(
+            common=[answer.calls[level] and answer.marked for answer in answers],
+            called=[answer.calls[level] for answer in answers],
+            marked=[answer.marked for answer in answers],
+            row_counts=row_counts,
+        ),
+    )
+
+
+def _character_figures(
+    level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]
+) -> F1Figures | None:
+    if not all(answer.overlaps for answer in answers):
+        return None
+    overlaps = [answer.overlaps[level] for answer in answers]
+    return f1_figures(
+        common=[one.common for one in overlaps],
+        called=[one.called for one in overlaps],
+        marked=[one.marked for one in overlaps],
+        row_counts=row_counts,
+    )
+
+
+def _kind(kind: str, answers: Sequence[AuditedAnswer]) -> KindRecall:
+    overlaps = [answer.kinds[kind] for answer in answers if kind in answer.kinds]
+    marked = sum(next(iter(one.values())).marked for one in overlaps)
+    found = {level: sum(one[level].common for one in overlaps) for level in LEVELS}
+    return KindRecall(
+        kind, marked, {level: 100 * common / marked if marked else 0.0 for level, common in found.items()}
+    )
+
+
+def _auroc(
+    numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
+) -> Auroc | None:
+    if all(right) or not any(right):
+        return None
+    return RankedItems(numbers=numbers, right=right, rows=rows).auroc(row_counts)
+
+
+_HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
+_AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
+
+
+def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> Iterator[str]:
+    """For each group a title, its F1 and its AUROC, and a line for each kind of mark."""
+    for group in groups:
+        has_marks = all(level.characters is not None for level in group.levels)
+        marked = "with unsupported characters" if has_marks else "unsupported"
+        yield f"{dataset}, {group.group}, {method}: {group.answers} answers, {group.marked_answers} of them {marked}"
+        lines = [
+            (level.level, what, *f1_cells(figures))
+            for level in group.levels
+            for what, figures in (("characters", level.characters), ("answers", level.answers))
+            if figures is not None
+        ]
+        yield text_table(_HEADER, lines)
+        areas = (("answers", group.answer_mass, group.answer_flag), ("spans", group.span_mass, group.span_flag))
+        shown = [
+            (name, *(f"{mass.value:.3f}", interval_cell(mass.interval, digits=3)),
+             *(f"{flag.value:.3f}", interval_cell(flag.interval, digits=3)))
+            for name, mass, flag in areas if mass is not None and flag is not None
+        ]  # fmt: skip
+        yield text_table(_AUROC_HEADER, shown)
+        for kind in group.kinds:
+            shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
+            yield f"{kind.kind}: of {kind.characters} characters {shares}"
+
+
+def f1_cells(figures: F1Figures) -> tuple[str, ...]:
+    """Precision, recall, F1 and its interval."""
+    shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
+    return (*shares, interval_cell(figures.f1_interval))
+
+
+def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
+    """The places of the ranges' characters in the text, without white space."""
+    return frozenset(
+        place for one in ranges for place in range(one.char_start, one.char_end) if not text[place].isspace()
+    )
+
+
+def called_places(found: Sequence[SpanEvidence], text: str, levels: frozenset[Support]) -> frozenset[int]:
+    """The places of the characters that evidence calls one of the ``levels``, such as unsupported.
+
+    A span that names the words that lack support calls those; another one calls all its characters. A mention leaves
+    it to its claim.
+    """
+    counted = (span for span in found if span.support in levels and span.is_counted)
+    return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
+
+
+def named_places(found: Sequence[SpanEvidence], text: str) -> frozenset[int]:
+    """The places of the characters of all words that evidence names, in unsupported and in weak claims."""
+    return visible((chars for span in found for chars in span.unsupported_words), text)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPart:
+    """A sentence or claim, and whether people marked it; None where they judged only the whole answer."""
+
+    chars: CharRange
+    is_marked: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedParts:
+    """One answer, cut into the parts that people judged.
+
+    Attributes:
+        answer: the answer and its labels.
+        is_marked: whether people found anything unsupported.
+        characters: places of the visible characters that people looked at, ascending.
+        marked: those of them that they marked; None where they judged only the whole answer.
+        sentences: its sentences, found without a parser.
+        claims: its claims as the audit found them; empty without an audit.
+        evidence: all evidence of the audit; empty without an audit.
+    """
+
+    answer: JudgedAnswer
+    is_marked: bool
+    characters: tuple[int, ...]
+    marked: frozenset[int] | None
+    sentences: tuple[JudgedPart, ...]
+    claims: tuple[JudgedPart, ...]
+    evidence: tuple[SpanEvidence, ...]
+
+
+def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedParts:
+    """The parts of an answer, of which ``found`` is the audit's evidence, empty without one.
+
+    A part is marked if at least half of its visible characters are, or at least half of those of one marked range.
+    Parts that people did not look at are left out.
+    """
+    text = answer.record.answer
+    whole = (CharRange(0, len(text)),)
+    seen = visible(answer.judged or whole, text)
+    claims = [span.chars for span in found if span.is_claim]
+    return JudgedParts(
+        answer=answer,
+        is_marked=not answer.is_supported,
+        characters=tuple(sorted(seen)),
+        marked=None if answer.unsupported is None else visible((one.chars for one in answer.unsupported), text) & seen,
+        sentences=tuple(_parts(answer, whole_sentences(text), seen)),
+        claims=tuple(_parts(answer, claims, seen)),
+        evidence=tuple(found),
+    )
+
+
+def _parts(answer: JudgedAnswer, ranges: Iterable[CharRange], seen: frozenset[int]) -> Iterable[JudgedPart]:
+    text = answer.record.answer
+    marks = None if answer.unsupported is None else [visible([one.chars], text) & seen for one in answer.unsupported]
+    for chars in ranges:
+        own = visible([chars], text) & seen
+        if own:
+            yield JudgedPart(chars, None if marks is None else _is_marked(own, marks))
+
+
+def _is_marked(own: frozenset[int], marks: Sequence[frozenset[int]]) -> bool:
+    common = [own & mark for mark in marks]
+    if 2 * len(frozenset().union(*common)) >= len(own):
+        return True
+    return any(part and 2 * len(part) >= len(mark) for part, mark in zip(common, marks, strict=True))

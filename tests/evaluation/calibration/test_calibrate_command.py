@@ -1,0 +1,189 @@
+"""``attribeam calibrate``: thresholds from marks, refusals, and what audits read of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.evaluation.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, save
+from tests.report.made_audit import MadeAudit
+
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
+from attribeam.pipeline.command_line import main
+from attribeam.schemas import Support
+from attribeam.schemas.errors import UsageError
+
+ANSWERS, RATE = 120, "--false-alarm-rate"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+    return ferry_audit(tmp_path_factory.mktemp("ferries"), ANSWERS)
+
+
+def calibrate(audit: MadeAudit, marks: Path, output: Path, *more: str) -> int:
+    return main(["calibrate", "--audit", str(audit.root), "--marks", str(marks), "--output", str(output), *more])
+
+
+def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
+    limits = fitted.thresholds
+    assert 0.45 < limits.balanced < 0.65
+    assert limits.lenient < limits.balanced < limits.strict < limits.supported < 1
+    assert (limits.word, limits.weak_word) == (base.thresholds.word, base.thresholds.weak_word)
+    assert fitted.measured_on == "120 marked answers of log.parquet, which its thresholds were fitted to"
+    assert fitted.digest != base.digest
+    assert fitted.operating_points == fitted.short_operating_points
+    text = capsys.readouterr().out
+    assert "240 marks: 120 answers and 240 claims" in text
+    assert "95% interval" in text
+    assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
+
+
+def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = load_verdict_model(verdict_directory("smollm2-135m")).digest[:16]
+    audit = ferry_audit(tmp_path / "audit", ANSWERS, models={"verdict_model": digest, "language_model": "Smol"})
+    file = audit.root / "run_manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["options"]["method"] = {"verdict": "smollm2-135m"}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    assert calibrate(audit, save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS))), tmp_path / "own") == 0
+    assert f"attribeam audit --verdict {tmp_path / 'own'} --language-model Smol\n" in capsys.readouterr().out
+
+
+def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path) -> None:
+    marks = save(tmp_path / "marks.jsonl", [*claim_marks(range(ANSWERS)), *answer_marks(range(ANSWERS))])
+    points = {}
+    for rate in ("0.05", "0.2"):
+        assert calibrate(made, marks, tmp_path / rate, "--false-alarm-rate", rate) == 0
+        points[rate] = load_verdict_model(tmp_path / rate).thresholds.balanced
+    assert points["0.05"] < points["0.2"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "complaint"),
+    [
+        (30, (), "20 answers that lack support are needed, 15 are marked, 5 more to go"),
+        (
+            80,
+            ("--false-alarm-rate", "0.005"),
+            "200 answers that are supported are needed, 40 are marked, 160 more to go",
+        ),
+    ],
+)
+def test_too_few_marks_are_refused_with_how_many_are_needed(
+    made: MadeAudit,
+    tmp_path: Path,
+    rows: int,
+    more: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(rows)))
+    assert calibrate(made, marks, tmp_path / "verdict", *more) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "verdict").exists()
+
+
+def test_marks_that_cannot_be_read_are_bad_input(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate(made, tmp_path / "nowhere.csv", tmp_path / "verdict") == 2
+    assert "--marks: marks file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("claims", "answers", "what"),
+    [(range(ANSWERS), range(0), "answers"), (range(0), range(ANSWERS), "answers")],
+    ids=["claims-that-say-it-of-answers", "answers-alone"],
+)
+def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(
+    made: MadeAudit, tmp_path: Path, claims: range, answers: range, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", [*claim_marks(claims), *answer_marks(answers)])
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    assert f"{what}: unsupported below score" in capsys.readouterr().out
+
+
+def test_the_threshold_is_fitted_to_claims_where_too_few_answers_are_marked_whole(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = claim_marks(range(ANSWERS))
+    marks = save(tmp_path / "marks.jsonl", every[1::2])
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    assert "claims: unsupported below score" in capsys.readouterr().out
+    assert "marked claims" in load_verdict_model(tmp_path / "verdict").measured_on
+
+
+def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = ferry_audit(tmp_path, ANSWERS, models={"verdict_model": "0123456789abcdef"})
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(other, marks, tmp_path / "verdict") == 2
+    assert "was judged by the verdict 0123456789abcdef" in capsys.readouterr().err
+
+
+def test_a_directory_with_other_files_is_not_written_to(made: MadeAudit, tmp_path: Path) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path) == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["marks.jsonl"]
+
+
+def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -> None:
+    made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
+    found = json.loads((tmp_path / "mass" / "mass_thresholds.json").read_text(encoding="utf-8"))
+    assert 0 < found["weak_threshold"] <= found["supported_threshold"] <= 1
+    options = with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass")), model="tiny")
+    assert options.judges_by_mass
+    assert (options.supported_threshold, options.weak_threshold) == (
+        found["supported_threshold"],
+        found["weak_threshold"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "complaint"),
+    [
+        ({}, "other", "for --model tiny, not for other"),
+        ({"method": "attn-union"}, "tiny", "for --method attn-union-dep, not for attn-union"),
+        ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
+    ],
+)
+def test_thresholds_of_mass_are_not_taken_for_anything_else(
+    tmp_path: Path, options: dict[str, object], model: str, complaint: str
+) -> None:
+    made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
+    with pytest.raises(UsageError, match=complaint):
+        with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass"), **options), model=model)
+
+
+@pytest.mark.parametrize("kind", ["verdict", "empty", "file", "link"])
+def test_output_that_is_there_stays_as_it_is(
+    kind: str, made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    output = tmp_path / "verdict"
+    if kind == "verdict":
+        assert calibrate(made, marks, output) == 0
+    elif kind == "empty":
+        output.mkdir()
+    elif kind == "file":
+        output.write_text("mine", encoding="utf-8")
+    else:
+        output.symlink_to(tmp_path / "nowhere")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert calibrate(made, marks, output, "--seed", "1") == 2
+    assert f"--output should be a new directory, but {output} is there already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

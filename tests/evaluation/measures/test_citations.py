@@ -1,0 +1,181 @@
+"""Citation scores by definition, and the passages that methods cite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.evaluation.stub_entailment import WordsEntail
+
+from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.evaluation.measures.citations import (
+    CitationCounts,
+    CitingSentence,
+    RememberedEntailment,
+    citation_counts,
+    citation_score,
+    cited_passages,
+    run_citations,
+    score_citations,
+)
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+PASSAGES = (Passage("ada lit it"), Passage("in may"), Passage("ada lit it in may"), Passage("bells ring"))
+
+
+def counts(*sentences: tuple[str, tuple[int, ...]], most_citations: int = 3) -> CitationCounts:
+    citing = [CitingSentence(text, cited) for text, cited in sentences]
+    return citation_counts(PASSAGES, citing, WordsEntail(), most_citations=most_citations)
+
+
+def naive_counts(sentences: list[tuple[str, list[int]]], most: int) -> CitationCounts:
+    """ALCE's definition, citation by citation."""
+
+    def entails(cited: list[int], text: str) -> bool:
+        return WordsEntail().entails([("\n".join(PASSAGES[one].text for one in cited), text)])[0]
+
+    supported = citations = needed = 0
+    for text, cited in sentences:
+        if not cited or max(cited) >= len(PASSAGES):
+            continue
+        cited = cited[:most]
+        citations += len(cited)
+        if entails(cited, text):
+            supported += 1
+            for one in cited:
+                rest = [other for other in cited if other != one]
+                irrelevant = bool(rest) and not entails([one], text) and entails(rest, text)
+                needed += not irrelevant
+    return CitationCounts(len(sentences), supported, citations, needed)
+
+
+def test_worked_example():
+    found = counts(
+        ("ada lit it", (0,)),  # supported by its one citation
+        ("ada lit it in may", (0, 1)),  # by both together only: both are needed
+        ("ada lit it", (0, 3)),  # the second says nothing of it: one citation of two is needed
+        ("bells ring", (1,)),  # not supported, its citation is not needed
+        ("bells ring", ()),  # cites nothing
+    )
+    assert found == CitationCounts(sentences=5, supported=3, citations=6, needed=4)
+    assert (found.recall, found.precision) == (pytest.approx(3 / 5), pytest.approx(4 / 6))
+    assert counts(("ada lit it", (0, 4)), ("bells ring", (3, -1))) == CitationCounts(2, 0, 0, 0)  # do not exist
+    assert counts(("ada lit it in may", (0, 3, 2)), most_citations=2) == CitationCounts(1, 0, 2, 0)
+    assert counts(("bells ring", ())).precision == 0
+
+
+def test_title_is_part_of_the_premise():
+    model = WordsEntail()
+    citation_counts([Passage("lit it", title="Ada")], [CitingSentence("ada lit it", (0,))], model)
+    assert model.asked == [("Title: Ada\nlit it", "ada lit it")]
+
+
+@given(
+    sentences=st.lists(
+        st.tuples(
+            st.sampled_from(["ada lit it", "ada lit it in may", "in may", "bells ring"]),
+            st.lists(st.integers(0, 4), unique=True, max_size=4),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    most=st.integers(1, 4),
+)
+def test_counts_follow_the_definition(sentences, most):
+    found = counts(*((text, tuple(cited)) for text, cited in sentences), most_citations=most)
+    assert found == naive_counts(sentences, most)
+
+
+def test_score_is_the_mean_over_answers_and_f1_that_of_the_means():
+    answers = [CitationCounts(2, 2, 4, 1), CitationCounts(4, 1, 1, 1)]
+    score = citation_score(answers, np.array([[1, 1], [2, 0]]))
+    assert score.recall == pytest.approx(100 * (1 + 0.25) / 2)
+    assert score.precision == pytest.approx(100 * (0.25 + 1) / 2)
+    assert score.f1 == pytest.approx(62.5)
+    assert score.recall_interval.high == pytest.approx(100, abs=2)
+    assert score.citations_a_sentence == pytest.approx(5 / 6)
+
+
+def test_f1_without_citations_is_zero():
+    assert citation_score([CitationCounts(2, 0, 0, 0)], np.ones((3, 1), dtype=np.int64)).f1 == 0
+
+
+RECORD = QARecord(
+    record_id="r",
+    question="Who?",
+    passages=(Passage("ada lit it"), Passage("bells ring"), Passage("bells ring at noon")),
+    answer="ada lit it. bells ring.",
+    source=RowSource("a.json", 0),
+    target_spans=(CharRange(0, 11), CharRange(12, 23)),
+)
+ANSWER = LabelledAnswer(RECORD, citations=((0,), (0,)))
+
+
+@dataclass
+class Says:
+    """A method that gives the same scores for every answer, or refuses it."""
+
+    name: str
+    scores: list[tuple[float, ...]] | None
+    needs: frozenset = frozenset()
+
+    def span_results(self, context):  # noqa: ARG002 - the protocol's signature
+        if self.scores is None:
+            raise RowFault(Reason.TOO_MANY_TOKENS, "too long")
+        return [SpanResult(scores, ()) for scores in self.scores]
+
+
+def run(*methods: Says):
+    return run_citations([ANSWER], methods, LoadedModels(), RememberedEntailment(WordsEntail()))
+
+
+def test_answers_own_citations_come_first():
+    (own,) = run()
+    assert own.name == "self-citation"
+    assert (own.counts[0].recall, own.counts[0].precision) == (0.5, 0.5)
+
+
+def test_method_cites_every_passage_above_its_threshold():
+    _, words = run(Says("words", [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]))
+    assert (words.counts[0].supported, words.counts[0].citations, words.counts[0].needed) == (2, 3, 3)
+
+
+def test_cosines_have_their_own_threshold():
+    _, hss = run(Says("hss-avg", [(0.9, 0.5, 0.54), (0.55, 0.56, 0.1)]))
+    assert (hss.counts[0].supported, hss.counts[0].citations) == (2, 2)
+
+
+def test_best_passage_is_cited_first_and_ties_keep_their_order():
+    assert cited_passages([0.1, 0.3, 0.0, 0.3], threshold=0) == (1, 3, 0)
+
+
+def test_refused_answer_has_no_citations_and_is_listed():
+    _, refused = run(Says("attn-union", None))
+    assert (refused.counts[0].supported, refused.counts[0].citations) == (0, 0)
+    (row,) = score_citations([refused], draws=10, seed=0)
+    assert [(one.row, one.reason) for one in row.failed_rows] == [(0, "too_many_tokens")]
+    assert (row.answers, row.sentences, row.score.f1) == (1, 2, 0.0)
+
+
+def test_claim_that_two_methods_share_is_judged_once():
+    model = WordsEntail()
+    same = [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]
+    methods = [Says("words", same), Says("attn-union", same)]
+    run_citations([ANSWER, ANSWER], methods, LoadedModels(), RememberedEntailment(model))
+    assert len(model.asked) == len(set(model.asked)) > 0
+
+
+def test_model_that_loses_a_verdict_is_an_error():
+    class Forgetful:
+        identity = "forgetful"
+
+        def entails(self, claims):  # noqa: ARG002 - the protocol's signature
+            return []
+
+    with pytest.raises(RuntimeError, match="should return 1 verdicts, returned 0"):
+        RememberedEntailment(Forgetful()).entails([("a", "b")])

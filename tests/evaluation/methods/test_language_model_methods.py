@@ -1,0 +1,173 @@
+"""cci, random and oracle: by hand, against the definition on a small model, and what they say where they cannot run."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
+from transformers import AutoModelForCausalLM
+
+from attribeam.attribution.language_models.language_model import LanguageModel
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.models import ModelChoice, load_models
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.methods.registry import (
+    LabelledContext,
+    OraclePassage,
+    RandomPassage,
+    chosen_methods,
+    lab_methods,
+)
+from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+ANSWER = "Ada Thorne built it in 1874."
+PASSAGES = (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTENCES[1]), Passage(text="A bell buoy."))
+SPANS = (CharRange(0, 10), CharRange(23, 27))
+
+
+def labelled(*, passages=PASSAGES, row=0, spans=SPANS) -> LabelledAnswer:
+    record = QARecord("r", "Who built the lighthouse?", passages, ANSWER, RowSource("f", row), target_spans=spans)
+    return LabelledAnswer(record, (frozenset({0}), frozenset({0, 1}))[: len(spans)])
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def models(directory):
+    return LoadedModels(language=LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")))
+
+
+class SaidByHand:
+    """A language context with one prompt of seven tokens and saliency written down."""
+
+    # columns: BOS, two tokens of passage 0's title and text, a blank of passage 0, two of passage 1, the question
+    encoded = EncodedRow(
+        token_ids=np.arange(9, dtype=np.int32),
+        prompt_length=7,
+        column_passage=np.array([-1, 0, 0, 0, 1, 1, -1], dtype=np.int32),
+        column_in_title=np.array([0, 1, 0, 0, 0, 0, 0], dtype=bool),
+        column_char_start=np.array([0, 0, 0, 3, 0, 4, 0], dtype=np.int32),
+        column_char_end=np.array([0, 5, 3, 3, 4, 8, 0], dtype=np.int32),
+        response_char_start=np.array([0, 3], dtype=np.int32),
+        response_char_end=np.array([3, 28], dtype=np.int32),
+    )
+    table = torch.tensor([[9.0, 5, 4, 3, 1, 0, 0], [0.0, 1, 2, 8, 7, 6, 0]])
+
+    def tokens_of(self, span):
+        return [0, 1] if span.char_end > 3 else [0]
+
+    def saliency(self, responses):
+        return self.table[list(responses)]
+
+
+def test_cci_unites_the_three_largest_of_each_token_by_hand():
+    context = LabelledContext(labelled(spans=(CharRange(0, 2), CharRange(0, 9))), LoadedModels())
+    context.__dict__["language"] = SaidByHand()
+    first, second = ContrastiveGradients(MethodSettings()).span_results(context)
+    # token 0 keeps BOS 9, title 5 and text 4: BOS uses up a place and counts for no passage
+    assert first.passage_scores == (9.0, 0.0, 0.0)
+    # token 1 keeps a blank 8, which is no evidence, and 7 and 6 of passage 1
+    assert second.passage_scores == (9.0, 13.0, 0.0)
+    found = [(one.passage_index, one.in_title, one.chars, one.score) for one in second.evidence]
+    # the text of passage 0 has 4 on "The" alone, which says nothing
+    assert found == [(1, False, CharRange(0, 8), 13.0), (0, True, CharRange(0, 5), 5.0)]
+
+
+def naive_scores(directory, encoded, contextless, span):
+    """The definition: for every token of the span the three largest gradient norms, summed over each passage."""
+    model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager")
+    ids = torch.from_numpy(encoded.token_ids.astype(np.int64))
+    scores = np.zeros(len(PASSAGES))
+    for place, chars in enumerate(encoded.response_chars, start=encoded.prompt_length):
+        if chars is None or not chars.overlaps(span):
+            continue
+        shift = len(ids) - len(contextless)
+        with torch.no_grad():
+            other = int(model(input_ids=contextless[None, : place - shift]).logits[0, -1].argmax())
+        embedded = model.get_input_embeddings()(ids[None, :place]).detach().requires_grad_()
+        log_probabilities = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
+        (log_probabilities[ids[place]] - (0 if other == ids[place] else log_probabilities[other])).backward()
+        norms = embedded.grad[0, : encoded.prompt_length].norm(dim=-1).numpy()
+        for column in np.argsort(-norms)[:3]:
+            if encoded.column_passage[column] >= 0:
+                scores[encoded.column_passage[column]] += norms[column]
+    return scores
+
+
+def test_cci_of_a_model_is_that_of_the_definition(directory, models):
+    answer = labelled()
+    encoded = models.language.encode(answer.record)
+    contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
+    for span, result in zip(
+        SPANS, ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models)), strict=True
+    ):
+        expected = naive_scores(directory, encoded, torch.from_numpy(contextless), span)
+        assert expected.max() > 0
+        np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
+
+
+def test_cci_of_a_row_that_the_model_refuses_is_a_fault(models):
+    far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]))
+    with pytest.raises(RowFault, match="should have at most"):
+        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(far, models))
+
+
+def test_random_is_uniform_and_repeats_itself():
+    def drawn(method, row):
+        results = method.span_results(LabelledContext(labelled(row=row), LoadedModels()))
+        assert all(sorted(result.passage_scores) == [0.0, 0.0, 1.0] for result in results)
+        return [result.passage_scores.index(1.0) for result in results]
+
+    rows = [drawn(RandomPassage(seed=7), row) for row in range(300)]
+    assert rows == [drawn(RandomPassage(seed=7), row) for row in range(300)]
+    counts = Counter(passage for row in rows for passage in row)
+    assert all(150 < counts[passage] < 250 for passage in range(3))
+    assert rows != [drawn(RandomPassage(seed=8), row) for row in range(300)]
+    assert rows != [drawn(RandomPassage(seed=7, draw=1), row) for row in range(300)]
+
+
+def test_oracle_names_the_labelled_passages():
+    results = OraclePassage().span_results(LabelledContext(labelled(), LoadedModels()))
+    assert [result.passage_scores for result in results] == [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0)]
+
+
+def test_oracle_finds_nothing_where_nothing_is_labelled():
+    results = OraclePassage().span_results(LabelledContext(LabelledAnswer(labelled().record), LoadedModels()))
+    assert [result.passage_scores for result in results] == [(0.0, 0.0, 0.0)] * 2
+
+
+def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
+    available = lab_methods(MethodSettings(seed=3))
+    assert available["random"] == RandomPassage(seed=3)
+    without = [one.name for one in chosen_methods(available, None, with_language_model=False)]
+    assert {"words", "random", "oracle", "attn-union"} <= set(without)
+    assert "cci" not in without
+    assert "cci" in [one.name for one in chosen_methods(available, None, with_language_model=True)]
+    assert [one.name for one in chosen_methods(available, ["cci", "cci"], with_language_model=False)] == ["cci"]
+
+
+def test_encoder_as_language_model_says_the_way_out(tmp_path):
+    choice = ModelChoice(model=ModelOptions(model=str(save_tiny_encoder(tmp_path, layer_types=["full_attention"]))))
+    with pytest.raises(ModelLoadError, match=r"cci and .* need a causal .*; name one with --language-model"):
+        load_models(choice, frozenset({Need.LANGUAGE_MODEL}))
+
+
+def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
+    encoder = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
+    choice = ModelChoice(model=ModelOptions(model=str(encoder)), language=ModelOptions(model=str(directory)))
+    assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
+
+
+def test_method_that_hides_its_need_of_a_language_model_is_an_error():
+    with pytest.raises(RuntimeError, match="says that it needs none"):
+        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(labelled(), LoadedModels()))

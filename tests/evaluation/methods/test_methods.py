@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+from tests.attribution.methods.hand_parser import ANSWER, PARSER
+from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.attention_methods import AttentionUnion
+from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
+from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
+from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
+
+
+def labelled_span(*texts: str, gold: int = 0, row: int = 0) -> LabelledAnswer:
+    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in texts)
+    record = QARecord("r", "Who?", PASSAGES, ANSWER, RowSource("f", row), target_spans=spans)
+    return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
+
+
+def scores(method, span):
+    return method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
+
+
+def test_words_are_those_of_the_span():
+    assert scores(SpanWords(MethodSettings()), "Jon") == (2.0, 0.0, 0.0, 0.0)
+
+
+def test_words_dep_adds_the_atomic_fact_of_the_span():
+    assert scores(FactWords(MethodSettings()), "Jon") == (4.0, 0.0, 0.0, 0.0)
+
+
+def test_words_dep_leaves_other_conjuncts_and_sentences_out():
+    assert scores(FactWords(MethodSettings()), "Ada") == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_words_dep_of_a_span_without_parsed_words_is_the_span():
+    assert scores(FactWords(MethodSettings()), " ") == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_words_sent_is_the_whole_sentence_and_no_other():
+    assert scores(SentenceWords(MethodSettings()), "Ada") == (4.0, 1.0, 0.0, 0.0)
+    assert scores(SentenceWords(MethodSettings()), "ring") == (0.0, 0.0, 1.0, 0.0)
+
+
+def test_words_sent_of_a_span_over_two_sentences_takes_both():
+    assert scores(SentenceWords(MethodSettings()), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
+
+
+def highlighted(method, span):
+    (result,) = method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))
+    return [(one.passage_index, one.chars.of(PASSAGES[one.passage_index].text)) for one in result.evidence]
+
+
+def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
+    assert highlighted(SpanWords(MethodSettings()), "Ada sings") == [(1, "sings")]
+    assert highlighted(FactWords(MethodSettings()), "Jon") == [(0, "jon"), (0, "dances")]
+    assert highlighted(SentenceWords(MethodSettings()), "Ada") == [(0, "jon"), (0, "dances")]
+
+
+def test_word_method_that_matches_nothing_highlights_nothing():
+    assert highlighted(SpanWords(MethodSettings()), "Ada") == []
+
+
+def test_words_needs_neither_parser_nor_model():
+    method = lab_methods()["words"]
+    assert not method.needs
+    assert method.span_results(LabelledContext(labelled_span("Jon"), LoadedModels()))
+
+
+def test_difference_to_words_is_paired_by_row():
+    answers = [labelled_span("Jon", "Ada", gold=0), labelled_span("ring", gold=2, row=1)]
+    tallies = run_methods(
+        answers, [SpanWords(MethodSettings()), SentenceWords(MethodSettings())], LoadedModels(parser=PARSER)
+    )
+    words, sentences = score_methods(tallies, draws=100, seed=1)
+    assert (words.passage_accuracy, words.spans, words.rows) == (pytest.approx(100 / 3), 3, 2)
+    assert words.spans_without_evidence == 2
+    assert words.difference_to_words is None
+    assert sentences.passage_accuracy == 100.0
+    assert sentences.difference_to_words == pytest.approx(200 / 3)
+    assert sentences.difference_interval.low <= 200 / 3 <= sentences.difference_interval.high
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory):
+    directory = save_tiny_model(tmp_path_factory.mktemp("tiny"))
+    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+
+
+class CountingModel:
+    """Passes everything on to a model and counts its forward passes."""
+
+    def __init__(self, model: AttentionModel) -> None:
+        self.model, self.forward_passes = model, 0
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def attribute(self, rows, passage_counts):
+        self.forward_passes += 1
+        return self.model.attribute(rows, passage_counts)
+
+
+def test_attention_methods_share_one_forward_pass(tiny_model):
+    model = CountingModel(tiny_model)
+    methods = [AttentionUnion(method, MethodSettings()) for method in UNIONS]
+    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
+    assert model.forward_passes == 1
+
+
+def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
+    labelled = labelled_span(ANSWER)
+    context = LabelledContext(labelled, LoadedModels(PARSER, tiny_model))
+    method = AttentionUnion(ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
+    (result,) = method.span_results(context)
+    encoded, tokens = context.attended
+    expected = np.zeros(len(PASSAGES))
+    for chars, columns, similarities in zip(encoded.response_chars, tokens.top_columns, tokens.top_scores, strict=True):
+        if chars is None:
+            continue
+        for column, similarity in zip(columns, similarities, strict=True):
+            visible = encoded.column_char_start[column] < encoded.column_char_end[column]
+            if encoded.column_passage[column] >= 0 and visible:
+                expected[encoded.column_passage[column]] += similarity
+    assert expected.sum() > 0
+    np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
+    assert {one.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
+
+
+def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
+    record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
+    refused = LabelledAnswer(record, (frozenset({0}),))
+    methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords(MethodSettings())]
+    union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
+    assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
+    assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
+    assert words.failed == []
+
+
+def test_method_that_hides_its_need_of_a_model_is_an_error():
+    with pytest.raises(RuntimeError, match="says that it needs no model"):
+        scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
+
+
+def test_highlights_are_those_of_the_best_passage_without_its_title():
+    pieces = [EvidencePiece(passage, None, False, CharRange(0, 4), "lamp", 1.0) for passage in (0, 1, 1)]
+    title = EvidencePiece(1, None, True, CharRange(0, 4), "Lamp", 2.0)
+    assert highlighted_pieces(SpanResult((1.0, 4.0), (title, *pieces))) == tuple(pieces[1:])
+    assert highlighted_pieces(SpanResult((1.0, 1.0), tuple(pieces))) == (pieces[0],)

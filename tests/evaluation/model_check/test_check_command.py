@@ -1,0 +1,313 @@
+"""``attribeam models check``: what a model is and does, or one paragraph on why it cannot serve."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import torch
+from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
+from safetensors.torch import load_file
+from tests.attribution.models.test_hub_files import NAME
+from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
+from tests.evaluation.model_check.own_rows import write_own_rows
+from tests.method_names import HIDDEN_UNION
+from transformers import (
+    AutoModelForCausalLM,
+    BertTokenizerLegacy,
+    GPTJConfig,
+    MambaConfig,
+    PreTrainedConfig,
+    Qwen2Config,
+    T5Config,
+)
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models import hub_files, model_check, model_directory, weight_loading
+from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.comparison import MethodTally, score_methods
+from attribeam.evaluation.model_check.check_report import (
+    CANDIDATES,
+    Quality,
+    Serving,
+    chance,
+    example_lines,
+    measure_quality,
+    quality_lines,
+    quality_of_tallies,
+    serving_line,
+)
+from attribeam.evaluation.model_check.model_trial import labelled_answers
+from attribeam.logs.columns import LogOptions
+from attribeam.pipeline.command_line import main
+from attribeam.schemas import CharRange, EvidencePiece, Reason, RowFault, SpanEvidence
+from attribeam.schemas.errors import ModelLoadError
+
+HUB = "https://hub.invalid/brigg/lighthouse"
+
+
+@pytest.fixture(autouse=True)
+def _one_sample_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_check, "_MOST_ROWS", 1)
+
+
+@pytest.fixture(scope="module")
+def few_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
+
+
+@pytest.fixture
+def check(few_rows: Path) -> Callable[..., int]:
+    def run(model: Path | str, *options: str) -> int:
+        rows = ("--data", str(few_rows), "--log-format", "jsonl")
+        return main(["models", "check", "--model", str(model), "--device", "cpu", *rows, *options])
+
+    return run
+
+
+def test_model_that_can_serve_is_described_measured_and_tried(
+    check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(save_tiny_model(tmp_path, "gemma2"), "--threads", "1") == 0
+    printed = capsys.readouterr().out
+    lines = dict(reversed([(line[:11].strip(), line) for line in printed.splitlines() if line]))
+    assert lines["layers"].endswith("4: 2 sliding_attention, 2 full_attention")
+    assert "layer 2 of 4: nearest full_attention layer to the default 3 (sliding_attention)" in lines["attention"]
+    assert lines["context"].endswith("512 tokens; longer rows are read in windows")
+    assert lines["revision"].split()[1].startswith("sha256:")
+    assert lines["weights"].endswith("as float32")
+    assert "tokens/s on" in lines["speed"]
+    assert "agreement" not in lines
+    assert EXAMPLE_RECORD.answer in lines["answer"]
+    assert any(line.split("  <-  ")[0].endswith("Ada Thorne") for line in printed.splitlines())
+    shares = [int(share) for share in re.findall(r"(\d+)% (?:of the answer|on the)", lines["shares"])]
+    assert len(shares) == 3
+    assert sum(shares) in (99, 100, 101)
+    assert lines["quality"].endswith("labelled spans of 3 rows whose passage is found")
+    assert [line.split()[0] for line in printed.splitlines() if line.startswith(("attn-", "hss-", "words"))] == [
+        *CANDIDATES,
+        "words",
+    ]
+    assert printed.splitlines()[-1].startswith(f"{tmp_path} runs, but does not serve at layer 2")
+
+
+@pytest.mark.usefixtures("either_processor")
+def test_options_of_loading_reach_the_model(
+    check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = save_tiny_model(tmp_path)
+    assert check(directory, "--quantization", "nf4", "--dtype", "bfloat16", "--layer", "2") == 0
+    printed = capsys.readouterr().out
+    assert "as nf4, the rest bfloat16" in printed
+    assert "layer 2 of 4: as configured" in printed
+    assert re.search(r"^agreement  \d+\.\d% of the answer tokens", printed, re.MULTILINE)
+
+
+def saved(config: PreTrainedConfig) -> Callable[[Path, pytest.MonkeyPatch], Path]:
+    """A directory with this config and a tokenizer, and without weights."""
+
+    def save(directory: Path, _: pytest.MonkeyPatch) -> Path:
+        config.save_pretrained(directory)
+        save_tiny_tokenizer(directory)
+        return directory
+
+    return save
+
+
+def without_fast_tokenizer(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    vocabulary = directory / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
+    slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
+    monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    return save_tiny_model(directory)
+
+
+def with_pickled_weights(directory: Path, _: pytest.MonkeyPatch) -> Path:
+    save_tiny_model(directory)
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+    return directory
+
+
+def beside_the_interface(directory: Path, _: pytest.MonkeyPatch) -> Path:
+    config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
+    AutoModelForCausalLM.from_config(config).save_pretrained(directory)
+    save_tiny_tokenizer(directory)
+    return directory
+
+
+def too_large(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
+    return saved(Qwen2Config(hidden_size=3584, num_hidden_layers=28, intermediate_size=18944))(directory, monkeypatch)
+
+
+def of_a_hub_that_says(error: Exception) -> Callable[[Path, pytest.MonkeyPatch], str]:
+    def refuse(*_: Any, **__: Any) -> str:
+        raise error
+
+    def model(_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        monkeypatch.setattr(hub_files, "snapshot_download", refuse)
+        return NAME
+
+    return model
+
+
+def _response(status: int) -> httpx2.Response:
+    return httpx2.Response(status, request=httpx2.Request("GET", HUB))
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        (lambda *_: "./absent", "should be a directory with config.json, there is none"),
+        (of_a_hub_that_says(RepositoryNotFoundError("no", response=_response(404))), "no such directory, and no such"),
+        (of_a_hub_that_says(GatedRepoError("no", response=_response(403))), "is gated: accept its terms"),
+        (of_a_hub_that_says(LocalEntryNotFoundError("no")), "is unreachable, and it is not wholly in the cache"),
+        (without_fast_tokenizer, "should have a fast tokenizer"),
+        (saved(MambaConfig()), "should have attention, its config.json (mamba) names no attention heads"),
+        (saved(T5Config()), "is an encoder-decoder (t5)"),
+        (too_large, "is too large for the device: layers 1 to 15 need"),
+        (with_pickled_weights, "has pytorch_model.bin, which can run code when read"),
+        (beside_the_interface, "should go through transformers' attention interface"),
+    ],
+)  # fmt: skip
+def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
+    model: Callable[[Path, pytest.MonkeyPatch], Path | str],
+    complaint: str,
+    check: Callable[..., int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = model(tmp_path, monkeypatch)
+    capsys.readouterr()
+    assert check(name) == 2
+    errors = capsys.readouterr().err.strip()
+    assert errors.startswith("attribeam models: this model cannot serve: ")
+    assert complaint in errors
+    assert "\n" not in errors
+
+
+def test_example_that_fails_means_that_the_model_cannot_serve() -> None:
+    with pytest.raises(ModelLoadError, match="the worked example could not be attributed"):
+        list(example_lines(EXAMPLE_RECORD, RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")))
+
+
+def quality_of(*, default: float, other: float, words: float) -> Quality:
+    """Of methods that are right with the first so many hundredths of 100 rows with one span each."""
+    credits = {CANDIDATES[0]: default, "hss-union": other, "words": words}
+    tallies = [
+        MethodTally(name, [float(row < 100 * share) for row in range(100)], [1] * 100)
+        for name, share in credits.items()
+    ]
+    scores = score_methods(tallies, draws=200, seed=0)
+    return quality_of_tallies(tallies, scores, chance=30.0, layer=4, hidden_layer=3)
+
+
+@pytest.mark.parametrize(
+    ("shares", "serving", "said"),
+    [
+        ((0.9, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 90 %."),
+        ((0.89, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 89 %."),
+        (
+            (0.2, 0.84, 0.8),
+            Serving.BY_OTHER_METHOD,
+            f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages, words 80 %. "
+            "Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %.",
+        ),
+        (
+            (0.5, 0.6, 0.9),  # fewer than shared words
+            Serving.NOT,
+            "m runs, but does not serve at layer 4: its best method, hss-union, finds 60 % of the passages, words "
+            "90 %, which needs no model.",
+        ),
+        (
+            (0.3, 0.33, 0.3),  # not shown to beat chance
+            Serving.NOT,
+            "m runs, but does not serve at layer 4: its best method, hss-union, finds 33 % of the passages, words "
+            "30 %, chance 30 %.",
+        ),
+    ],
+)
+def test_a_model_serves_by_the_method_that_beats_chance_and_words(
+    shares: tuple[float, float, float], serving: Serving, said: str
+) -> None:
+    default, other, words = shares
+    quality = quality_of(default=default, other=other, words=words)
+    assert quality.serving is serving
+    assert serving_line("m", quality).startswith(said)
+    assert next(line for line in quality_lines(quality) if line.startswith("best")).endswith(" % of the passages")
+
+
+def test_bundled_model_finds_the_passages_of_the_packages_rows() -> None:
+    """What the check measures is what evaluate measures, and the bundled model does better than words alone."""
+    answers = labelled_answers(None, LogOptions())
+    model = AttentionModel.from_pretrained(ModelOptions(device="cpu"), threads=1)
+    quality = measure_quality(answers, model, AnswerParser.from_pretrained("bundled"))
+    assert quality.serving is Serving.BY_DEFAULT
+    assert quality.default.score.passage_accuracy > quality.words.passage_accuracy > 2 * quality.chance
+    assert quality.default.hidden_layer is None
+    assert {one.hidden_layer for one in quality.candidates[2:]} == {1}
+
+
+def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path: Path) -> None:
+    """Nothing is loaded for them."""
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", layer=1)
+    model = AttentionModel.from_pretrained(options, threads=1)
+    quality = measure_quality(labelled_answers(None, LogOptions())[:2], model, AnswerParser.from_pretrained("bundled"))
+    assert {one.hidden_layer for one in quality.candidates} == {None, 0}
+
+
+def test_chance_is_that_of_one_passage_drawn_at_random() -> None:
+    answers = labelled_answers(None, LogOptions())
+    shares = [1 / len(answer.record.passages) for answer in answers for _ in answer.spans]
+    assert chance(answers) == pytest.approx(100 * sum(shares) / len(shares))
+
+
+def test_evidence_that_is_only_marks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    pieces = tuple(EvidencePiece(0, None, False, CharRange(at, at + 1), text, 1.0) for at, text in enumerate(".a"))
+    said = [*example_lines(EXAMPLE_RECORD, [replace(one, evidence=pieces) for one in _example_spans()])]
+    assert said[-1].startswith("evidence   ")
+    assert said[-1].endswith("pieces hold no letter or digit")
+    assert capsys.readouterr().out == ""
+
+
+def _example_spans() -> Sequence[SpanEvidence]:
+    (spans,) = Attributor.from_pretrained("bundled", device="cpu").attribute_many([EXAMPLE_RECORD])
+    assert not isinstance(spans, RowFault)
+    return spans
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--layer", "9"], "layer should be one of the layers with attention, [1, 2, 3, 4], was: 9"),
+        (["--data", "absent.parquet"], "--data: "),
+        (["--data", "unlabelled.jsonl", "--log-format", "jsonl"], "should have labels in a column span_labels"),
+        (["--data", "ungiven.jsonl", "--log-format", "jsonl"], "1 rows skipped: no_gold_passage"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_usage_error(
+    options: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = save_tiny_model(tmp_path / "model")
+    row = {"record_id": "1", "question": "Who?", "passages": [{"text": "Ada Thorne."}], "answer": "Ada Thorne."}
+    Path("unlabelled.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    spans = {"target_spans": [{"char_start": 0, "char_end": 3}], "span_labels": [{"gold_passages": []}]}
+    Path("ungiven.jsonl").write_text(json.dumps(row | spans) + "\n", encoding="utf-8")
+    assert main(["models", "check", "--model", str(model), "--device", "cpu", *options]) == 2
+    assert complaint in capsys.readouterr().err

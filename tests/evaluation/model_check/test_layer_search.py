@@ -1,0 +1,191 @@
+"""``--sweep-layers``: every layer is tried, and what is written is what the model then uses."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.model_check.own_rows import write_own_rows
+from tests.evaluation.model_check.planted_layer import save_planted_decoder, write_copied_rows
+from tests.method_names import HIDDEN_UNION
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention import model_check
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
+from attribeam.evaluation.model_check import setting_search as layer_search
+from attribeam.evaluation.model_check.model_trial import labelled_answers
+from attribeam.evaluation.model_check.setting_search import (
+    Choice,
+    LayerSearch,
+    choose,
+    found_settings,
+    search_layers,
+    search_lines,
+)
+from attribeam.logs.columns import LogOptions
+from attribeam.pipeline.command_line import main
+
+
+@pytest.fixture(autouse=True)
+def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_check, "_MOST_ROWS", 1)
+    monkeypatch.setattr(layer_search, "TOP_KS", (1, 2))
+    monkeypatch.setattr(layer_search, "ISOLATION_TAUS", (2.0, math.inf))
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
+
+
+@pytest.fixture
+def sweep(rows: Path) -> Callable[..., int]:
+    def run(model: Path, *options: str) -> int:
+        log = ("--data", str(rows), "--log-format", "jsonl", "--threads", "1")
+        return main(["models", "check", "--model", str(model), "--device", "cpu", *log, "--sweep-layers", *options])
+
+    return run
+
+
+def test_choice_is_written_and_then_used(
+    sweep: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, output = save_tiny_model(tmp_path / "model", "bert"), tmp_path / "found.json"
+    assert sweep(model, "--output", str(output)) == 0
+    values = json.loads(output.read_text(encoding="utf-8"))
+    assert set(values) == {"layer", "top_k", "isolation_tau"}
+    assert values["layer"] in (1, 2, 3, 4)
+    loaded = AttentionModel.from_pretrained(
+        ModelOptions(model=str(model), device="cpu", attribution_config=str(output)), threads=1
+    )
+    assert (loaded.layer, loaded.settings.top_k) == (values["layer"], values["top_k"])
+    assert loaded.settings.isolation_tau == float(values["isolation_tau"])
+    printed = capsys.readouterr().out
+    table = printed.partition("sweep ")[2].splitlines()
+    assert [line.split()[0] for line in table[4:9]] == ["0", "1", "2", "3", "4"]
+    assert printed.count("% by cross-validation") == 2
+    assert f"written to {output}; use it with --attribution-config {output}" in printed
+
+
+def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(
+    sweep: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "attribution_config.json").write_text("{}", encoding="utf-8")
+    assert sweep(tmp_path / "absent") == 2
+    assert "--output should be a new file in an existing directory, was: attribution_config.json" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--output", "found.json"], "--output says where --sweep-layers writes its choice"),
+        (["--sweep-layers", "--output", "no/such/found.json"], "should be a new file in an existing directory"),
+        (["--sweep-layers", "--data", "few.jsonl", "--log-format", "jsonl"], "10 different questions or more, has 9"),
+    ],
+)
+def test_sweep_that_could_not_end_well_is_refused_first(
+    options: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_own_rows(Path("few.jsonl"), 9)
+    assert main(["models", "check", "--model", "./absent", *options]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_every_layer_of_the_bundled_model_is_tried() -> None:
+    """Its own layer, which it was trained for, finds the most; the two below it were not."""
+    answers = labelled_answers(None, LogOptions())
+    model = AttentionModel.from_pretrained(ModelOptions(device="cpu", loaded_layers=3), threads=1)
+    parser = AnswerParser.from_pretrained("bundled")
+    found = search_layers(answers, model, parser, lambda some, _: some)
+    assert [*found.by_layer] == [0, 1, 2, 3]
+    assert found.by_layer[0][:2] == (None, None)
+    assert found.attention.usual == SensitivityPoint(3, 6, 2.0)
+    assert found.attention.setting.layer == 3
+    assert not found.prefers_states
+    assert found.states is not None
+    assert found.states.usual == AtLayer("hss-union-dep", 1)
+
+
+@pytest.mark.parametrize("planted", [2, 5])
+def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int, tmp_path: Path) -> None:
+    rows = write_copied_rows(tmp_path / "rows.jsonl", 20)
+    answers = labelled_answers(rows, LogOptions(format="jsonl"))
+    directory = save_planted_decoder(tmp_path / "model", layers=5, planted=planted)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=5), threads=1)
+    found = search_layers(answers, model, AnswerParser.from_pretrained("bundled"), lambda some, _: some)
+    assert found.attention.usual.layer == 3
+    assert found.attention.setting.layer == planted
+    assert {point.layer for point in found.attention.level} == {planted}
+
+
+def chosen(setting: SensitivityPoint, *, usual: SensitivityPoint) -> Choice[SensitivityPoint]:
+    right, wrong = [1.0] * 12, [0.0] * 12
+    credits = {usual: right if setting == usual else wrong} | {setting: right}
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+
+
+def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path: Path) -> None:
+    model = save_tiny_model(tmp_path)
+    template = {"preamble": "", "titled_passage": "{title} {text}", "passage": "{text}", "question": "{question}"}
+    own = {"layer": 2, "top_k": 4, "softmax_over": "prompt", "weak_threshold": 0.1, "prompt_template": template}
+    (model / "attribution_config.json").write_text(json.dumps(own), encoding="utf-8")
+    directory = read_model_directory(ModelOptions(model=str(model)))
+    usual = SensitivityPoint(2, 4, 2.0)
+    assert found_settings(directory, chosen(usual, usual=usual)) == own | {"isolation_tau": 2.0}
+    other = found_settings(directory, chosen(SensitivityPoint(3, 1, math.inf), usual=usual))
+    assert other == {"layer": 3, "top_k": 1, "isolation_tau": "inf", "prompt_template": template}
+    (tmp_path / "found.json").write_text(json.dumps(other), encoding="utf-8")
+    assert AttributionConfig.from_file(tmp_path / "found.json").method.isolation_tau == math.inf
+
+
+def states_choice(right: int) -> Choice[AtLayer]:
+    credits = {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+
+
+@pytest.mark.parametrize(
+    ("right", "advice"),
+    [
+        (12, f"hidden states find more than attention: --method {HIDDEN_UNION} --hidden-layer 1"),
+        (3, "best       attention: layer 3, k 2, tau 2"),
+    ],
+)
+def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str) -> None:
+    usual = SensitivityPoint(3, 2, 2.0)
+    attention = choose(
+        {usual: [1.0] * 6 + [0.0] * 6}, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12)
+    )
+    found = LayerSearch(attention, states_choice(right), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
+    assert advice in [*search_lines(found, 12)][-1]
+
+
+def test_cells_that_are_level_with_the_best_are_marked() -> None:
+    """Of 12 rows layer 3 finds 9 or 8, layer 2 by another k 8, layer 1 at most 3."""
+    of_attention = {(3, 2): 9, (2, 2): 3, (1, 2): 3, (3, 1): 8, (2, 1): 8, (1, 1): 2}
+    credits = {
+        SensitivityPoint(layer, k, 2.0): [float(row >= 12 - right) for row in range(12)]
+        for (layer, k), right in of_attention.items()
+    }
+    attention = choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+    by_layer = {1: (25.0, 25.0, None), 2: (25.0, 66.7, None), 3: (75.0, 75.0, None)}
+    lines = [*search_lines(LayerSearch(attention, None, by_layer), 12)]
+    table = "\n".join(lines).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in table if line[:1] in {"1", "2", "3"}}
+    assert rows == {"1": ["25.0", "25.0"], "2": ["25.0", "66.7", "*"], "3": ["75.0", "*", "75.0", "*"]}
+    assert any(line.startswith("* level with the best of all, as far as these rows tell") for line in table)

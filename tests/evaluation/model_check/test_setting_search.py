@@ -1,0 +1,148 @@
+"""Choosing among settings: what is only lucky is not preferred, and the choice is judged on other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+from attribeam.evaluation.model_check.setting_search import LEAST_SOURCES, Choice
+from attribeam.evaluation.model_check.setting_search import choose as choose_in_layers
+
+ROWS = 40
+SPANS = [2] * ROWS
+SOURCES = [*range(ROWS)]
+_Setting = TypeVar("_Setting", bound=Hashable)
+
+
+def choose(
+    credits: Mapping[_Setting, Sequence[float]], *, spans: Sequence[int], sources: Sequence[Hashable]
+) -> Choice[_Setting]:
+    """A choice among settings of one layer."""
+    return choose_in_layers(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
+
+
+def choose_among_layers(credits: Mapping[tuple[int, str], Sequence[float]]) -> Choice[tuple[int, str]]:
+    """A choice among settings whose first part is the layer."""
+    return choose_in_layers(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
+
+
+def right_on(*rows: int) -> list[float]:
+    """Both spans of these rows are right."""
+    return [2.0 * (row in rows) for row in range(ROWS)]
+
+
+def credits_of(share: float, *, seed: int) -> list[float]:
+    """Of 2 spans per row about this share is right, each drawn alone."""
+    return np.random.default_rng(seed).binomial(2, share, size=ROWS).astype(float).tolist()
+
+
+def test_clearly_better_setting_is_chosen_in_every_fold() -> None:
+    found = choose({"usual": credits_of(0.3, seed=1), "good": credits_of(0.9, seed=2)}, spans=SPANS, sources=SOURCES)
+    assert found.setting == "good"
+    assert found.cross_validated.low == found.cross_validated.high == pytest.approx(found.accuracy)
+    assert found.is_gain
+
+
+def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one() -> None:
+    """Among 200 settings that are right as often, the luckiest is 5 points ahead or more."""
+    drawn = {number: credits_of(0.7, seed=number) for number in range(200)}
+    accuracies = [sum(values) / (2 * ROWS) for values in drawn.values()]
+    found = choose({"usual": [1.4] * ROWS, **drawn}, spans=SPANS, sources=SOURCES)
+    assert max(accuracies) > 0.75
+    assert found.cross_validated.mean < 100 * max(accuracies)
+    assert not found.is_gain
+
+
+def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck() -> None:
+    drawn = {number: credits_of(0.5, seed=number) for number in range(500)}
+    found = choose(drawn, spans=SPANS, sources=SOURCES)
+    assert found.accuracy > 60
+    assert found.cross_validated.mean < found.accuracy - 3
+    assert found.cross_validated.low < found.cross_validated.mean < found.cross_validated.high
+
+
+def test_of_settings_within_a_standard_error_the_first_is_chosen() -> None:
+    better = [0.0, *[1.0] * (ROWS - 3), 2.0, 2.0]
+    found = choose({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
+    assert found.setting == "usual"
+    assert found.accuracy == found.usual_accuracy == 50
+
+
+def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error() -> None:
+    """As with SmolLM2: the usual layer is level with the best one by one lucky k only."""
+    credits = {
+        (1, "k 2"): right_on(*range(28)),
+        (1, "k 4"): right_on(*range(3, 37)),
+        (2, "k 2"): right_on(*range(35)),
+        (2, "k 4"): right_on(*range(35)),
+    }
+    found = choose_among_layers(credits)
+    assert found.level == ((1, "k 4"), (2, "k 2"), (2, "k 4"))
+    assert found.setting == (2, "k 2")
+
+
+def test_layer_is_judged_by_its_usual_setting_and_not_by_a_lucky_one() -> None:
+    credits = {
+        (1, "usual"): right_on(*range(20)),
+        (2, "usual"): right_on(*range(20)),
+        (2, "lucky"): right_on(*range(36)),
+        (3, "usual"): right_on(*range(33)),
+        (3, "other"): right_on(*range(2, 36)),
+    }
+    found = choose_among_layers(credits)
+    assert found.setting == (3, "usual")
+    assert found.accuracy == pytest.approx(82.5)
+
+
+def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one() -> None:
+    credits = {
+        (1, "usual"): right_on(*range(10)),
+        (1, "other"): right_on(*range(12)),
+        (2, "usual"): right_on(*range(20)),
+        (2, "other"): right_on(*range(35)),
+    }
+    assert choose_among_layers(credits).setting == (2, "other")
+
+
+@pytest.mark.parametrize("right", range(1, ROWS - 1))
+def test_setting_that_is_right_on_one_row_more_is_level(right: int) -> None:
+    """For any number of rows the standard error of such a difference is the difference itself."""
+    credits = {"usual": right_on(*range(right)), "better": right_on(*range(right + 1))}
+    found = choose(credits, spans=SPANS, sources=SOURCES)
+    assert found.setting == "usual"
+    assert found.level == ("usual", "better")
+
+
+def test_of_equally_good_layers_the_more_usual_one_is_chosen() -> None:
+    credits = {(layer, "k 2"): right_on(*range(30)) for layer in (3, 2, 4)}
+    found = choose_among_layers(credits)
+    assert found.setting == (3, "k 2")
+    assert found.level == ((3, "k 2"), (2, "k 2"), (4, "k 2"))
+
+
+def test_rows_of_one_source_are_on_one_side_of_every_fold() -> None:
+    """Setting n knows the answers of source n only: chosen on other sources, it is worth nothing."""
+    sources = [row // 4 for row in range(ROWS)]
+    knowing = {n: [2.0 if source == n else 0.0 for source in sources] for n in range(10)}
+    found = choose(knowing, spans=SPANS, sources=sources)
+    assert found.accuracy == pytest.approx(10)
+    assert found.cross_validated.high == 0
+
+
+def test_spans_and_not_rows_have_equal_weight() -> None:
+    spans = [1] * 30 + [9] * 10
+    found = choose(
+        {"usual": [0.0] * 40, "short": [1.0] * 30 + [0.0] * 10, "long": [0.0] * 30 + [9.0] * 10},
+        spans=spans,
+        sources=SOURCES,
+    )
+    assert found.setting == "long"
+    assert found.accuracy == pytest.approx(75)
+
+
+def test_too_few_sources_are_an_error() -> None:
+    with pytest.raises(ValueError, match="10 sources of rows or more, had 1 and 9"):
+        choose({"usual": [1.0] * ROWS}, spans=SPANS, sources=[row % (LEAST_SOURCES - 1) for row in range(ROWS)])

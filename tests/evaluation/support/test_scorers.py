@@ -1,0 +1,186 @@
+import pytest
+from tests.evaluation.support.judged_examples import judged, span
+
+from attribeam.evaluation.support.judged_answers import judged_parts
+from attribeam.evaluation.support.scorers import (
+    Novelty,
+    audit_scorers,
+    compare_scorers,
+    comparison_tables,
+    novelty_scorer,
+)
+from attribeam.schemas import CharRange, ClaimKind, Passage, Support
+
+TEXT = "Ada lit ten lamps. Zebras came."
+UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
+
+
+def parts_of(found, *marked, **labels):
+    return judged_parts(judged(TEXT, *marked, **labels), found)
+
+
+def test_part_is_marked_if_half_of_it_or_half_of_a_mark_lies_in_it():
+    found = [span(TEXT, "Ada lit ten lamps", SUPPORTED, 0), span(TEXT, "lamps. Zebras came", SUPPORTED, 1)]
+    parts = parts_of(found, "ten", "Zebras came")
+    assert [one.is_marked for one in parts.sentences] == [True, True]
+    assert [one.is_marked for one in parts.claims] == [True, True]
+    assert [one.is_marked for one in parts_of(found, "ten").claims] == [True, False]
+    assert [one.is_marked for one in parts_of(found, "s. Zebras").sentences] == [False, True]
+
+
+def test_parts_that_nobody_looked_at_are_left_out():
+    parts = parts_of([span(TEXT, "Zebras came", WEAK)], looked_at=["Ada lit"])
+    assert (len(parts.sentences), len(parts.claims), len(parts.characters)) == (1, 0, 6)
+
+
+def test_answer_judged_as_a_whole_has_parts_without_marks():
+    parts = parts_of([span(TEXT, "Zebras came", WEAK)], answer_supported=False)
+    assert parts.is_marked
+    assert parts.marked is None
+    assert {one.is_marked for one in (*parts.sentences, *parts.claims)} == {None}
+
+
+def audit(parts, *others):
+    return audit_scorers("ours", [parts, *others])[0].score(parts)
+
+
+def share(parts):
+    return audit_scorers("ours", [parts, parts_of([span(TEXT, "Ada", SUPPORTED, support_score=1)])])[1].score(parts)
+
+
+def test_audit_without_probabilities_ranks_by_its_worst_flag():
+    found = [span(TEXT, "Ada lit ten lamps", WEAK, 0, evidence_mass=0.2), span(TEXT, "Zebras came", UNSUPPORTED, 1)]
+    scored = audit(parts_of(found))
+    assert scored.risk == scored.claims[1] == scored.sentences[1] > scored.claims[0] > 0
+    assert scored.called
+    assert len(scored.flagged) == len("Zebrascame")
+
+
+def test_audit_with_probabilities_ranks_by_them():
+    found = [
+        span(TEXT, "Ada lit ten lamps", SUPPORTED, 0, support_score=0.9, answer_risk=0.3),
+        span(TEXT, "ten", SUPPORTED, 1, claim_index=0, support_score=None, answer_risk=0.3),
+        span(TEXT, "Zebras", Support.NO_CLAIM, 2, claim_index=None, answer_risk=0.3),
+    ]
+    scored = audit(parts_of(found))
+    assert scored.risk == 0.3
+    assert scored.claims == pytest.approx((0.1,))
+    assert scored.sentences == pytest.approx((0.1, 0.0))
+    assert (scored.called, scored.flagged) == (False, frozenset())
+
+
+def test_answer_in_which_nothing_was_judged_has_no_risk():
+    other = [span(TEXT, "Ada", SUPPORTED, answer_risk=0.7)]
+    assert audit(parts_of(()), parts_of(other)).risk == 0
+
+
+def test_share_weighs_claims_by_their_length_and_counts_refusals_as_ungrounded():
+    found = [
+        span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=0.9),
+        span(TEXT, "ten", SUPPORTED, 1, claim_index=0, support_score=0.9),
+        span(TEXT, "lamps", Support.NO_CLAIM, 2, claim_index=None, claim_kind=ClaimKind.HEADING),
+        span(TEXT, "Zebras", Support.NO_CLAIM, 3, claim_index=None, claim_kind=ClaimKind.REFUSAL),
+    ]
+    scored = share(parts_of(found))
+    assert scored.risk == pytest.approx((9 * 0.1 + 6) / 15)
+    assert (scored.called, scored.claims, scored.sentences) == (None, None, None)
+
+
+def test_of_claims_that_overlap_the_riskier_one_counts_in_the_share():
+    found = [
+        span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=1.0),
+        span(TEXT, "ten lamps", UNSUPPORTED, 1, support_score=0.0),
+    ]
+    assert share(parts_of(found)).risk == pytest.approx(8 / 14)
+
+
+def test_answer_that_neither_claims_nor_refuses_has_no_share():
+    heading = span(TEXT, "lamps", Support.NO_CLAIM, claim_index=None, claim_kind=ClaimKind.HEADING)
+    assert share(parts_of([heading])).risk == 0
+
+
+def test_novelty_of_an_answer_and_of_each_sentence():
+    scored = novelty_scorer.score(parts_of([span(TEXT, "lamps. Zebras", SUPPORTED)]))
+    assert scored.risk == pytest.approx(2 / 3)
+    assert scored.sentences == (0.0, 1.0)
+    assert scored.claims == pytest.approx((1 / 2,))
+    assert scored.called is None
+
+
+@pytest.mark.parametrize(
+    ("word", "unseen"),
+    [
+        ("polish", False),
+        ("Polishing", False),
+        ("polite", True),
+        ("lighthouse", False),
+        ("lamps", True),
+        ("1874", False),
+        ("1875", True),
+        ("лампу", False),
+        ("Ada", False),  # too short to count
+    ],
+)
+def test_word_is_unseen_if_its_first_six_letters_begin_no_word_of_the_passages(word, unseen):
+    passages = [Passage("Ada Thorne polished the lamp in 1874. Ада зажгла лампу.", title="Lighthouses")]
+    found = Novelty(word, passages, frozenset(range(len(word))))
+    assert found.share(CharRange(0, len(word))) == unseen
+
+
+GOOD, BAD = "Ada lit ten lamps.", "Zebras painted lamps."
+
+
+def answers(count=10):
+    """Pairs of a supported and an unsupported answer over passages of their own; every other pair is of one group."""
+    for number in range(count):
+        labels = {"passages": [f"Ada lit ten lamps in {number}."], "group": "ab"[number % 2]}
+        yield judged(GOOD, **labels)
+        yield judged(BAD, "Zebras painted", **labels)
+
+
+def test_audit_is_compared_with_novelty_on_all_answers_and_on_each_group():
+    pairs = [
+        (answer, [span(text, text[:-1], UNSUPPORTED if bad else SUPPORTED)])
+        for number, answer in enumerate(answers())
+        for text in [answer.record.answer]
+        for bad in [text == BAD and number != 1]
+    ]
+    parts = [judged_parts(answer, found) for answer, found in pairs]
+    groups = compare_scorers(parts, [*audit_scorers("ours", parts), novelty_scorer], draws=20, seed=0)
+    assert [(one.group, one.answers, one.marked_answers, one.claims) for one in groups] == [
+        ("all", 20, 10, 20), ("a", 10, 5, 10), ("b", 10, 5, 10),
+    ]  # fmt: skip
+    ours, novelty = groups[0].scorers
+    assert ours.verdict.recall.value == pytest.approx(90)
+    assert ours.verdict.false_alarms.value == 0
+    assert ours.claims.value == pytest.approx(0.95)
+    assert novelty.answers.value == novelty.sentences.value == novelty.claims.value == 1
+    assert [one.precision.value for one in novelty.precision_at] == [100]
+    assert ours.characters.precision == pytest.approx(100 * 13 / 18)
+    assert (ours.claim_verdicts.precision, ours.claim_verdicts.recall) == pytest.approx((100, 90))
+    assert (novelty.verdict, novelty.characters, novelty.claim_verdicts, novelty.kinds) == (None, None, None, ())
+    assert comparison_tables("made", groups)[0] == "made, all: 10 of 20 answers unsupported; ours, novelty"
+
+
+def test_kinds_are_counted_where_whole_answers_were_judged():
+    texts = ((GOOD, True, ()), (BAD, False, ("animals", "paint")))
+    parts = [
+        judged_parts(judged(text, answer_supported=right, error_kinds=kinds), [span(text, text[:-1], UNSUPPORTED)])
+        for text, right, kinds in texts
+    ]
+    (everything,) = compare_scorers(parts, audit_scorers("ours", parts), draws=20, seed=0)
+    (ours,) = everything.scorers
+    assert (ours.sentences, ours.claims, ours.characters, ours.claim_verdicts) == (None, None, None, None)
+    assert [(one.kind, one.answers, one.called) for one in ours.kinds] == [("animals", 1, 100), ("paint", 1, 100)]
+    assert "animals" in "\n".join(comparison_tables("made", [everything]))
+
+
+def test_share_ranks_answers_and_leaves_their_parts_to_the_audit():
+    parts = [
+        judged_parts(one, [span(one.record.answer, "lamps", SUPPORTED, support_score=0.1 if one.unsupported else 0.9)])
+        for one in answers()
+    ]
+    everything, *_ = compare_scorers(parts, audit_scorers("ours", parts), draws=20, seed=0)
+    share_figures = everything.scorers[1]
+    assert (share_figures.scorer, share_figures.answers.value) == ("ours share", 1)
+    assert (share_figures.verdict, share_figures.claims, share_figures.sentences) == (None, None, None)

@@ -1,0 +1,186 @@
+import pytest
+from tests.attribution.methods.hand_parser import ANSWER, PARSED
+from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.dataset_rows import write_rows
+from tests.evaluation.support.judged_examples import span as evidence
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.options import ModelOptions
+from attribeam.schemas import SpanKind, Support
+from attribeam.schemas.errors import DataError
+from lab.benchmarks.support_check import (
+    EVERYDAY_ROWS,
+    SHIPPED_ROWS,
+    FlaggedSpan,
+    SpanTruth,
+    flagged_spans,
+    kind_lines,
+    load_support_rows,
+    main,
+    suggested_thresholds,
+    support_lines,
+)
+
+PASSAGES = [
+    {"passage_id": "a", "title": "Choir", "text": "Ada sings on Sundays."},
+    {"passage_id": "b", "title": None, "text": "The bells ring at noon."},
+]
+SPANS = [
+    {"text": "Bells ring", "supported": True, "kind": "paraphrase"},
+    {"text": "Ada sings", "supported": True, "kind": "supported"},
+    {"text": "Jon dances", "supported": False, "kind": "wrong name"},
+]
+
+
+def row(record_id: str, passages: list[dict[str, object]]) -> dict[str, object]:
+    return {"record_id": record_id, "question": "Who?", "passages": passages, "answer": ANSWER, "spans": SPANS}
+
+
+class OneAnswerParser:
+    """A parser that knows only the answer in this file."""
+
+    identity = "by-hand"
+
+    def parse_many(self, texts, _passages):
+        return iter([PARSED for text in texts if text == ANSWER])
+
+
+@pytest.fixture(scope="module")
+def attributor(tmp_path_factory) -> Attributor:
+    directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    return Attributor(parser=OneAnswerParser(), model=model, spans=(SpanKind.GIVEN,))
+
+
+@pytest.fixture
+def data(tmp_path):
+    empty = [{"passage_id": "a", "title": None, "text": " "}]
+    return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
+
+
+def test_each_span_keeps_its_own_truth_and_row(attributor, data):
+    spans, _ = flagged_spans(load_support_rows(data), attributor)
+    assert [str(span.truth) for span in spans] == ["paraphrase", "supported", "wrong name"] * 2
+    assert [span.row for span in spans] == [0, 0, 0, 1, 1, 1]
+    assert [bool(span.evidence.unmatched_values) for span in spans[:3]] == [False, False, True]
+
+
+def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
+    lines = [*support_lines(load_support_rows(data), attributor, data=data, draws=20, seed=0)]
+    assert lines[0] == "rows.jsonl: 6 spans of 2 answers, attn-union-dep"
+    assert lines[-1] == "row 1 failed and is left out: no_passages"
+
+
+def test_only_refused_rows_are_an_error(attributor, tmp_path):
+    data = write_rows(tmp_path / "rows.jsonl", [row("empty", [{"passage_id": "a", "title": None, "text": " "}])])
+    with pytest.raises(DataError, match="should have answers that can be audited"):
+        [*support_lines(load_support_rows(data), attributor, data=data, draws=20, seed=0)]
+
+
+RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
+
+
+def flagged(truth, mass, support=Support.SUPPORTED, *, row=0, unmatched=False) -> FlaggedSpan:
+    values = ("1874",) if unmatched else ()
+    return FlaggedSpan(row, truth, evidence("x", "x", support, evidence_mass=mass, unmatched_values=values))
+
+
+def test_unmatched_value_lifts_the_flag_above_the_mass():
+    spans = [flagged(RIGHT, 0.6), flagged(WRONG, 0.9, Support.WEAK, unmatched=True)]
+    assert kind_lines(spans, draws=10, seed=0)[0][2::2] == ("0.000", "1.000", "50.0")
+
+
+def test_each_kind_is_compared_with_all_spans_of_the_other_side():
+    spans = [
+        flagged(RIGHT, 0.9),
+        flagged(SpanTruth.PARAPHRASE, 0.5, row=1),
+        flagged(WRONG, 0.7, row=2),
+        flagged(SpanTruth.WRONG_NAME, 0.1, row=3),
+    ]
+    areas = {line[0]: line[2] for line in kind_lines(spans, draws=20, seed=0)}
+    wanted = {"all": "0.750", "supported": "1.000", "paraphrase": "0.500", "wrong number": "0.500"}
+    assert areas == wanted | {"wrong name": "1.000"}
+
+
+def test_shares_are_percent_of_the_kind():
+    levels = (Support.SUPPORTED, Support.WEAK, Support.UNSUPPORTED, Support.UNSUPPORTED)
+    (_, wrong) = kind_lines([flagged(WRONG, 0.7, level) for level in levels], draws=5, seed=0)
+    assert wrong == ("wrong number", "4", "", "", "", "", "75.0", "25.0")
+
+
+def test_supported_threshold_lies_in_the_middle_of_the_gap_and_unmatched_values_do_not_move_it():
+    spans = [*(flagged(RIGHT, mass) for mass in (0.6, 0.7, 0.8)), *(flagged(WRONG, mass) for mass in (0.1, 0.2, 0.4))]
+    unmatched = [flagged(WRONG, 0.9, Support.WEAK, unmatched=True)] * 3
+    for some in (spans, [*spans, *unmatched]):
+        supported, weak = suggested_thresholds(some)
+        assert supported == pytest.approx(0.5, abs=0.002)
+        assert weak <= supported
+    assert suggested_thresholds(spans[:3]) is None
+
+
+def support_row(*spans: dict[str, object], answer: str = "The bell rang and the bell fell.") -> dict[str, object]:
+    passages = [{"passage_id": "a", "title": None, "text": "A bell fell."}]
+    return {"record_id": "r", "question": "What fell?", "passages": passages, "answer": answer, "spans": list(spans)}
+
+
+def span(text: str, *, kind: str = "supported", supported: bool = True, **fields: object) -> dict[str, object]:
+    return {"text": text, "supported": supported, "kind": kind, **fields}
+
+
+def load(tmp_path, *spans):
+    return load_support_rows(write_rows(tmp_path / "rows.jsonl", [support_row(*spans)]))
+
+
+def test_span_is_found_by_its_text_and_keeps_its_truth(tmp_path):
+    (answer,) = load(
+        tmp_path, span("the bell fell", kind="paraphrase"), span("rang", kind="contradicted", supported=False)
+    )
+    chars = [one.of(answer.record.answer) for one in answer.record.target_spans]
+    assert chars == ["the bell fell", "rang"]
+    assert answer.truths == (SpanTruth.PARAPHRASE, SpanTruth.CONTRADICTED)
+    assert answer.record.passages[0].title is None
+
+
+def test_occurrence_counts_from_one(tmp_path):
+    (answer,) = load(tmp_path, span("bell", occurrence=2))
+    (chars,) = answer.record.target_spans
+    assert chars.char_start == answer.record.answer.rindex("bell")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
+        (span(""), "field 'text' should be part"),
+        (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
+        (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
+        (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
+        (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
+        ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
+    ],
+)
+def test_broken_span_is_an_error_that_names_row_and_field(tmp_path, broken, message):
+    with pytest.raises(DataError, match=message):
+        load(tmp_path, broken)
+
+
+def test_same_range_twice_and_a_row_without_spans_are_refused(tmp_path):
+    with pytest.raises(DataError, match="field 'spans' should have 2 different ranges"):
+        load(tmp_path, span("rang"), span("rang", kind="paraphrase"))
+    with pytest.raises(DataError, match="field 'spans' should have at least one item"):
+        load(tmp_path)
+
+
+def test_shipped_rows_are_read():
+    assert [len(load_support_rows(file)) for file in (SHIPPED_ROWS, EVERYDAY_ROWS)] == [71, 54]
+
+
+def test_command_prints_the_table_and_its_verdict_and_names_what_is_missing(data, tmp_path, capsys):
+    models = ["--model", str(save_tiny_model(tmp_path / "model"))]
+    models += ["--parser", str(save_tiny_parser(tmp_path / "parser"))]
+    assert main(["--rows", str(data), "--bootstrap-draws", "20", *models, "--verdict", "mass"]) == 0
+    assert "\nverdict in use: none, no thresholds are known for this model" in capsys.readouterr().out
+    assert main(["--rows", str(tmp_path / "none.jsonl")]) == 2
+    assert "none.jsonl does not exist" in capsys.readouterr().err
