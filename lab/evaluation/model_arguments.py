@@ -9,9 +9,11 @@ from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
-    HIDDEN,
+    COMPARED,
     LANGUAGE,
+    LAYER,
     LOADING,
+    MASS,
     PARSER,
     READING,
     SUPPORT,
@@ -25,12 +27,12 @@ from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of union and verdict."""
-    add_options(parser, MethodSettings, UNION, SUPPORT, SCORE)
+    add_options(parser, MethodSettings, UNION, SUPPORT, MASS, SCORE)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for loading models."""
-    add_options(parser, AttributorOptions, LOADING, READING, PARSER, HIDDEN, LANGUAGE, THREADS)
+    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, LANGUAGE, COMPARED, THREADS)
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
@@ -39,7 +41,8 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
     Raises:
         UsageError: if the verdict is for another model.
     """
-    settings = MethodSettings.from_arguments(args, UNION, SUPPORT, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
+    groups = (UNION, SUPPORT, MASS, SCORE, LANGUAGE, COMPARED)
+    settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
 
 
@@ -47,7 +50,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
     return ModelChoice.of(
         parser=args.parser,
-        model=ModelOptions.from_arguments(args, LOADING, READING),
+        model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
         method=method_settings(args).union_options(ATTN_UNION_DEP),
         threads=args.threads,
     )

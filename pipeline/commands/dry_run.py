@@ -17,7 +17,6 @@ from attribeam.pipeline.chunks.worker_messages import ChunkAttempt, RunRows, Wor
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
-from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
@@ -56,8 +55,6 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
     """
     check = check_input(options.input, settings, table_version=options.table_version)
     settings = check.settings
-    if options.previous is not None:
-        check_previous(options.previous, check, settings.privacy)
     if options.runner == LOCAL:
         settings, options = with_auto_dtype(settings, options, _earlier_run(options))
     estimate = _estimate(check, settings, options)

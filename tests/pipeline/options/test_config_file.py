@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 
 import pytest
+from attribeam.pipeline.options.option_table import option_table
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.commands.config_command import config_lines
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.options.config_file import expand_variables, parse_with_config, read_config, toml_value
-from attribeam.pipeline.options.option_table import option_table
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
 
