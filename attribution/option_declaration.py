@@ -68,6 +68,7 @@ else:  # pydantic sees only the type
 
 Group = argparse.ArgumentParser | argparse._ArgumentGroup
 TEXT = "a text"
+_SWITCH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +124,16 @@ class Option:
         """
         if self.reads is not None or self.several:
             return text if self.reads is None else self.reads(text)
-        for value in (text, plain_value(text)):
+        if self.is_switch and text in _SWITCH:
+            return _SWITCH[text]
+        for value in () if self.is_switch else (text, plain_value(text)):
             with suppress(ValueError):
                 return getattr(self.owner(**{self.name: value}), self.name)
         raise argparse.ArgumentTypeError(f"should be {self.expects}, was: {text!r}")
 
 
 def plain_value(text: str) -> object:
-    """``text`` as a switch or a number, as an integer if possible; else the text itself."""
-    if text in ("true", "false"):
-        return text == "true"
+    """``text`` as a number, as an integer if possible; else the text itself."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)

@@ -79,7 +79,7 @@ class ModelOptions(Options):
     """Which model to load, how to load it, and how it reads rows."""
 
     model: Value[str] = option(
-        default=BUNDLED_MODEL_NAME, group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
+        default=BUNDLED_MODEL_NAME, group=LOADING, help="bundled, a hub id or a directory", kw_only=False
     )
     revision: str | None = option(
         default=None, group=LOADING, metavar="REV", default_words="its main branch",
@@ -203,7 +203,7 @@ class MethodOptions(Options):
     )  # fmt: skip
     prior: Fraction | None = option(
         default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, default_words="0.5",
-        help="how many of your answers you expect to have an unsupported claim; support scores and risks follow it",
+        help="share of answers that you expect to have an unsupported claim; support scores follow it",
     )  # fmt: skip
     assume_language: Value[bool] = option(
         default=False, group=MASS, extends_paper=True,
@@ -224,7 +224,7 @@ class MethodOptions(Options):
     )  # fmt: skip
     language_model: str | None = option(
         default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1",
-        help="causal language model for cci and a verdict with a probe: a hub id or a directory",
+        help="causal language model of cci or a verdict: a hub id or a directory",
     )  # fmt: skip
     language_model_dtype: DtypeName | None = option(
         default=None, group=COMPARED, metavar="auto|float32|bfloat16|float16", default_words="--dtype",

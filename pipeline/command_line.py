@@ -148,11 +148,11 @@ def _why_no_command(given: Sequence[str]) -> str:
 def _run(command: Command, argv: Sequence[str]) -> int:
     if not command.takes_config:
         set_verbosity(verbose=False)
-    from attribeam.pipeline.options.config_file import asked_console
     from attribeam.schemas.errors import AttribeamError, ExitCode
 
     module = import_module(command.module)
-    messages = Messages(f"{PROGRAM} {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
+    kind = module.asked_console(argv) if command.takes_config else ConsoleKind.TEXT
+    messages = Messages(f"{PROGRAM} {command.name}", kind)
     parser = CommandParser(
         prog=messages.speaker, description=module.__doc__, allow_abbrev=False, add_help=not command.takes_config
     )

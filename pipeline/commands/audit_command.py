@@ -17,6 +17,7 @@ from attribeam.pipeline.options.audit_options import (
     read_run_options,
     read_settings,
 )
+from attribeam.pipeline.options.config_file import asked_console as asked_console
 from attribeam.pipeline.options.config_file import read_options
 from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
 from attribeam.schemas.errors import ExitCode, RunError, UsageError

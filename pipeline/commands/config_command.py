@@ -70,12 +70,9 @@ def _line(one: Option, config: ConfigFile) -> str:
         place = config.path if entry.line is None else f"{config.path}, line {entry.line}"
         origin = place if entry.written == entry.shown else f"{place}, with variables of the environment"
         value = toml_value(entry.shown).replace("${", "$${")
-    elif one.default is None or one.default == "":
-        name, value, origin = (
-            f"# {name}",
-            "...",
-            f"default: {one.default_in_words}" if one.default_in_words else "not set",
-        )
+    elif one.default in (None, ""):
+        name, value = f"# {name}", "..."
+        origin = f"default: {one.default_in_words}" if one.default_in_words else "not set"
     else:
         value, origin = toml_value(one.default), "default"
     return f"{f'{name} = {value}':<{_WIDTH}}  # {origin}"

@@ -105,14 +105,14 @@ class RunOptions(Options):
     )
     runner: Value[str] = option(
         default=LOCAL, group=RUN, metavar="NAME",
-        help="a Beam runner for one distributed run, such as FlinkRunner; it gets all options that audit does not know",
+        help="a Beam runner, such as FlinkRunner; it gets all options that audit does not know",
     )  # fmt: skip
     beam_arguments: Parsed[
         Annotated[tuple[str, ...], BeforeValidator(_beam_arguments)], tuple[str, ...] | Mapping[str, object] | None
     ] = option(default=(), several=True, help="what the Beam runner gets")
     fail_if: Value[tuple[str, ...]] = option(
         default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=_gate,
-        help="quality gates, such as 'unsupported_share > 0.05'; exit code 3 if one holds for the finished audit; "
+        help="quality gates, such as 'unsupported_share > 0.05'; exit code 3 if one holds in the end; "
         "docs/nightly.md names the metrics",
     )  # fmt: skip
     report: Value[bool] = option(default=True, group=GATES, help="write report.html, the page of what was found")
@@ -162,34 +162,10 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "gates and report": (GATES,),
 }
 """The headings of the help, and the groups of options below each."""
-_EVERYDAY = frozenset(
-    [
-        "input",
-        "output",
-        "config",
-        "log_format",
-        "columns",
-        "extra_columns",
-        "spans",
-        "method",
-        "verdict",
-        "strictness",
-        "prior",
-        "language_model",
-        "model",
-        "device",
-        "redact",
-        "texts",
-        "workers",
-        "overwrite",
-        "dry_run",
-        "quiet",
-        "runner",
-        "fail_if",
-        "report",
-        "help",
-        "help_all",
-    ]
+_EVERYDAY = (
+    *("help", "help_all", "config", "input", "output", "log_format", "columns", "extra_columns", "method", "spans"),
+    *("verdict", "strictness", "prior", "language_model", "model", "device", "redact", "texts"),
+    *("workers", "overwrite", "dry_run", "quiet", "runner", "fail_if", "report"),
 )
 """What ``--help`` shows; ``--help-all`` shows the rest, too."""
 
@@ -305,8 +281,8 @@ def _check_run(options: AuditOptions) -> None:
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
         raise UsageError(
-            f"unknown arguments: {' '.join(options.beam_arguments)}; see attribeam audit --help-all (Beam's own options "
-            "are passed on with --runner only)"
+            f"unknown arguments: {' '.join(options.beam_arguments)}; see attribeam audit --help-all (Beam's own "
+            "options are passed on with --runner only)"
         )
     if not options.input:
         raise UsageError("--input is needed: the logs to audit")

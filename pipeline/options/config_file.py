@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from attribeam.attribution.option_declaration import TEXT, Option, declared
 from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups
@@ -55,14 +56,17 @@ class ConfigFile:
     path: str
     entries: Mapping[str, ConfigEntry] = field(default_factory=dict)
 
-    def options(self, **given: object) -> AuditOptions:
-        """The options of the file, which ``given`` ones beat.
+    def options(self, **given: Any) -> AuditOptions:
+        """The options of the file, which ``given`` ones beat; what a Beam runner gets is that of both.
 
         Raises:
             UsageError: if they do not fit together.
         """
         try:
-            return AuditOptions().replaced(**{name: entry.value for name, entry in self.entries.items()} | given)
+            options = AuditOptions().replaced(**{name: entry.value for name, entry in self.entries.items()})
+            if BEAM_ARGUMENTS in given:
+                given[BEAM_ARGUMENTS] = (*options.beam_arguments, *given[BEAM_ARGUMENTS])
+            return options.replaced(**given)
         except ValueError as error:
             raise UsageError(str(error)) from error
 
@@ -75,7 +79,7 @@ def read_options(arguments: argparse.Namespace) -> AuditOptions:
     """
     config = ConfigFile("") if arguments.config is None else read_config(arguments.config)
     return config.options(
-        **{name: value for name, value in vars(arguments).items() if value is not None and name in OPTIONS}
+        **{name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name) is not None}
     )
 
 
@@ -184,7 +188,8 @@ def _value(one: Option, shown: object) -> object:
         texts = [shown] if isinstance(shown, str) else shown
         if "=" in str(one.metavar):
             wanted = "a table of texts, or one text with commas"
-            texts = [f"{name}={text}" for name, text in shown.items()] if isinstance(shown, dict) else texts
+            if isinstance(shown, dict) and all(isinstance(text, str) for text in shown.values()):
+                texts = [f"{name}={text}" for name, text in shown.items()]
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
             if one.several:
                 return tuple(map(one.read, texts))

@@ -1,4 +1,4 @@
-"""Options of a Beam runner: from the command line as they are, from a file as a table; looked at before anything runs."""
+"""Options of a Beam runner: from the command line as they are, from a file as a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def beam_arguments(table: Mapping[str, object]) -> Iterator[str]:
 def beam_options(options: RunOptions) -> PipelineOptions:
     """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
 
-    Beam drops an option that it does not know without a word, so a note tells of it: the runner's Java half may have it.
+    Beam drops an option that it does not know without a word, so a note names it; the runner's Java half may have it.
 
     Raises:
         UsageError: if Beam has no such runner, or an option does not take its value.
@@ -45,10 +45,11 @@ def beam_options(options: RunOptions) -> PipelineOptions:
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
     parsers[0].error = _refuse  # type: ignore[method-assign]
     known = [flag for action in parsers[0]._actions for flag in action.option_strings]
-    for unknown in parsers[0].parse_known_args(options.beam_arguments)[1]:
-        near = get_close_matches(unknown.partition("=")[0], known, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        options.messages.say(f"Beam's Python half has no option {unknown.partition('=')[0]}{hint}")
+    for argument in parsers[0].parse_known_args(options.beam_arguments)[1]:
+        if argument.startswith("--"):
+            near = get_close_matches(flag := argument.partition("=")[0], known, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            options.messages.say(f"Beam's Python half has no option {flag}{hint}")
     found = PipelineOptions([f"--runner={options.runner}", *options.beam_arguments])
     try:
         create_runner(options.runner)
