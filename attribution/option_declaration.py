@@ -80,21 +80,35 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option of the class ``owner``: the arguments of ``option``, completed by the field's type."""
+    """One declared option.
+
+    Attributes:
+        owner: the class that declares it, as the field ``name``.
+        default: the value in force if nobody sets one.
+        help: what the option does, for command line, docstring and docs; no full stop.
+        expects: the accepted values in words; an enumeration and a type of ``option_types`` bring their own.
+        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
+        default_words: the default as shown in help and docs, if the value itself says too little.
+        reads: turns a text into a value, if the field's type alone cannot.
+        several: whether the command line takes several texts, each one item of the value.
+        in_directory: whether ``attribution_config.json`` may hold it.
+        paper: the section of the paper that has it.
+        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
+    """
 
     owner: type[Options]
     name: str
     default: object
     help: str
-    group: str
-    metavar: str | None
-    default_words: str | None
-    reads: Callable[[str], object] | None
     expects: str
-    several: bool
-    in_directory: bool
-    paper: str
-    extends_paper: bool
+    group: str = ""
+    metavar: str | None = None
+    default_words: str | None = None
+    reads: Callable[[str], object] | None = None
+    several: bool = False
+    in_directory: bool = False
+    paper: str = ""
+    extends_paper: bool = False
 
     @property
     def flag(self) -> str:
@@ -140,37 +154,8 @@ def plain_value(text: str) -> object:
     return text
 
 
-def option(
-    *,
-    default: Any,
-    help: str,
-    group: str = "",
-    metavar: str | None = None,
-    default_words: str | None = None,
-    reads: Callable[[str], object] | None = None,
-    expects: str | None = None,
-    several: bool = False,
-    in_directory: bool = False,
-    paper: str = "",
-    extends_paper: bool = False,
-    kw_only: bool = True,
-) -> Any:
-    """A field of a class of options.
-
-    Args:
-        default: the value in force if nobody sets one.
-        help: what the option does, for command line, docstring and docs; no full stop.
-        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
-        default_words: the default as shown in help and docs, if the value itself says too little.
-        reads: turns a text into a value, if the field's type alone cannot.
-        expects: the accepted values in words; an enumeration and a type of ``option_types`` bring their own.
-        several: whether the command line takes several texts, each one item of the value.
-        in_directory: whether ``attribution_config.json`` may hold it.
-        paper: the section of the paper that has it.
-        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
-        kw_only: for type checkers, whether the field is given by keyword only.
-    """
-    said = {name: value for name, value in locals().items() if name not in ("default", "kw_only")}
+def option(*, default: Any, help: str, kw_only: bool = True, **said: Any) -> Any:
+    """A field of a class of options; ``said`` holds further attributes of its ``Option``."""
     return Field(default, description=help, json_schema_extra=said, kw_only=kw_only)
 
 
@@ -247,17 +232,16 @@ def declared(options: type[Options]) -> Mapping[str, Option]:
 
 
 def _declared(owner: type[Options], name: str, field: FieldInfo) -> Option:
-    said = dict(cast("Mapping[str, Any]", field.json_schema_extra))
     kinds = [field.annotation, *(get_args(field.annotation) if _is_union(field.annotation) else ())]
     choices = [str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for one in kind]
     metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
-    by_type = next((one.expects for one in metadata if isinstance(one, Says)), TEXT)
+    by_type = {"expects": next((one.expects for one in metadata if isinstance(one, Says)), TEXT)}
     if choices:
-        by_type = "one of " + ", ".join(map(repr, choices))
-        said["metavar"] = said["metavar"] or "|".join(choices)
+        by_type = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
     elif isinstance(field.default, bool):
-        by_type = "true or false"
-    return Option(owner=owner, name=name, default=field.default, **said | {"expects": said["expects"] or by_type})
+        by_type = {"expects": "true or false"}
+    said = by_type | cast("Mapping[str, Any]", field.json_schema_extra)
+    return Option(owner=owner, name=name, default=field.default, help=str(field.description), **said)
 
 
 def _is_union(kind: object) -> bool:
