@@ -240,7 +240,7 @@ def _declared(owner: type[Options], name: str, field: FieldInfo) -> Option:
         by_type = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
     elif isinstance(field.default, bool):
         by_type = {"expects": "true or false"}
-    said = by_type | cast("Mapping[str, Any]", field.json_schema_extra)
+    said: dict[str, Any] = {**by_type, **cast("Mapping[str, Any]", field.json_schema_extra)}
     return Option(owner=owner, name=name, default=field.default, help=str(field.description), **said)
 
 

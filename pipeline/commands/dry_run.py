@@ -57,10 +57,12 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
     check = check_input(options.input, settings, table_version=options.table_version)
     settings = check.settings
     if options.runner == LOCAL:
-        directory = OutputDirectory(Path(options.output)) if options.output else None
-        if directory is not None:
+        earlier = None
+        if options.output:
+            directory = OutputDirectory(Path(options.output))
             directory.check()
-        settings, options = with_auto_dtype(settings, options, directory and directory.earlier_manifest())
+            earlier = directory.earlier_manifest()
+        settings, options = with_auto_dtype(settings, options, earlier)
     estimate = _estimate(check, settings, options)
     machine = options.console is ConsoleKind.JSON
     print_lines(*([event_line("estimate", **asdict(estimate))] if machine else estimate_lines(estimate)))
