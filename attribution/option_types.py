@@ -90,8 +90,11 @@ def _ascending(value: tuple[float, float]) -> tuple[float, float]:
 
 AUTO_DTYPE = "auto"
 DTYPES = ("float32", "bfloat16", "float16")
-_DTYPE_NAMES = "|".join((AUTO_DTYPE, *DTYPES))
-DtypeName: TypeAlias = Annotated[str, Field(pattern=f"^({_DTYPE_NAMES})$"), Says(f"one of {_DTYPE_NAMES}")]
+DtypeName: TypeAlias = Annotated[
+    str,
+    Field(pattern=f"^({'|'.join((AUTO_DTYPE, *DTYPES))})$"),
+    Says("one of " + ", ".join(map(repr, (AUTO_DTYPE, *DTYPES)))),
+]
 RiskBand: TypeAlias = Annotated[
     tuple[Fraction, Fraction],
     AfterValidator(_ascending),

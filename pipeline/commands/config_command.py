@@ -7,12 +7,18 @@ from collections.abc import Iterator
 
 from attribeam import __version__
 from attribeam.attribution.option_declaration import Option
-from attribeam.pipeline.options.audit_options import audit_groups, read_run_options, read_settings
-from attribeam.pipeline.options.config_file import BEAM_ARGUMENTS, OPTIONS, ConfigFile, read_config, toml_value
+from attribeam.pipeline.options.audit_options import audit_groups
+from attribeam.pipeline.options.config_file import (
+    BEAM_ARGUMENTS,
+    LEFT_OPEN,
+    OPTIONS,
+    ConfigFile,
+    check_together,
+    read_config,
+    toml_value,
+)
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import UsageError
 
-_LEFT_OPEN = ("input", "output")
 _WIDTH = 44
 
 
@@ -32,25 +38,14 @@ def run(arguments: argparse.Namespace) -> None:
         UsageError: if something is wrong in it.
     """
     config = ConfigFile("") if arguments.file is None else read_config(arguments.file)
-    _check_together(config)
+    check_together(config)
     print_lines(*(_checked_lines(config) if arguments.form == "check" else config_lines(config)))
-
-
-def _check_together(config: ConfigFile) -> None:
-    """Refuse options that contradict each other; input and output may be left to the command line."""
-    left_open = {name: "left-open" for name in _LEFT_OPEN if name not in config.entries}
-    try:
-        options = config.options(**{name: (text,) if name == "input" else text for name, text in left_open.items()})
-        read_settings(options)
-        read_run_options(options)
-    except UsageError as error:
-        raise UsageError(f"{config.path}: {error}") from error
 
 
 def _checked_lines(config: ConfigFile) -> Iterator[str]:
     count = len(config.entries)
     yield f"{config.path}: {count} option{'s' * (count != 1)} can be used together"
-    for name in _LEFT_OPEN:
+    for name in LEFT_OPEN:
         if name not in config.entries:
             yield f"{config.path}: {name} is left to the command line"
 

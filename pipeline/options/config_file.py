@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.attribution.option_declaration import TEXT, Option, declared
-from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups
+from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups, read_run_options, read_settings
 from attribeam.report.messages import CONSOLE_FLAG, ConsoleKind, console_kind
 from attribeam.schemas.errors import UsageError
 
 BEAM_ARGUMENTS = "beam_arguments"
+LEFT_OPEN: Mapping[str, object] = {"input": ("left-open",), "output": "left-open"}
+"""What a command line usually adds, and what stands for it where a file is checked alone."""
 OPTIONS: Mapping[str, Option] = {
     **{one.name: one for group in audit_groups().values() for one in group},
     BEAM_ARGUMENTS: declared(AuditOptions)[BEAM_ARGUMENTS],
@@ -122,6 +124,20 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
     if mistakes:
         raise UsageError(*mistakes)
     return ConfigFile(path, entries)
+
+
+def check_together(config: ConfigFile) -> None:
+    """Refuse options that contradict each other; input and output may be left to the command line.
+
+    Raises:
+        UsageError: if some do; the message names the file.
+    """
+    try:
+        options = config.options(**{name: value for name, value in LEFT_OPEN.items() if name not in config.entries})
+        read_settings(options)
+        read_run_options(options)
+    except UsageError as error:
+        raise UsageError(f"{config.path}: {error}") from error
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:

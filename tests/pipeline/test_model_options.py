@@ -109,7 +109,7 @@ _COMMANDS = (["audit", "--input", "x", "--output", "y"], ["models", "check"], ["
         (["--device", "tpu"], "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows"),
         (["--device", "cuda:x"], "was: 'cuda:x'"),
         (["--device", ""], "was: ''"),
-        (["--dtype", "float8"], "--dtype: should be one of auto|float32|bfloat16|float16, was: 'float8'"),
+        (["--dtype", "float8"], "--dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 'float8'"),
     ],
 )
 def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
@@ -125,7 +125,9 @@ def test_unknown_precision_of_a_language_model_is_a_usage_error(capsys: pytest.C
     with pytest.raises(SystemExit) as ended:
         main([*_COMMANDS[2], "--language-model-dtype", "float8"])
     assert ended.value.code == 2
-    assert "--language-model-dtype: should be one of auto|float32|bfloat16|float16" in capsys.readouterr().err
+    assert (
+        "--language-model-dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16'" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
