@@ -62,9 +62,7 @@ def config_lines(config: ConfigFile) -> Iterator[str]:
 def _line(one: Option, config: ConfigFile) -> str:
     name, entry = one.name, config.entries.get(one.name)
     if entry is not None:
-        place = config.path if entry.line is None else f"{config.path}, line {entry.line}"
-        origin = place if entry.written == entry.shown else f"{place}, with variables of the environment"
-        value = toml_value(entry.shown).replace("${", "$${")
+        value, origin = toml_value(entry.shown).replace("${", "$${"), entry.origin
     elif one.default in (None, ""):
         name, value = f"# {name}", "..."
         origin = f"default: {one.default_in_words}" if one.default_in_words else "not set"

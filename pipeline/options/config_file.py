@@ -41,14 +41,12 @@ class ConfigEntry:
     Attributes:
         value: what the command gets.
         shown: the same as TOML has it, variables expanded.
-        written: as in the file.
-        line: 1-based; None if it cannot be told.
+        origin: file and line, if it can be told, and whether the environment had a part in it.
     """
 
     value: object
     shown: object
-    written: object
-    line: int | None = None
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +109,15 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
     entries: dict[str, ConfigEntry] = {}
     mistakes = []
     for key, written in content.items():
-        line = _line_of(key, text)
+        place = path + _line_of(key, text)
         try:
             name = _option_name(key)
             if name in entries:
                 raise ValueError(f"it is there twice, as {name} and {name.replace('_', '-')}; keep one of them")
             shown = _expanded(written, environment)
-            entries[name] = ConfigEntry(_value(OPTIONS[name], shown), shown, written, line)
+            origin = place if shown == written else f"{place}, with variables of the environment"
+            entries[name] = ConfigEntry(_value(OPTIONS[name], shown), shown, origin)
         except (ValueError, argparse.ArgumentTypeError, UsageError, RecursionError) as error:
-            place = path if line is None else f"{path}, line {line}"
             mistakes.append(f"{place}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
     if mistakes:
         raise UsageError(*mistakes)
@@ -155,11 +153,12 @@ def _read_toml(path: str) -> tuple[dict[str, object], str]:
         raise ValueError(_TOO_DEEP) from error
 
 
-def _line_of(key: str, text: str) -> int | None:
-    """The line of a key at the top, if one line alone looks like it."""
+def _line_of(key: str, text: str) -> str:
+    """The line of a key at the top in words, if one line alone looks like it."""
     pattern = rf"""^[ \t]*(?:\[[ \t]*)?["']?{re.escape(key)}["']?[ \t]*[.=\]]"""
     found = [one.start() for one in re.finditer(pattern, text, flags=re.MULTILINE)]
-    return text.count("\n", 0, found[0]) + 1 if len(found) == 1 else None
+    lines = [text.count("\n", 0, start) + 1 for start in found]
+    return f", line {lines[0]}" if len(lines) == 1 else ""
 
 
 def _option_name(key: str) -> str:

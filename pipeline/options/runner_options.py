@@ -21,7 +21,8 @@ def beam_arguments(table: Mapping[str, object]) -> Iterator[str]:
 
     A list gives an option several times, a table is written as JSON, true and false turn a switch on and off.
     """
-    for name, value in table.items():
+    for key, value in table.items():
+        name = key.replace("-", "_")
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, bool):
                 yield from [f"--{name}"] * item

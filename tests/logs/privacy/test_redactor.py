@@ -159,7 +159,7 @@ def test_patterns_of_a_file_are_recorded_by_their_digest(tmp_path: Path) -> None
     assert recorded_settings(settings.recorded()) == settings
     assert pickle.loads(pickle.dumps(settings)) == settings
     file.write_text("Ann Reed\n", encoding="utf-8")
-    with pytest.raises(LostPatternsError, PatternsFile, match="not what the audit used"):
+    with pytest.raises(LostPatternsError, match="not what the audit used"):
         recorded_settings(settings.recorded())
 
 
