@@ -40,7 +40,7 @@ from attribeam.schemas import SpanKind
 
 LOADING, READING, LAYER = "loading", "reading", "layer"
 METHOD, UNION, SUPPORT, MASS = "method", "union", "support", "mass"
-LANGUAGE, COMPARED = "language", "compared"
+LANGUAGE, HIDDEN, COMPARED = "language", "hidden", "compared"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
 """Groups of options; each command adds the groups that it uses. ``audit`` has no LAYER, UNION, MASS and COMPARED."""
 
@@ -219,7 +219,7 @@ class MethodOptions(Options):
     )  # fmt: skip
 
     hidden_layer: WholeNumber | None = option(
-        default=None, group=COMPARED, metavar="L", default_words="floor(L/2)", paper="3.4",
+        default=None, group=HIDDEN, metavar="L", default_words="floor(L/2)", paper="3.4",
         help="layer of the hidden states that the hss methods compare, 0 for the embeddings",
     )  # fmt: skip
     language_model: str | None = option(

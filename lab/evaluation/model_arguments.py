@@ -10,6 +10,7 @@ from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,
+    HIDDEN,
     LANGUAGE,
     LAYER,
     LOADING,
@@ -32,7 +33,7 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for loading models."""
-    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, LANGUAGE, COMPARED, THREADS)
+    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, HIDDEN, LANGUAGE, COMPARED, THREADS)
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
@@ -41,7 +42,7 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
     Raises:
         UsageError: if the verdict is for another model.
     """
-    groups = (UNION, SUPPORT, MASS, SCORE, LANGUAGE, COMPARED)
+    groups = (UNION, SUPPORT, MASS, SCORE, HIDDEN, LANGUAGE, COMPARED)
     settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
 

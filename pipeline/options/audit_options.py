@@ -18,6 +18,7 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Option, Options, Parsed, Value, add_options, declared, option
 from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME, PositiveInteger, WholeNumber
 from attribeam.attribution.options import (
+    HIDDEN,
     LANGUAGE,
     LOADING,
     METHOD,
@@ -154,7 +155,7 @@ class AuditOptions(AttributorOptions, RunOptions):
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "input and output": (INPUT, LOG),
-    "target spans and method": (SPANS, PARSER, METHOD),
+    "target spans and method": (SPANS, PARSER, METHOD, HIDDEN),
     "verdict": (SUPPORT, LANGUAGE),
     "model": (LOADING, READING),
     "privacy": (PRIVACY,),
