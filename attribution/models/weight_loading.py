@@ -177,7 +177,7 @@ def check_fits(
         raise ModelUnavailableError(
             f"model {options.model!r} is too large for the device: layers 1 to {layer} need {format_size(needed)} for "
             f"their weights, but {device} has {format_size(available)} left; with --quantization nf4 --dtype "
-            f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower --layer"
+            f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower layer"
         )
     return groups
 
