@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, wraps
@@ -33,8 +34,6 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-
-from attribeam.attribution.option_types import Says, number_or_text
 
 _T = TypeVar("_T")
 _G = TypeVar("_G")
@@ -68,24 +67,48 @@ else:  # pydantic sees only the type
 
 
 Group = argparse.ArgumentParser | argparse._ArgumentGroup
+TEXT = "a text"
+_SWITCH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """A description of the accepted values that ends a sentence, such as "a whole number from 1"."""
+
+    expects: str
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option; its attributes are the arguments of ``option``, completed by the field's type."""
+    """One declared option.
 
+    Attributes:
+        owner: the class that declares it, as the field ``name``.
+        default: the value in force if nobody sets one.
+        help: what the option does, for command line, docstring and docs; no full stop.
+        expects: the accepted values in words; an enumeration and a type of ``option_types`` bring their own.
+        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
+        default_words: the default as shown in help and docs, if the value itself says too little.
+        reads: turns a text into a value, if the field's type alone cannot.
+        several: whether the command line takes several texts, each one item of the value.
+        in_directory: whether ``attribution_config.json`` may hold it.
+        paper: the section of the paper that has it.
+        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
+    """
+
+    owner: type[Options]
     name: str
     default: object
     help: str
-    group: str
-    metavar: str | None
-    default_words: str | None
-    choices: tuple[str, ...]
-    reads: Callable[[str], object] | None
-    expects: str | None
-    in_directory: bool
-    paper: str
-    extends_paper: bool
+    expects: str
+    group: str = ""
+    metavar: str | None = None
+    default_words: str | None = None
+    reads: Callable[[str], object] | None = None
+    several: bool = False
+    in_directory: bool = False
+    paper: str = ""
+    extends_paper: bool = False
 
     @property
     def flag(self) -> str:
@@ -93,46 +116,46 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return isinstance(self.default, bool)
+
+    @property
     def default_in_words(self) -> str:
-        """The value in force if nobody sets one, and where it comes from."""
+        """The value in force if nobody sets one, and where it comes from; empty if there is none."""
         if self.default_words is not None:
             return self.default_words
-        words = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
-        words = "none" if self.default == () else words
+        if self.is_switch:
+            return "yes" if self.default else "no"
+        words = f"{self.default:g}" if isinstance(self.default, float) else str(self.default or "")
         return f"the model's, else {words}" if self.in_directory else words
 
+    def read(self, text: str) -> object:
+        """What a text of a command line or a file means; of an option that takes several, one of them.
 
-def option(
-    *,
-    default: Any,
-    help: str,
-    group: str = "",
-    metavar: str | None = None,
-    default_words: str | None = None,
-    choices: Sequence[str] = (),
-    reads: Callable[[str], object] | None = None,
-    expects: str | None = None,
-    in_directory: bool = False,
-    paper: str = "",
-    extends_paper: bool = False,
-    kw_only: bool = True,
-) -> Any:
-    """A field of a class of options.
+        Raises:
+            argparse.ArgumentTypeError: if it means nothing; the message says what was expected.
+        """
+        if self.reads is not None or self.several:
+            return text if self.reads is None else self.reads(text)
+        if self.is_switch and text in _SWITCH:
+            return _SWITCH[text]
+        for value in () if self.is_switch else (text, plain_value(text)):
+            with suppress(ValueError):
+                return getattr(self.owner(**{self.name: value}), self.name)
+        raise argparse.ArgumentTypeError(f"should be {self.expects}, was: {text!r}")
 
-    Args:
-        default: the value in force if nobody sets one.
-        help: what the option does, for command line, docstring and docs; no full stop.
-        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
-        default_words: the default as shown in help and docs, if the value itself says too little.
-        choices: the accepted texts; an enumeration brings its own.
-        reads: turns text from the command line into a value, if the field's type alone cannot.
-        expects: the accepted values in words; a type of ``option_types`` brings its own.
-        in_directory: whether ``attribution_config.json`` may hold it.
-        paper: the section of the paper that has it.
-        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
-        kw_only: for type checkers, whether the field is given by keyword only.
-    """
-    said = {name: value for name, value in locals().items() if name not in ("default", "kw_only")}
+
+def plain_value(text: str) -> object:
+    """``text`` as a number, as an integer if possible; else the text itself."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def option(*, default: Any, help: str, kw_only: bool = True, **said: Any) -> Any:
+    """A field of a class of options; ``said`` holds further attributes of its ``Option``."""
     return Field(default, description=help, json_schema_extra=said, kw_only=kw_only)
 
 
@@ -186,7 +209,7 @@ class Options(BaseModel):
 
     def explicit(self) -> dict[str, object]:
         """The options that were given."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
     def only(self, options: type[_O]) -> _O:
         """The given options that the class ``options`` also declares."""
@@ -199,66 +222,44 @@ class Options(BaseModel):
         Raises:
             ValueError: if they do not fit together.
         """
-        names = [name for name, one in declared(cls).items() if one.group in groups]
-        return cls(**{name: getattr(arguments, name) for name in names})
+        return cls(**{name: getattr(arguments, name) for name, one in declared(cls).items() if one.group in groups})
 
 
 @cache
 def declared(options: type[Options]) -> Mapping[str, Option]:
     """The options of a class by name, in order of declaration."""
-    return {name: _declared(name, field) for name, field in options.model_fields.items()}
+    return {name: _declared(options, name, field) for name, field in options.model_fields.items()}
 
 
-def _declared(name: str, field: FieldInfo) -> Option:
-    said = dict(cast("Mapping[str, Any]", field.json_schema_extra))
-    choices = tuple(said.pop("choices")) or _enumerated(field)
-    expects = said.pop("expects") or ("one of " + ", ".join(map(repr, choices)) if choices else _expected(field))
-    return Option(name=name, default=field.default, choices=choices, expects=expects, **said)
-
-
-def _enumerated(field: FieldInfo) -> tuple[str, ...]:
-    """The values of an enumeration, optional or not."""
-    alternatives = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else ()
-    kinds = [kind for kind in (field.annotation, *alternatives) if isinstance(kind, type)]
-    return tuple(str(one) for kind in kinds if issubclass(kind, StrEnum) for one in kind)
-
-
-def _expected(field: FieldInfo) -> str | None:
-    """What the field's type, or its type besides None, says that it expects."""
-    kinds = get_args(field.annotation)
+def _declared(owner: type[Options], name: str, field: FieldInfo) -> Option:
+    kinds = [field.annotation, *(get_args(field.annotation) if _is_union(field.annotation) else ())]
+    choices = [str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for one in kind]
     metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
-    return next((one.expects for one in metadata if isinstance(one, Says)), None)
+    by_type = {"expects": next((one.expects for one in metadata if isinstance(one, Says)), TEXT)}
+    if choices:
+        by_type = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
+    elif isinstance(field.default, bool):
+        by_type = {"expects": "true or false"}
+    said: dict[str, Any] = {**by_type, **cast("Mapping[str, Any]", field.json_schema_extra)}
+    return Option(owner=owner, name=name, default=field.default, help=str(field.description), **said)
+
+
+def _is_union(kind: object) -> bool:
+    return get_origin(kind) in (Union, UnionType)
 
 
 def add_options(parser: Group, options: type[Options], *groups: str) -> None:
-    """Add the options of these groups to a command line, in order of declaration."""
+    """Add the options of these groups to a command line, in order of declaration; ``--no-...`` turns a switch off."""
     for one in declared(options).values():
-        if one.group in groups:
-            parser.add_argument(one.flag, **_argument(one, options))
-
-
-def _argument(one: Option, options: type[Options]) -> dict[str, Any]:
-    """The keywords of ``add_argument``."""
-    if one.default is False:
-        return {"action": "store_true", "help": one.help}
-    said: dict[str, Any] = {
-        "help": f"{one.help} (default: {one.default_in_words})",
-        "default": None if one.in_directory else one.default,
-    }
-    if one.choices:
-        return said | {"choices": one.choices}
-    reads = one.reads or (_reader(one, options) if one.expects else str)
-    return said | {"metavar": one.metavar, "type": reads}
-
-
-def _reader(one: Option, options: type[Options]) -> Callable[[str], object]:
-    def read(text: str) -> object:
-        try:
-            return getattr(options(**{one.name: number_or_text(text)}), one.name)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"should be {one.expects}, was: {text!r}") from error
-
-    return read
+        if one.group not in groups:
+            continue
+        if one.is_switch:
+            parser.add_argument(one.flag, action=argparse.BooleanOptionalAction, help=one.help)
+        else:
+            several: dict[str, Any] = {"nargs": "+", "action": "extend"} if one.several else {}
+            words = one.default_in_words and f" (default: {one.default_in_words})"
+            parser.add_argument(one.flag, metavar=one.metavar, type=one.read, help=one.help + words, **several)
+        parser.set_defaults(**{one.name: None if one.in_directory else one.default})
 
 
 def _complaint(error: ValidationError, options: type[Options]) -> str:
@@ -269,8 +270,7 @@ def _complaint(error: ValidationError, options: type[Options]) -> str:
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         return f"{name} is no option; there are: {', '.join(options.model_fields)}"
-    expects = declared(options)[name].expects or first["msg"].removeprefix("Input should be ").replace("valid ", "")
-    return f"{name} should be {expects}, was: {first['input']!r}"
+    return f"{name} should be {declared(options)[name].expects}, was: {first['input']!r}"
 
 
 def takes_options(
@@ -290,7 +290,8 @@ def takes_options(
             bound = signature.bind(cls, *args, **kwargs).arguments
             return method(cls, kind(**{name: value for name, value in bound.items() if name != "cls"}))
 
-        call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\n{_explained(kind)}"
+        lines = [f"    {one.name}: {one.help} (default: {one.default_in_words})." for one in declared(kind).values()]
+        call.__doc__ = "\n".join([inspect.cleandoc(method.__doc__ or ""), "", "Args:", *lines])
         call.__signature__ = signature  # type: ignore[attr-defined]
         return cast(Callable[Concatenate[type[_T], _P], _T], call)
 
@@ -314,15 +315,9 @@ def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
 
 def _plain(kind: Any, *, may_be_none: bool = False) -> Any:
     """A type without its ``Annotated`` metadata."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = get_args(kind) if _is_union(kind) else (kind,)
     bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in kinds]
     return Union[(*bare, None)] if may_be_none else Union[tuple(bare)]  # noqa: UP007
-
-
-def _explained(options: type[Options]) -> str:
-    """The options as lines of a docstring."""
-    lines = [f"    {one.name}: {one.help} (default: {one.default_in_words})." for one in declared(options).values()]
-    return "\n".join(["Args:", *lines])
 
 
 def option_texts(options: Options) -> dict[str, str]:

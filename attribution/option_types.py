@@ -6,19 +6,15 @@ import argparse
 import math
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from attribeam.attribution.answers.target_spans import parse_span_kinds
+from attribeam.attribution.option_declaration import Says, plain_value
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
-from attribeam.schemas import SpanKind
 
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
 BUNDLED_MODEL_NAME = "bundled"
@@ -43,13 +39,6 @@ VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 VERIFIER_FILE, VERIFIERS = "verifier.json", "attribeam.verifiers"
 """What a directory holds that a verifier was calibrated into, and the entry-point group of other packages' ones."""
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Says:
-    """A description of the accepted values that ends a sentence, such as "a whole number from 1"."""
-
-    expects: str
 
 
 def _infinity(value: object) -> object:
@@ -89,7 +78,7 @@ TokenCount: TypeAlias = Annotated[
 
 def _band(value: object) -> object:
     """Two numbers, from text with a comma between them, from a list, or from a tuple."""
-    parts = [number_or_text(part.strip()) for part in value.split(",")] if isinstance(value, str) else value
+    parts = [plain_value(part.strip()) for part in value.split(",")] if isinstance(value, str) else value
     return tuple(parts) if isinstance(parts, list) else parts
 
 
@@ -99,6 +88,13 @@ def _ascending(value: tuple[float, float]) -> tuple[float, float]:
     return value
 
 
+AUTO_DTYPE = "auto"
+DTYPES = ("float32", "bfloat16", "float16")
+DtypeName: TypeAlias = Annotated[
+    str,
+    Field(pattern=f"^({'|'.join((AUTO_DTYPE, *DTYPES))})$"),
+    Says("one of " + ", ".join(map(repr, (AUTO_DTYPE, *DTYPES)))),
+]
 RiskBand: TypeAlias = Annotated[
     tuple[Fraction, Fraction],
     AfterValidator(_ascending),
@@ -107,53 +103,22 @@ RiskBand: TypeAlias = Annotated[
 ]
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[object]:
-    return TypeAdapter(kind)
-
-
-def expectation(kind: object) -> str | None:
-    """The description of the values that ``kind`` accepts; None if it has none."""
-    said = [one.expects for one in getattr(kind, "__metadata__", ()) if isinstance(one, Says)]
-    return said[-1] if said else None
-
-
-def number_or_text(text: str) -> object:
-    """``text`` as a number, as an integer if possible; else the text itself."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
-
-
-def text_reader(kind: object) -> Callable[[str], object]:
+def text_reader(kind: Any, expects: str) -> Callable[[str], object]:
     """A type for argparse that turns text into a value of ``kind``, or into a usage error with the expected values."""
+    adapter = TypeAdapter[object](kind)
 
     def read(text: str) -> object:
         try:
-            return _adapter(kind).validate_python(number_or_text(text))
+            return adapter.validate_python(plain_value(text))
         except ValidationError as error:
-            raise argparse.ArgumentTypeError(f"should be {expectation(kind)}, was: {text!r}") from error
+            raise argparse.ArgumentTypeError(f"should be {expects}, was: {text!r}") from error
 
     return read
 
 
-positive_integer = text_reader(PositiveInteger)
-whole_number = text_reader(WholeNumber)
-fraction = text_reader(Fraction)
-
-
-def name_list(text: str) -> tuple[str, ...]:
-    """Comma-separated names, without duplicates, in order."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def span_kinds(text: str) -> tuple[SpanKind, ...]:
-    """Comma-separated kinds of target spans."""
-    try:
-        return parse_span_kinds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+positive_integer = text_reader(PositiveInteger, "a whole number from 1")
+whole_number = text_reader(WholeNumber, "a whole number from 0")
+fraction = text_reader(Fraction, "a number from 0 to 1")
 
 
 def existing_file(text: str) -> str:

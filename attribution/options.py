@@ -14,11 +14,13 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, model_validator
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
-from attribeam.attribution.option_declaration import Options, Parsed, Value, declared, option
+from attribeam.attribution.option_declaration import Options, Parsed, Value, option
 from attribeam.attribution.option_types import (
+    AUTO_DTYPE,
     BUNDLED_MODEL_NAME,
     BUNDLED_VERDICT_NAME,
     MASS_VERDICT,
+    DtypeName,
     Fraction,
     NonNegative,
     PositiveInteger,
@@ -31,25 +33,21 @@ from attribeam.attribution.option_types import (
     existing_file,
     names_verifier,
     prompt_template,
-    span_kinds,
     verdict_source,
 )
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SpanKind
 
-LOADING, READING = "loading", "reading"
-METHOD, UNION, SUPPORT = "method", "union", "support"
-HIDDEN, LANGUAGE = "hidden", "language"
+LOADING, READING, LAYER = "loading", "reading", "layer"
+METHOD, UNION, SUPPORT, MASS = "method", "union", "support", "mass"
+LANGUAGE, HIDDEN, COMPARED = "language", "hidden", "compared"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
-"""Groups of options; each command adds the groups that it uses."""
+"""Groups of options; each command adds the groups that it uses. ``audit`` has no LAYER, UNION, MASS and COMPARED."""
 
 
 ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
 UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
 """The paper's two methods: the union alone (Section 3.2), and with dependency augmentation (Section 3.3)."""
-
-AUTO_DTYPE = "auto"
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 class QueryPosition(StrEnum):
@@ -81,18 +79,18 @@ class ModelOptions(Options):
     """Which model to load, how to load it, and how it reads rows."""
 
     model: Value[str] = option(
-        default=BUNDLED_MODEL_NAME, group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
+        default=BUNDLED_MODEL_NAME, group=LOADING, help="bundled, a hub id or a directory", kw_only=False
     )
     revision: str | None = option(
         default=None, group=LOADING, metavar="REV", default_words="its main branch",
         help="commit, tag or branch of a hub model; outputs record the commit",
     )  # fmt: skip
     layer: PositiveInteger | None = option(
-        default=None, group=READING, metavar="L", default_words="the model's, else floor(L/2) + 1", in_directory=True,
+        default=None, group=LAYER, metavar="L", default_words="the model's, else floor(L/2) + 1", in_directory=True,
         help="layer L* whose attention is taken, counted from 1", paper="4.1",
     )  # fmt: skip
     query_position: Parsed[QueryPosition | None, QueryPosition | str | None] = option(
-        default=None, group=READING, in_directory=True,
+        default=None, group=LAYER, in_directory=True,
         default_words="the model's, else predicting for decoders and self for encoders",
         help="where the attention of an answer token is read: at the token before it, which predicts it, or at itself",
     )  # fmt: skip
@@ -101,8 +99,8 @@ class ModelOptions(Options):
         default_words="the model's, else chat where its tokenizer has a chat template, else plain",
         help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/extending.md",
     )  # fmt: skip
-    dtype: Value[str] = option(
-        default=AUTO_DTYPE, group=LOADING, choices=(AUTO_DTYPE, *DTYPES), in_directory=True,
+    dtype: Value[DtypeName] = option(
+        default=AUTO_DTYPE, group=LOADING, metavar="auto|float32|bfloat16|float16", in_directory=True,
         default_words="the model's, else auto: that of the weights on a GPU; float32 on a CPU, or the weights' half "
         "precision where products are faster in it",
         help="precision of weights and activations",
@@ -116,7 +114,7 @@ class ModelOptions(Options):
         help="auto, cpu, cuda, cuda:1; for an audit also cuda:0,cuda:1 or all",
     )  # fmt: skip
     token_budget: PositiveInteger | None = option(
-        default=None, group=READING, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
+        default=None, group=LAYER, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
         help="tokens per batch, padding included",
     )  # fmt: skip
     max_tokens: PositiveInteger | None = option(
@@ -191,10 +189,8 @@ class MethodOptions(Options):
     )  # fmt: skip
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
-        help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a "
-        "directory that attribeam calibrate wrote, or the lab's recipe; a verifier, as a hub id or a directory, "
-        "see docs/extending.md; or mass, which compares the evidence mass with two thresholds; if you give a "
-        "threshold, mass is meant",
+        help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a directory that "
+        "attribeam calibrate wrote; a verifier, see docs/extending.md; or mass, by two thresholds of evidence mass",
     )  # fmt: skip
     verdict_band: Parsed[RiskBand | None, Sequence[float] | str | None] = option(
         default=None, group=SUPPORT, metavar="LOW,HIGH", extends_paper=True, default_words="all answers",
@@ -202,23 +198,23 @@ class MethodOptions(Options):
         "verdict lies between these; the others keep what the bundled verdict says",
     )  # fmt: skip
     strictness: Parsed[Strictness | None, Strictness | str | None] = option(
-        default=None, group=SUPPORT, choices=tuple(Strictness), extends_paper=True, default_words="balanced",
+        default=None, group=SUPPORT, extends_paper=True, default_words="balanced",
         help="how soon a claim is called unsupported",
     )  # fmt: skip
     prior: Fraction | None = option(
         default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, default_words="0.5",
-        help="how many of your answers you expect to have an unsupported claim; support scores and risks follow it",
+        help="share of answers that you expect to have an unsupported claim; support scores follow it",
     )  # fmt: skip
     assume_language: Value[bool] = option(
-        default=False, group=SUPPORT, extends_paper=True,
+        default=False, group=MASS, extends_paper=True,
         help="judge answers in any language; by default only languages are judged that model and parser read",
     )  # fmt: skip
     supported_threshold: Value[Fraction] = option(
-        default=0.5, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
+        default=0.5, group=MASS, metavar="SHARE", in_directory=True, extends_paper=True,
         help="evidence mass from which a span is supported",
     )  # fmt: skip
     weak_threshold: Value[Fraction] = option(
-        default=0.25, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
+        default=0.25, group=MASS, metavar="SHARE", in_directory=True, extends_paper=True,
         help="evidence mass below which a span is unsupported",
     )  # fmt: skip
 
@@ -228,14 +224,14 @@ class MethodOptions(Options):
     )  # fmt: skip
     language_model: str | None = option(
         default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1",
-        help="causal language model for cci, log-probability drops and a verdict with a probe: a hub id or a directory",
+        help="causal language model of cci or a verdict: a hub id or a directory",
     )  # fmt: skip
-    language_model_dtype: str | None = option(
-        default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype",
+    language_model_dtype: DtypeName | None = option(
+        default=None, group=COMPARED, metavar="auto|float32|bfloat16|float16", default_words="--dtype",
         help="precision of the language model; for a verdict with a probe auto chooses as --dtype auto does",
     )  # fmt: skip
     language_model_quantization: Parsed[Quantization | None, Quantization | str | None] = option(
-        default=None, group=LANGUAGE, default_words="--quantization",
+        default=None, group=COMPARED, default_words="--quantization",
         help="keep the language model's weights in 4 (nf4) or 8 (int8) bits",
     )  # fmt: skip
 
@@ -297,8 +293,7 @@ class MethodOptions(Options):
 
     def with_paper_weights(self) -> Self:
         """The same options, with the union as in the paper: extensions are switched off."""
-        extensions = [one for one in declared(type(self)).values() if one.group == UNION and one.extends_paper]
-        return self.replaced(**{one.name: one.default for one in extensions})
+        return self.replaced(own_token_weight=1, sentence_weight=0.0, evidence_window=math.inf, word_weight=0.0)
 
     def _given_or(self, defaults: MethodOptions, name: str) -> float:
         value: float = getattr(self if name in self.model_fields_set else defaults, name)
@@ -313,7 +308,7 @@ class AttributorOptions(MethodOptions, ModelOptions):
     """All options of ``Attributor.from_pretrained``."""
 
     spans: Parsed[Annotated[tuple[SpanKind, ...], BeforeValidator(_kinds)], Sequence[SpanKind] | str | None] = option(
-        default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...", reads=span_kinds,
+        default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...",
         expects=f"a comma-separated list of {', '.join(SpanKind)}", default_words=",".join(DEFAULT_SPAN_KINDS),
         help=f"kinds of target spans: {', '.join(SpanKind)}",
     )  # fmt: skip

@@ -13,9 +13,12 @@ from attribeam.attribution.methods.method import SCORE, MethodSettings, PassageS
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.attribution.options import (
+    COMPARED,
     HIDDEN,
     LANGUAGE,
+    LAYER,
     LOADING,
+    MASS,
     PARSER,
     READING,
     SUPPORT,
@@ -109,8 +112,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "repeated (default: all that work without --language-model); for --measure support also novelty, which leaves "
         "out the audit",
     )  # fmt: skip
-    add_options(parser, MethodSettings, UNION, SUPPORT, SCORE)
-    add_options(parser, AttributorOptions, LOADING, READING, PARSER, HIDDEN, LANGUAGE, THREADS)
+    add_options(parser, MethodSettings, UNION, SUPPORT, MASS, SCORE)
+    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, HIDDEN, LANGUAGE, COMPARED, THREADS)
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
         "--most-citations", type=positive_integer, default=MOST_CITATIONS,

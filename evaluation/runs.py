@@ -18,9 +18,12 @@ from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
+    COMPARED,
     HIDDEN,
     LANGUAGE,
+    LAYER,
     LOADING,
+    MASS,
     READING,
     SUPPORT,
     UNION,
@@ -54,7 +57,8 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
     Raises:
         UsageError: if the verdict is for another model.
     """
-    settings = MethodSettings.from_arguments(args, UNION, SUPPORT, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
+    groups = (UNION, SUPPORT, MASS, SCORE, HIDDEN, LANGUAGE, COMPARED)
+    settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
 
 
@@ -62,7 +66,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
     return ModelChoice.of(
         parser=args.parser,
-        model=ModelOptions.from_arguments(args, LOADING, READING),
+        model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
         method=method_settings(args).union_options(ATTN_UNION_DEP),
         threads=args.threads,
     )

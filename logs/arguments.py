@@ -5,26 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from attribeam.logs.columns import LogOptions, parse_column_mapping
+from attribeam.logs.columns import PARQUET, LogOptions, parse_column_mapping
 
-_DEFAULTS = LogOptions()
+LOG_FORMAT_HELP = (
+    "parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or that of a package"
+)
+COLUMNS_HELP = "which column holds which field, e.g. record_id=trace_id,answer=response"
 
 
 def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
     """Add ``--log-format`` and ``--columns`` with the ``add_argument`` of a parser or a group."""
-    add(
-        "--log-format",
-        default=_DEFAULTS.format,
-        metavar="NAME",
-        help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or a format "
-        "that another package brings (default: %(default)s)",
-    )
-    add(
-        "--columns",
-        default="",
-        metavar="FIELD=COLUMN,...",
-        help="which column holds which field, e.g. record_id=trace_id,answer=response",
-    )
+    add("--log-format", default=PARQUET, metavar="NAME", help=f"{LOG_FORMAT_HELP} (default: %(default)s)")
+    add("--columns", default="", metavar="FIELD=COLUMN,...", help=COLUMNS_HELP)
 
 
 def log_options(arguments: argparse.Namespace) -> LogOptions:

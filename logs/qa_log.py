@@ -6,7 +6,7 @@ import errno
 import json
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -171,17 +171,6 @@ class QALog:
         values, counts = np.unique(hashes, return_counts=True)
         repeated = values[counts > 1]
         return np.array([*_repeated_rows(self._ids(), repeated)] if len(repeated) else [], np.int64)
-
-    def has_any_id(self, ids: Collection[str], written: Callable[[str], str] | None = None) -> bool:
-        """Whether a row has one of the ids, as ``written`` writes it; it stops at the first."""
-        wanted = {one.encode() for one in ids}
-        for batch in self._ids():
-            found = _as_bytes(batch)
-            if written is not None:
-                found = (written(one.decode(errors="replace")).encode() for one in found)
-            if not wanted.isdisjoint(found):
-                return True
-        return False
 
     def passage_ids(self) -> Iterator[pa.Array]:
         """Lists of the ids of rows' passages, batch by batch; nothing where the log's passages have no ids."""

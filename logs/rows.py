@@ -407,7 +407,7 @@ class RowValidator:
 
     def _long_text(self, field: str, found: str) -> RowFault:
         expected = f"texts of at most {self.max_text_chars} code points, all of a row together"
-        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "raise --max-text-chars")
+        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "log less")
 
     def _long_list(self, field: str, found: Unread) -> RowFault:
         return self._fault(Reason.TEXT_TOO_LONG, field, f"at most {MOST_ITEMS} items", found.size, "log fewer")
@@ -434,7 +434,7 @@ def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
     texts = [record.question, record.answer, *(one.text for one in record.passages)]
     chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
     if chars > max_text_chars:
-        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, "raise --max-text-chars")
+        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, "log less")
     of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
     if of_answer * sum(of_passages) > MOST_BYTE_PAIRS:
         found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"

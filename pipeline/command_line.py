@@ -150,21 +150,25 @@ def _why_no_command(given: Sequence[str]) -> str:
 
 def _run(command: Command, argv: Sequence[str]) -> int:
     if not command.takes_config:
-        set_verbosity(verbose="--verbose" in argv)
-    from attribeam.pipeline.options.config_file import asked_console, parse_with_config
+        set_verbosity(verbose=False)
     from attribeam.schemas.errors import AttribeamError, ExitCode
 
     module = import_module(command.module)
-    messages = Messages(f"{PROGRAM} {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
-    parser = CommandParser(prog=messages.speaker, description=module.__doc__, allow_abbrev=False)
+    kind = module.asked_console(argv) if command.takes_config else ConsoleKind.TEXT
+    messages = Messages(f"{PROGRAM} {command.name}", kind)
+    parser = CommandParser(
+        prog=messages.speaker, description=module.__doc__, allow_abbrev=False, add_help=not command.takes_config
+    )
     parser.kind = messages.kind
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments
     run: Callable[[argparse.Namespace], ExitCode | None] = module.run
     add_arguments(parser)
     try:
-        arguments = parse_with_config(parser, argv) if command.takes_config else parser.parse_args(argv)
         if command.takes_config:
-            set_verbosity(verbose=arguments.verbose)
+            arguments, unknown = parser.parse_known_args(argv)
+            arguments.beam_arguments = unknown or None
+        else:
+            arguments = parser.parse_args(argv)
         return run(arguments) or ExitCode.DONE
     except OSError:
         if not is_directory_gone():

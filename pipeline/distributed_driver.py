@@ -10,7 +10,7 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineState, create_runner
+from apache_beam.runners.runner import PipelineState
 
 from attribeam.pipeline.chunks.configuration import (
     OutputSchemas,
@@ -20,7 +20,7 @@ from attribeam.pipeline.chunks.configuration import (
 )
 from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE, OutputDirectory
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_group_graph
@@ -30,8 +30,7 @@ from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metrics_json, prometheus_text
 from attribeam.pipeline.measures.quality_gates import judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.options.resource_hints import check_hints
-from attribeam.pipeline.options.runner_options import read_runner_options
+from attribeam.pipeline.options.runner_options import beam_options
 from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.run_record import RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.progress import choose_progress
@@ -55,7 +54,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         RunError: if the run failed or its rows do not reconcile; committed chunks stay.
     """
     clock = RunClock()
-    beam_options, hints = _beam_options(options), check_hints(options.model_resource_hints)
+    given = beam_options(options)
     check = check_input(options.input, settings, BeamStorage(), table_version=options.table_version)
     settings = check.settings
     root = _output_root(options)
@@ -71,12 +70,11 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         schemas=output_schemas(settings, models, check.extra_fields),
         store=GroupStore(root, configuration_hash(settings, models, check.extra_fields)),
         clock=clock,
-        model_hints=hints,
     )
     kept = run.finished()
     clock.mark_loaded()
     with interrupted_once():
-        manifest = run.run(beam_options, kept)
+        manifest = run.run(given, kept)
     return _finish(root, manifest, options, earlier_rows=_row_count(kept))
 
 
@@ -92,21 +90,19 @@ class _DistributedRun:
     schemas: OutputSchemas
     store: GroupStore
     clock: RunClock
-    model_hints: Mapping[str, str]
 
     def finished(self) -> dict[str, ChunkManifest]:
         """The chunks that need not be done again; says how many others there are, and changes nothing.
 
-        Digests of files in an object store are compared with ``--verify`` only: it checks them itself.
+        Digests of files in an object store are not compared: it checks them itself.
         """
         progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
         for note in self.plan.notes:
             progress.note(note)
         if self.options.overwrite:
             return {}
-        digests = self.options.verify or "://" not in self.store.root
-        kept, found = self.store.fitting(self.plan.chunks, digests=digests)
-        for note in damage_notes(found.damaged, kept, verify=self.options.verify):
+        kept, found = self.store.fitting(self.plan.chunks, digests="://" not in self.store.root)
+        for note in damage_notes(found.damaged, kept):
             progress.note(note)
         return kept
 
@@ -122,8 +118,6 @@ class _DistributedRun:
         self._record(RunStatus.RUNNING, kept, earlier_rows)
         try:
             self.store.keep_only(kept)
-            if self.options.umask is not None and "://" not in self.store.root:
-                OutputDirectory(Path(self.store.root)).take_rights(self.options.umask)
             missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
             if missing:
                 self.store.remove_results()
@@ -150,7 +144,6 @@ class _DistributedRun:
             settings=self.sent,
             store=self.store,
             schemas=self.schemas,
-            model_hints=self.model_hints,
         )
         runner = self.options.runner
         try:
@@ -255,19 +248,3 @@ def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str
         return start_first_worker(pool)[1]
     finally:
         pool.kill()
-
-
-def _beam_options(options: RunOptions) -> PipelineOptions:
-    """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
-
-    Raises:
-        UsageError: if Beam has no such runner, or the file of its options is wrong.
-    """
-    from_file = read_runner_options(options.runner_options) if options.runner_options else []
-    beam_options = PipelineOptions([f"--runner={options.runner}", *from_file, *options.beam_arguments])
-    try:
-        create_runner(options.runner)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
-    FileSystems.set_options(beam_options)
-    return beam_options

@@ -66,10 +66,7 @@ def describe_death(how: str, when: str) -> str:
 
 def describe_model_worker_death(how: str, when: str) -> str:
     """What it means that a model worker ended by, say, "signal SIGKILL"."""
-    return (
-        f"a model worker ended by {how} {when}; if memory ran out, try fewer --model-workers or a smaller "
-        f"--token-budget. {RESUME_HINT}"
-    )
+    return f"a model worker ended by {how} {when}; if memory ran out, try fewer --model-workers. {RESUME_HINT}"
 
 
 class ModelWorkersError(RunError):

@@ -70,12 +70,10 @@ def build_group_graph(
     settings: AuditSettings,
     store: GroupStore,
     schemas: OutputSchemas,
-    model_hints: Mapping[str, str] | None = None,
 ) -> None:
     """Add the audit of ``chunks`` to ``pipeline``, each as one element that ends with its commit.
 
     Only the list of chunks is shuffled. Each is committed as soon as it is finished, because nothing waits for others.
-    ``model_hints`` are resource hints of the model and of what comes behind it, which so needs no shuffle.
     """
     register_group_coder()
     groups = [RowGroup(chunk, (chunk.rows,)) for chunk in chunks]
@@ -88,7 +86,7 @@ def build_group_graph(
         | "EncodeRows" >> each_group(Encode(settings))
         | "ParseAnswers" >> each_group(pack_for_parser(), ParseRows(settings))
         | "PackRows" >> each_group(pack_for_model())
-        | "OnModelWorkers" >> _AttributeAndCommit(settings, store, schemas).with_resource_hints(**(model_hints or {}))
+        | "OnModelWorkers" >> _AttributeAndCommit(settings, store, schemas)
     )
 
 

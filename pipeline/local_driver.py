@@ -33,7 +33,6 @@ from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
@@ -61,8 +60,6 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     plan = plan_model_workers(settings, options)
     check = check_input(options.input, settings, table_version=options.table_version)
     settings = check.settings
-    if options.previous is not None:
-        check_previous(options.previous, check, settings.privacy)
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), interrupted_once():
         settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
@@ -97,10 +94,8 @@ def _audit(
     if start is None or len(start.finished) < len(plan.chunks):
         start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
     first, models, store, finished = start.worker, start.models, start.store, start.finished
-    if options.umask is not None:
-        directory.take_rights(options.umask)
     store.keep_only(finished)
-    for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify)):
+    for note in (*plan.notes, *damage_notes(store.damaged, finished)):
         progress.note(note)
     record = RunRecord(
         directory,

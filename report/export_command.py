@@ -16,7 +16,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.messages import Messages
 from attribeam.report.output_file import check_output, write_lines
-from attribeam.report.privacy import made_with, recorded_umask
+from attribeam.report.privacy import as_private_as
 from attribeam.report.report_command import positive_count
 from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import QARecord, SpanEvidence
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     lost = [*_without_texts(answers, logs), *_unknown(ids, ranking)]
     if not whole:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
-    with made_with(recorded_umask(audit.manifest.options)):
+    with as_private_as([audit.root]):
         write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
     Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
 

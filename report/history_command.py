@@ -13,7 +13,7 @@ from attribeam.report.audit_history import WATCHED, Alert, AuditEntry, audit_fol
 from attribeam.report.history_page import column_values, group_of, history_page
 from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.privacy import made_with, umask_of_folders
+from attribeam.report.privacy import as_private_as
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _check_column(entries, arguments.by)
     alerts = find_alerts(entries)
     if arguments.output is not None:
-        with made_with(umask_of_folders(audit_folders(arguments.folder))):
+        with as_private_as(audit_folders(arguments.folder)):
             write_lines(arguments.output, [history_page(arguments.folder, entries, Path(arguments.output))])
     lines = (one.to_json() for one in entries) if arguments.jsonl else _lines(entries, alerts, arguments.by)
     write_lines(STANDARD_OUTPUT, (f"{line}\n" for line in lines))

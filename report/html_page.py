@@ -34,7 +34,7 @@ from attribeam.report.page_data import (
     read_overview,
 )
 from attribeam.report.passages import disagreement, passage_names, retrieved_passages
-from attribeam.report.privacy import made_with, recorded_umask
+from attribeam.report.privacy import as_private_as
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import VERDICTS
@@ -203,7 +203,6 @@ def write_html_report(
     check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)
     request = PageRequest(AuditDirectory.open(audit), earlier, answers, texts)
-    shown = [one.manifest.options for one in (request.audit, earlier) if one is not None]
     page = html_page(request)
-    with made_with(recorded_umask(*shown)):
+    with as_private_as([audit] if previous is None else [audit, previous]):
         write_lines(str(output), [page])

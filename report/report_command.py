@@ -11,7 +11,7 @@ from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
 from attribeam.report.messages import Messages
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.privacy import made_with, recorded_umask
+from attribeam.report.privacy import as_private_as
 from attribeam.report.row_export import csv_lines, jsonl_lines
 from attribeam.schemas.errors import UsageError
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.format == HTML:
         _write_page(arguments)
     else:
-        with made_with(recorded_umask(audit.manifest.options)):
+        with as_private_as([audit.root]):
             write_lines(arguments.output, _output_parts(arguments, audit))
     if audit.incomplete:
         _MESSAGES.say(audit.incomplete)

@@ -60,7 +60,7 @@ class DeadLetter:
 
     ``record_id`` is None if the row has no readable one. ``column`` names the faulty input column, if one is to blame.
     ``message`` says what was expected and found, and never holds answer text; ``answer`` holds it if
-    ``--dead-letter-text`` asked for it.
+    ``dead_letter_text`` of ``AuditAnswers`` asked for it.
     """
 
     record_id: str | None
@@ -123,5 +123,5 @@ _DEAD_LETTER_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("reason", pa.string(), False, "stable reason, see docs/schema.md"),
     ("column", pa.string(), True, "input column to blame, where one is"),
     ("message", pa.string(), False, "what was expected, what was found, and the way out"),
-    ("answer", pa.string(), True, "the answer's text, only with --dead-letter-text"),
+    ("answer", pa.string(), True, "the answer's text, only with dead_letter_text of AuditAnswers"),
 )

@@ -356,8 +356,7 @@ class _ReadPrivacy:
     """What masks are made of again; a wrong one would show texts that the audit has masked."""
 
     redact: bool = False
-    redact_patterns: tuple[str, ...] = ()
-    redact_patterns_file: _ReadFile | None = None
+    redact_patterns: _ReadFile | None = None
     no_texts: bool = False
 
 

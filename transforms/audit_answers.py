@@ -12,7 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
 from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_records import AuditRecords
@@ -23,7 +23,7 @@ from attribeam.transforms.read_answers import ReadAnswers
 from attribeam.transforms.schema_rows import row_type, rows_of
 
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
-_PRIVACY_OPTIONS = ("redact", "redact_patterns", "redact_patterns_file", "no_texts")
+_PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
 
 
 class AuditedAnswers(dict[str, beam.PCollection]):
@@ -55,7 +55,7 @@ class AuditAnswers(beam.PTransform):
         settings: the settings of an audit; those that say how log files are read are not used.
         options: instead of ``settings``, options of ``Attributor.from_pretrained`` by name, and ``columns`` (a mapping
             from fields to other names), ``max_text_chars``, ``dead_letter_text``, ``redact``, ``redact_patterns`` (a
-            list), ``redact_patterns_file`` and ``no_texts``.
+            file of them) and ``no_texts``.
 
     Raises:
         UsageError: if settings and options are both given, or contradict each other, or the method does not exist.
@@ -111,11 +111,10 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
 
 
 def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
-    patterns = options.get("redact_patterns") or ()
-    return PrivacySettings.checked(
+    patterns = options.get("redact_patterns")
+    return PrivacySettings(
         redact=bool(options.get("redact")),
-        patterns=(patterns,) if isinstance(patterns, str) else tuple(patterns),
-        patterns_file=options.get("redact_patterns_file"),
+        patterns=None if patterns is None else PatternsFile.read(patterns),
         no_texts=bool(options.get("no_texts")),
     )
 

@@ -13,7 +13,8 @@ from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.option_declaration import declared
-from attribeam.attribution.options import AUTO_DTYPE, LOADING, MethodOptions, ModelOptions
+from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibrated_verifier
 

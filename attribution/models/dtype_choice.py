@@ -17,7 +17,8 @@ from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.models.quantization import stored_quantization
 from attribeam.attribution.models.weight_loading import choose_device, resolve_dtype
-from attribeam.attribution.options import AUTO_DTYPE, ModelOptions, Quantization
+from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.options import ModelOptions, Quantization
 
 _FASTER = 1.5
 """How many times as fast as in float32 products must be; less is not worth the lost digits."""

@@ -24,7 +24,8 @@ from attribeam.attribution.models.quantization import (
 from attribeam.attribution.models.truncated_model import depth_matters, nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, total_size, weight_groups
-from attribeam.attribution.options import AUTO_DTYPE, DTYPES, Quantization
+from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError, UsageError
 
 _TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -62,16 +63,11 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
     """The user's dtype, else the model directory's, else float32 on a CPU and the model's own ("auto") elsewhere.
 
     Nothing is measured here: where a CPU is faster in half precision, ``dtype_choice`` has said so in the options.
-
-    Raises:
-        ModelLoadError: if it is unknown.
     """
     asked = (directory.options.dtype, directory.defaults.model.dtype)
     name = next((one for one in asked if one != AUTO_DTYPE), AUTO_DTYPE)
     if name == AUTO_DTYPE:
         return torch.float32 if device.type == "cpu" else "auto"
-    if name not in DTYPES:
-        raise ModelLoadError(f"dtype should be one of {', '.join((AUTO_DTYPE, *DTYPES))}, was: {name!r}")
     return _TORCH_DTYPES[name]
 
 
@@ -180,7 +176,7 @@ def check_fits(
         raise ModelUnavailableError(
             f"model {options.model!r} is too large for the device: layers 1 to {layer} need {format_size(needed)} for "
             f"their weights, but {device} has {format_size(available)} left; with --quantization nf4 --dtype "
-            f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower --layer"
+            f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower layer"
         )
     return groups
 

@@ -63,8 +63,8 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
             return options
         if _asks_for_strictness(options):
             raise UsageError(
-                "--strictness and --prior are for a fitted verdict, not for evidence mass; leave them out, or --verdict"
-                " mass, --supported-threshold and --weak-threshold"
+                "--strictness and --prior are for a fitted verdict, not for evidence mass; leave them out, or the "
+                "thresholds of mass and --verdict mass"
             )
         return options.replaced(verdict=MASS_VERDICT)
     file = Path(options.verdict) / MASS_FILE

@@ -26,6 +26,8 @@ from typing import Any, Self
 import yaml
 from deploy.flink.get_flink import FlinkFiles
 
+from attribeam.pipeline.options.runner_options import beam_arguments
+
 TASK_MANAGERS = 2
 RESTARTS = 4
 """How often Flink starts a job again before it gives up."""
@@ -160,9 +162,9 @@ class FlinkCluster:
         """What ``--flink_master`` takes, and a browser shows."""
         return f"localhost:{self._port}"
 
-    def runner_options(self) -> dict[str, object]:
-        """The content of a file for ``--runner-options`` that submits to this cluster."""
-        return {
+    def runner_options(self, **more: object) -> list[str]:
+        """The options of an audit that submits to this cluster, with ``more`` of Beam's."""
+        table = {
             "flink_master": self.address,
             "flink_version": self.files.flink_version,
             "flink_job_server_jar": str(self.files.job_server),
@@ -171,7 +173,9 @@ class FlinkCluster:
             "parallelism": TASK_MANAGERS,
             "environment_type": "PROCESS",
             "environment_config": {"command": str(self.folder / "boot")},
+            **more,
         }
+        return ["--runner", "FlinkRunner", *beam_arguments(table)]
 
     def get(self, path: str) -> Any:
         """An answer of Flink's REST interface.

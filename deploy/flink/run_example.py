@@ -10,8 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
@@ -48,10 +46,8 @@ def main() -> int:
 
 
 def _audit(cluster: FlinkCluster, output: Path) -> int:
-    options = cluster.folder / "flink.yaml"
-    options.write_text(yaml.safe_dump(cluster.runner_options()))
     audit = [sys.executable, "-m", "attribeam", "audit", "--input", str(_LOG), "--output", str(output)]
-    runner = ["--runner", "FlinkRunner", "--runner-options", str(options), "--rows-per-chunk", "20"]
+    runner = [*cluster.runner_options(), "--rows-per-chunk", "20"]
     return subprocess.run([*audit, *runner], check=False).returncode
 
 

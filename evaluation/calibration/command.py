@@ -36,7 +36,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
 from attribeam.report.messages import print_lines
-from attribeam.report.privacy import made_with, recorded_umask
+from attribeam.report.privacy import as_private_as
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.written_files import file_sha256
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
     calibrated = _calibrate_mass if by_mass else _calibrate_verifier if by_verifier else _calibrate_verdict
     try:
-        with made_with(recorded_umask(audit.manifest.options)):
+        with as_private_as([audit.root]):
             parts = calibrated(arguments, audit, marked)
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error

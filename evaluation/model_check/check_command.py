@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
+from attribeam.attribution.options import LAYER, LOADING, READING, THREADS, AttributorOptions, ModelOptions
 from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.schemas.errors import ModelLoadError, UsageError
 
@@ -16,7 +16,7 @@ from attribeam.schemas.errors import ModelLoadError, UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam models check``."""
     parser.add_argument("action", choices=("check",), help="load a model, try it and say whether it serves")
-    add_options(parser, AttributorOptions, LOADING, READING, THREADS)
+    add_options(parser, AttributorOptions, LOADING, READING, LAYER, THREADS)
     rows = parser.add_argument_group("labelled rows")
     rows.add_argument(
         "--data",
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     output = _output(arguments)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    options = ModelOptions.from_arguments(arguments, LOADING, READING)
+    options = ModelOptions.from_arguments(arguments, LOADING, READING, LAYER)
     answers = model_trial.labelled_answers(arguments.data, log_options(arguments))
     if output is not None:
         model_trial.check_sources(answers)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from deploy.flink.cluster import TASK_MANAGERS, FlinkCluster
 from deploy.flink.get_flink import get_flink
 
@@ -87,11 +86,8 @@ def _measure(rows: int, log: Path, cluster: FlinkCluster, rows_per_chunk: int) -
     output = log.with_suffix("")
     audit = [sys.executable, "-m", "attribeam", "audit", "--input", str(log), "--rows-per-chunk", str(rows_per_chunk)]
     local = _checked(run_measured([*audit, "--output", f"{output}-local", "--workers", str(TASK_MANAGERS)]))
-    options = cluster.folder / "flink.yaml"
-    options.write_text(yaml.safe_dump(cluster.runner_options()))
     with _largest_memory(cluster) as memory:
-        runner = ["--runner", "FlinkRunner", "--runner-options", str(options)]
-        on_cluster = _checked(run_measured([*audit, "--output", f"{output}-cluster", *runner]))
+        on_cluster = _checked(run_measured([*audit, "--output", f"{output}-cluster", *cluster.runner_options()]))
     job = cluster.get(f"jobs/{cluster.jobs()[-1]['jid']}")
     return ClusterRun(
         rows=rows,

@@ -49,12 +49,12 @@ class PatternsFile:
             content = Path(path).read_bytes()
             lines = content.decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--redact-patterns-file {path!r} cannot be read: {error}") from error
+            raise UsageError(f"--redact-patterns {path!r} cannot be read: {error}") from error
         given = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]
         if not given:
-            raise UsageError(f"--redact-patterns-file {path!r} should hold one pattern a line, holds none")
+            raise UsageError(f"--redact-patterns {path!r} should hold one pattern a line, holds none")
         for number, line in given:
-            check_pattern(line, f"--redact-patterns-file {path!r}, line {number}")
+            check_pattern(line, f"--redact-patterns {path!r}, line {number}")
         return cls(path, tuple(line for _, line in given), hashlib.sha256(content).hexdigest())
 
 
@@ -79,19 +79,6 @@ def check_pattern(pattern: str, where: str) -> None:
             f"{where} takes more than {_PROBE_SECONDS:g} s on a short text: it repeats what repeats itself; "
             "use possessive repeats such as a++, or atomic groups (?>...)"
         ) from None
-
-
-def check_recordable(pattern: str, where: str) -> None:
-    """Refuse a pattern that finds itself: the manifest records it, and would show what it should hide.
-
-    Raises:
-        UsageError: if it does; the message says how to keep it out of the manifest.
-    """
-    if next(_found(_compiled(pattern), pattern, SECONDS_PER_TEXT), None) is not None:
-        raise UsageError(
-            f"{where} finds its own text, which the manifest would record: put it into a file and name that with "
-            "--redact-patterns-file, of which only the path and the SHA-256 are recorded"
-        )
 
 
 def own_ranges(patterns: Sequence[str], text: str) -> Iterator[CharRange]:
@@ -126,31 +113,13 @@ class PrivacySettings:
 
     Attributes:
         redact: mask e-mail addresses, phone numbers and card numbers.
-        patterns: mask what these regular expressions find; the manifest records them.
-        patterns_file: more of them; the manifest records only where they were and their digest.
+        patterns: mask what the regular expressions of a file find; the manifest records where it was and its digest.
         no_texts: write no text of questions, passages and answers at all.
     """
 
     redact: bool = False
-    patterns: tuple[str, ...] = ()
-    patterns_file: PatternsFile | None = None
+    patterns: PatternsFile | None = None
     no_texts: bool = False
-
-    @classmethod
-    def checked(
-        cls, *, redact: bool, patterns: tuple[str, ...], patterns_file: str | None, no_texts: bool
-    ) -> PrivacySettings:
-        """The settings of a command line, with the file read.
-
-        Raises:
-            UsageError: if a pattern cannot be used, or the file cannot be read.
-        """
-        for number, pattern in enumerate(patterns, start=1):
-            where = "--redact-pattern" if len(patterns) == 1 else f"--redact-pattern {number} of {len(patterns)}"
-            check_pattern(pattern, where)
-            check_recordable(pattern, where)
-        file = None if patterns_file is None else PatternsFile.read(patterns_file)
-        return cls(redact, patterns, file, no_texts)
 
     @property
     def masks(self) -> bool:
@@ -164,16 +133,15 @@ class PrivacySettings:
 
     @property
     def own_patterns(self) -> tuple[str, ...]:
-        """The user's patterns, those of the file last."""
-        return self.patterns + (() if self.patterns_file is None else self.patterns_file.patterns)
+        """The user's patterns."""
+        return () if self.patterns is None else self.patterns.patterns
 
     def recorded(self) -> dict[str, object]:
-        """The settings as JSON values, without those at their defaults and without what a patterns file holds."""
-        file = self.patterns_file
+        """The settings as JSON values, without those at their defaults and without the patterns themselves."""
+        file = self.patterns
         everything = {
             "redact": self.redact,
-            "redact_patterns": list(self.patterns),
-            "redact_patterns_file": None if file is None else {"path": file.path, "sha256": file.sha256},
+            "redact_patterns": None if file is None else {"path": file.path, "sha256": file.sha256},
             "no_texts": self.no_texts,
         }
         return {name: value for name, value in everything.items() if value}
@@ -191,11 +159,10 @@ def recorded_settings(recorded: object) -> PrivacySettings:
     """
     if not isinstance(recorded, Mapping):
         return PrivacySettings()
-    file = recorded.get("redact_patterns_file")
+    file = recorded.get("redact_patterns")
     return PrivacySettings(
         redact=bool(recorded.get("redact")),
-        patterns=tuple(recorded.get("redact_patterns", ())),
-        patterns_file=None if file is None else _same_file(str(file["path"]), str(file["sha256"])),
+        patterns=None if file is None else _same_file(str(file["path"]), str(file["sha256"])),
         no_texts=bool(recorded.get("no_texts")),
     )
 
@@ -213,5 +180,5 @@ def _same_file(path: str, sha256: str) -> PatternsFile:
     except UsageError as error:
         raise LostPatternsError(f"{error}; {way_out}") from error
     if found.sha256 != sha256:
-        raise LostPatternsError(f"--redact-patterns-file {path!r} is not what the audit used; {way_out}")
+        raise LostPatternsError(f"--redact-patterns {path!r} is not what the audit used; {way_out}")
     return found

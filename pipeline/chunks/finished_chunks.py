@@ -102,13 +102,10 @@ class FinishedChunks:
         return fingerprint_file(self._committed.storage, self._committed.path(file.path))[1] == file.sha256
 
 
-def damage_notes(damaged: Sequence[str], finished: Mapping[str, ChunkManifest], *, verify: bool) -> Iterator[str]:
-    """How many finished chunks are damaged, and with ``verify`` how many are intact."""
+def damage_notes(damaged: Sequence[str], finished: Mapping[str, ChunkManifest]) -> Iterator[str]:
+    """How many finished chunks are damaged; they are audited again."""
     if damaged:
         yield (
             f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, first "
             f"in {damaged[0]}; these chunks are audited again"
         )
-    if verify:
-        size = sum(one.evidence.size_bytes + one.dead_letters.size_bytes for one in finished.values())
-        yield f"{len(finished)} finished chunks ({size / 1e6:,.1f} MB) are intact"

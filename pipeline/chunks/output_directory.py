@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TextIO
 
 from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
-from attribeam.report.privacy import take_rights
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 from attribeam.schemas.written_files import UNFINISHED, new_file
@@ -181,13 +180,6 @@ class OutputDirectory:
                     path.rmdir()
                 elif [*self.root.iterdir()] == [path]:
                     path.unlink()
-
-    def take_rights(self, umask: str) -> None:
-        """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""
-        take_rights(self.root.resolve(), OWN_NAMES, umask)
-        for folder, pattern in OWN_FOLDERS.items():
-            if (self.root / folder).is_dir():
-                take_rights(self.root / folder, pattern, umask)
 
     def earlier_manifest(self) -> RunManifest | None:
         """The run manifest of an earlier run; None if there is no readable one."""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
-from attribeam.pipeline.command_line import GONE_DIRECTORY, is_directory_gone
+from attribeam.pipeline.command_line import GONE_DIRECTORY, is_directory_gone, set_verbosity
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.metrics_export import choose_exporters
@@ -17,8 +17,9 @@ from attribeam.pipeline.options.audit_options import (
     read_run_options,
     read_settings,
 )
+from attribeam.pipeline.options.config_file import asked_console as asked_console
+from attribeam.pipeline.options.config_file import read_options
 from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
-from attribeam.report.privacy import made_with
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -37,13 +38,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """
     if is_directory_gone():
         raise UsageError(f"{GONE_DIRECTORY}, and worker processes start in it; change into another one")
-    settings, options = read_settings(arguments), read_run_options(arguments)
-    with interrupted_once(), made_with(options.umask):
+    given = read_options(arguments)
+    set_verbosity(verbose=given.verbose)
+    settings, options = read_settings(given), read_run_options(given)
+    with interrupted_once():
         return _run(settings, options)
 
 
 def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
-    exporters = choose_exporters(asked=options.otel, messages=options.messages)
+    exporters = choose_exporters(messages=options.messages)
     try:
         if options.dry_run:
             from attribeam.pipeline.commands.dry_run import run_dry

@@ -44,9 +44,8 @@ def _audit(output: str) -> ExitCode:
     """The audit of the demo log, as ``attribeam audit`` makes it."""
     from attribeam.pipeline.commands import audit_command
 
-    parser = CommandParser(prog="attribeam demo")
+    parser = CommandParser(prog="attribeam demo", add_help=False)
     audit_command.add_arguments(parser)
-    parser.set_defaults(beam_arguments=[])
     given = ["--input", str(DEMO_LOG), "--log-format", "jsonl", "--output", output, "--workers", "1"]
     if not sys.stderr.isatty():
         given.append("--quiet")

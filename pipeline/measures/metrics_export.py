@@ -265,25 +265,21 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCO
 
 
 def choose_exporters(
-    *, asked: bool, environment: Mapping[str, str] = os.environ, messages: Messages = TEXT_MESSAGES
+    environment: Mapping[str, str] = os.environ, messages: Messages = TEXT_MESSAGES
 ) -> tuple[MetricExporter, ...]:
-    """Exporters, if ``--otel`` (``asked``) or the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
+    """Exporters, if the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
 
-    If only the environment asks and the library is missing, one line on standard error says so.
+    If the library is missing, one line on standard error says so.
 
     Raises:
-        UsageError: if ``--otel`` was given, but the environment forbids it or a package is missing.
+        UsageError: if the environment names an exporter that there is not.
     """
     named = environment.get("OTEL_METRICS_EXPORTER", "")
     refused = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or named == "none"
-    if asked and refused:
-        raise UsageError("--otel was given, but OTEL_SDK_DISABLED or OTEL_METRICS_EXPORTER forbids sending metrics")
-    if refused or not (asked or named or any(environment.get(name) for name in _ENDPOINTS)):
+    if refused or not (named or any(environment.get(name) for name in _ENDPOINTS)):
         return ()
     if find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None:
         return tuple(_make_exporter(name.strip(), environment) for name in (named or "otlp").split(","))
-    if asked:
-        raise UsageError(f"--otel needs OpenTelemetry's library, which is not installed: {OTEL_INSTALL_HINT}")
     messages.say(f"OTEL_* variables are set, but no metrics will be sent: {OTEL_INSTALL_HINT}")
     return ()
 

@@ -1,4 +1,4 @@
-"""The options of ``attribeam audit``: arguments in, ``AuditSettings`` and ``RunOptions`` out.
+"""The options of ``attribeam audit``: ``AuditOptions`` in, ``AuditSettings`` and ``RunOptions`` out.
 
 ``AuditSettings`` decide the records; ``RunOptions`` say how the audit is run.
 """
@@ -6,21 +6,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.method import VERDICT_OPTIONS, Need
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
-from attribeam.attribution.option_types import (
-    BUNDLED_MODEL_NAME,
-    PositiveInteger,
-    WholeNumber,
-    name_list,
-    positive_integer,
-)
+from attribeam.attribution.option_declaration import Option, Options, Parsed, Value, add_options, declared, option
+from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME, PositiveInteger, WholeNumber
 from attribeam.attribution.options import (
-    AUTO_DTYPE,
     HIDDEN,
     LANGUAGE,
     LOADING,
@@ -29,45 +26,56 @@ from attribeam.attribution.options import (
     READING,
     SPANS,
     SUPPORT,
-    UNION,
+    THREADS,
     AttributorOptions,
     MethodOptions,
     ModelOptions,
 )
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.logs.arguments import add_log_arguments
-from attribeam.logs.columns import parse_column_mapping
+from attribeam.logs.arguments import COLUMNS_HELP, LOG_FORMAT_HELP
+from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.options.devices import is_list, named_gpus
-from attribeam.pipeline.options.resource_hints import Hints, resource_hints
+from attribeam.pipeline.options.runner_options import beam_arguments
 from attribeam.report.messages import ConsoleKind, Messages
-from attribeam.report.privacy import umask_text
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOCAL = "local"
+INPUT, LOG, PRIVACY, RUN, GATES = "input", "log", "privacy", "run", "gates"
 
 
-INPUT, RUN, MONITORING = "input", "run", "monitoring"
+def _names(value: object) -> object:
+    """Comma-separated names, without duplicates, in order."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
+
+
+def _gate(text: str) -> str:
+    return str(quality_gate(text))
+
+
+def _beam_arguments(value: object) -> object:
+    return tuple(beam_arguments(value)) if isinstance(value, Mapping) else value
 
 
 class RunOptions(Options):
     """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches."""
 
     input: Value[tuple[str, ...]] = option(
-        default=(), help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood"
-    )
+        default=(), group=INPUT, metavar="GLOB", several=True,
+        help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood",
+    )  # fmt: skip
+    output: Value[str] = option(
+        default="", group=INPUT, metavar="DIR",
+        help="directory for evidence/, dead_letters/ and run_manifest.json",
+    )  # fmt: skip
     table_version: WholeNumber | None = option(
         default=None, group=INPUT, metavar="N", default_words="the current one",
         help="version of the Delta table, or snapshot of the Iceberg table, that --input names",
     )  # fmt: skip
-    output: Value[str] = option(
-        default="",
-        help="directory, or with a distributed runner a prefix of one of Beam's file systems",
-    )
     workers: PositiveInteger | None = option(
         default=None, group=RUN, metavar="N", default_words="the number of CPUs; 1 where --device auto finds a GPU",
         help="worker processes",
@@ -85,50 +93,30 @@ class RunOptions(Options):
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )
     overwrite: Value[bool] = option(default=False, group=RUN, help="redo finished chunks")
-    verify: Value[bool] = option(
-        default=False, group=RUN, help="say how many finished chunks are intact; damaged ones are redone"
-    )
     dry_run: Value[bool] = option(
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
     )
-    umask: str | None = option(
-        default=None, group=RUN, metavar="OCTAL", default_words="the shell's", reads=umask_text,
-        expects="three octal digits",
-        help="umask of the files and folders that are written; 077 lets nobody but you read them",
-    )  # fmt: skip
     quiet: Value[bool] = option(default=False, group=RUN, help="no progress and no summary, only errors")
-    console: Value[ConsoleKind] = option(
+    console: Parsed[ConsoleKind, ConsoleKind | str | None] = option(
         default=ConsoleKind.TEXT, group=RUN,
-        help="text for people, or json for machines: a line of JSON for each note, on standard error, and for the "
-        "result, on standard output",
+        help="text for people, or json for machines: a line for each note on standard error, and for the result",
     )  # fmt: skip
     verbose: Value[bool] = option(
         default=False, group=RUN, help="show Beam's and the models' messages, and tracebacks of errors"
     )
     runner: Value[str] = option(
         default=LOCAL, group=RUN, metavar="NAME",
-        help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
-        "--setup_file ./setup.py",
+        help="a Beam runner, such as FlinkRunner; it gets all options that audit does not know",
     )  # fmt: skip
-    runner_options: Value[str] | None = option(
-        default=None, group=RUN, metavar="FILE.yaml", default_words="none",
-        help="a YAML file of the runner's options, checked by name; the command line beats the file",
+    beam_arguments: Parsed[
+        Annotated[tuple[str, ...], BeforeValidator(_beam_arguments)], tuple[str, ...] | Mapping[str, object] | None
+    ] = option(default=(), several=True, help="what the Beam runner gets")
+    fail_if: Value[tuple[str, ...]] = option(
+        default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=_gate,
+        help="quality gates, such as 'unsupported_share > 0.05'; exit code 3 if one holds in the end; "
+        "docs/nightly.md names the metrics",
     )  # fmt: skip
-    beam_arguments: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets from the command line")
-    model_resource_hints: Value[Hints] = option(
-        default=(), group=RUN, metavar="NAME=VALUE,...", reads=resource_hints,
-        help="machines that the model stage of a distributed run asks for: accelerator, min_ram, cpu_count, "
-        "max_active_bundles_per_worker",
-    )  # fmt: skip
-    fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates, judged on the whole audit")
-    otel: Value[bool] = option(
-        default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
-    )
-    previous: Value[str] | None = option(
-        default=None, group=MONITORING, metavar="DIR", default_words="none",
-        help="an earlier audit of the same answers; the page shows what changed since",
-    )  # fmt: skip
-    report: Value[bool] = option(default=True, help="write report.html, the page that shows what the audit found")
+    report: Value[bool] = option(default=True, group=GATES, help="write report.html, the page of what was found")
 
     @property
     def messages(self) -> Messages:
@@ -141,256 +129,198 @@ class RunOptions(Options):
         return tuple(quality_gate(text) for text in self.fail_if)
 
 
-_SETTINGS = AuditSettings()
-_METHOD_GROUPS = (METHOD, UNION, SUPPORT, HIDDEN, LANGUAGE)
+class AuditOptions(AttributorOptions, RunOptions):
+    """All options of ``attribeam audit``, its configuration file's included."""
+
+    log_format: Value[str] = option(default=PARQUET, group=LOG, metavar="NAME", help=LOG_FORMAT_HELP)
+    columns: Value[tuple[tuple[str, str], ...]] = option(
+        default=(), group=LOG, metavar="FIELD=COLUMN,...", reads=parse_column_mapping, help=COLUMNS_HELP
+    )
+    extra_columns: Parsed[Annotated[tuple[str, ...], BeforeValidator(_names)], tuple[str, ...] | str | None] = option(
+        default=(), group=LOG, metavar="COLUMN,...", help="columns to carry into the evidence"
+    )
+    redact: Value[bool] = option(
+        default=False, group=PRIVACY,
+        help="mask e-mail addresses, phone and card numbers and IBANs in all that is written; offsets do not change",
+    )  # fmt: skip
+    redact_patterns: str | None = option(
+        default=None, group=PRIVACY, metavar="FILE",
+        help="mask what the regular expressions of this file find, one per line, with or without --redact; the "
+        "manifest records its path and SHA-256 only",
+    )  # fmt: skip
+    texts: Value[bool] = option(
+        default=True, group=PRIVACY, help="write texts of questions, passages and answers, not only ids and scores"
+    )
+
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "input and output": (INPUT, LOG),
+    "target spans and method": (SPANS, PARSER, METHOD, HIDDEN),
+    "verdict": (SUPPORT, LANGUAGE),
+    "model": (LOADING, READING),
+    "privacy": (PRIVACY,),
+    "run": (RUN, THREADS),
+    "gates and report": (GATES,),
+}
+"""The headings of the help, and the groups of options below each."""
+_EVERYDAY = (
+    *("help", "help_all", "config", "input", "output", "log_format", "columns", "extra_columns", "method", "spans"),
+    *("verdict", "strictness", "prior", "language_model", "model", "device", "redact", "texts"),
+    *("workers", "overwrite", "dry_run", "quiet", "runner", "fail_if", "report"),
+)
+"""What ``--help`` shows; ``--help-all`` shows the rest, too."""
+
+
+class _EverydayHelp(argparse.Action):
+    """Prints the everyday options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.usage = f"{parser.prog} --input GLOB --output DIR [options]"
+        for action in parser._actions:
+            if action.dest not in _EVERYDAY:
+                action.help = argparse.SUPPRESS
+        parser.print_help()
+        parser.exit()
+
+
+def audit_groups() -> Mapping[str, list[Option]]:
+    """The options of the command line by the headings of its help."""
+    every = declared(AuditOptions).values()
+    return {heading: [one for one in every if one.group in groups] for heading, groups in _GROUPS.items()}
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
-    """All options; their defaults are those of the dataclasses."""
-    _add_input_and_output(parser)
-    _add_spans_and_method(parser)
-    _add_model(parser)
-    _add_privacy(parser)
-    _add_run(parser)
-    _add_monitoring(parser)
+    """Add all options to a parser without ``--help``; one that a command line does not give is None."""
+    parser.add_argument("-h", "--help", action=_EverydayHelp, nargs=0, help="show the everyday options")
+    parser.add_argument("--help-all", action="help", help="show all options")
+    parser.add_argument("--config", metavar="FILE", help="a TOML file of these options; see docs/nightly.md")
+    for heading, groups in _GROUPS.items():
+        add_options(parser.add_argument_group(heading), AuditOptions, *groups)
+    parser.set_defaults(**dict.fromkeys(AuditOptions.model_fields))
 
 
-def read_settings(arguments: argparse.Namespace) -> AuditSettings:
-    """Read the settings that decide the records.
+def read_settings(options: AuditOptions) -> AuditSettings:
+    """The settings that decide the records.
 
     Raises:
         UsageError: if options contradict each other.
     """
-    method = _read_method(arguments)
-    check_read(method)
-    return AuditSettings(
-        columns=parse_column_mapping(arguments.columns),
-        extra_columns=arguments.extra_columns,
-        log_format=arguments.log_format,
-        span_kinds=arguments.spans,
-        parser=arguments.parser,
-        model=_read_model(arguments),
-        method=method,
-        max_text_chars=arguments.max_text_chars,
-        dead_letter_text=arguments.dead_letter_text,
-        privacy=_read_privacy(arguments),
-        threads=arguments.threads,
-    )
-
-
-def _read_method(arguments: argparse.Namespace) -> MethodOptions:
-    """The method's options.
-
-    Raises:
-        UsageError: if they contradict each other.
-    """
-    try:
-        given = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return with_calibrated_mass(given, model=arguments.model)
-
-
-def _read_model(arguments: argparse.Namespace) -> ModelOptions:
-    """The model's options; several GPUs are ``cuda`` here, because records do not depend on their number."""
-    model = ModelOptions.from_arguments(arguments, LOADING, READING)
-    model = model.replaced(dtype=None) if model.dtype == AUTO_DTYPE else model
-    return model.replaced(device="cuda") if is_list(named_gpus(model.device)) else model
-
-
-def _read_privacy(arguments: argparse.Namespace) -> PrivacySettings:
-    """What is hidden in everything that is written.
-
-    Raises:
-        UsageError: if a pattern cannot be used, or ``--no-texts`` is contradicted.
-    """
-    if arguments.no_texts and arguments.dead_letter_text:
-        raise UsageError("--no-texts writes no text, --dead-letter-text writes the answers' texts; leave one out")
-    columns = dict(parse_column_mapping(arguments.columns))
+    method = _method(options)
+    _check_reads(method)
+    model = options.only(ModelOptions)
+    if model.dtype == AUTO_DTYPE:
+        model = model.replaced(dtype=None)
+    if is_list(named_gpus(model.device)):  # records do not depend on the number of GPUs
+        model = model.replaced(device="cuda")
+    columns = dict(options.columns)
     texts = {columns.get(field, field) for field in ("question", "passages", "answer", "prompt")}
-    if arguments.no_texts and (carried := sorted(texts.intersection(arguments.extra_columns))):
+    if not options.texts and (carried := sorted(texts.intersection(options.extra_columns))):
         raise UsageError(f"--no-texts writes no text, --extra-columns carries {', '.join(carried)}; leave one out")
-    return PrivacySettings.checked(
-        redact=arguments.redact,
-        patterns=tuple(arguments.redact_pattern),
-        patterns_file=arguments.redact_patterns_file,
-        no_texts=arguments.no_texts,
+    return AuditSettings(
+        columns=options.columns,
+        extra_columns=options.extra_columns,
+        log_format=options.log_format,
+        span_kinds=options.spans,
+        parser=options.parser,
+        model=model,
+        method=method,
+        privacy=PrivacySettings(
+            redact=options.redact,
+            patterns=None if options.redact_patterns is None else PatternsFile.read(options.redact_patterns),
+            no_texts=not options.texts,
+        ),
+        threads=options.threads,
     )
 
 
-def check_read(options: MethodOptions) -> None:
+def _method(options: AuditOptions) -> MethodOptions:
+    return with_calibrated_mass(options.only(MethodOptions), model=options.model)
+
+
+def _check_reads(options: MethodOptions) -> None:
     """Refuse a method that cannot be used, and options that say nothing to it.
 
     Raises:
         UsageError: with the way out.
     """
     method = resolve_method(options)
-    given = [
-        name for name, value in options.given().items() if value is not None and value is not False and name != "method"
-    ]
-    for name in given:
-        if method.reads is not None and name not in method.reads | VERDICT_OPTIONS:
+    for name, value in options.explicit().items():
+        reads = method.reads is None or name in {"method", *method.reads, *VERDICT_OPTIONS}
+        if value is not False and not reads:
             flag = declared(MethodOptions)[name].flag
             raise UsageError(
                 f"{flag} says nothing to --method {options.method}; leave it out, or choose another method"
             )
 
 
-def read_run_options(arguments: argparse.Namespace) -> RunOptions:
-    """Read how to run the audit.
+def read_run_options(options: AuditOptions) -> RunOptions:
+    """How to run the audit.
 
     Raises:
         UsageError: if an argument is unknown, or no output is named.
     """
-    _check_run(arguments)
-    return RunOptions.from_arguments(arguments, INPUT, RUN, MONITORING).replaced(
-        input=tuple(_as_workers_find(path, arguments.runner) for path in arguments.input),
-        output=_as_workers_find(arguments.output, arguments.runner),
-        beam_arguments=tuple(arguments.beam_arguments),
-        gpus=named_gpus(arguments.device),
-        fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
-        report=not arguments.no_report,
+    _check_run(options)
+    return options.only(RunOptions).replaced(
+        input=tuple(_as_workers_find(path, options.runner) for path in options.input),
+        output=_as_workers_find(options.output, options.runner),
+        gpus=named_gpus(options.device),
+        fail_if=tuple(dict.fromkeys(options.fail_if)),
     )
 
 
-def _as_workers_find(path: str | None, runner: str) -> str | None:
+def _as_workers_find(path: str, runner: str) -> str:
     """A path for workers that are started elsewhere: absolute, unless it is a local run's or names a file system."""
-    if path is None or runner == LOCAL or "://" in path:
-        return path
-    return str(Path(path).absolute())
+    return path if not path or runner == LOCAL or "://" in path else str(Path(path).absolute())
 
 
-def _check_run(arguments: argparse.Namespace) -> None:
-    if arguments.beam_arguments and arguments.runner == LOCAL:
+def _check_run(options: AuditOptions) -> None:
+    """Refuse what cannot be run, before anything is read.
+
+    Raises:
+        UsageError: with the way out.
+    """
+    local, gpus = options.runner == LOCAL, named_gpus(options.device)
+    if options.beam_arguments and local:
         raise UsageError(
-            f"unknown arguments: {' '.join(arguments.beam_arguments)}; see attribeam audit --help (Beam's own options "
-            "are passed on with --runner only)"
+            f"unknown arguments: {' '.join(options.beam_arguments)}; see attribeam audit --help-all (Beam's own "
+            "options are passed on with --runner only)"
         )
-    if not arguments.input:
+    if not options.input:
         raise UsageError("--input is needed: the logs to audit")
-    if arguments.runner_options is not None and arguments.runner == LOCAL:
-        raise UsageError(
-            f"--runner-options {arguments.runner_options!r} says nothing to a local run; name a --runner or leave "
-            "it out"
-        )
-    if arguments.model_resource_hints and arguments.runner == LOCAL:
-        raise UsageError("--model-resource-hints say nothing to a local run; name a --runner, or leave them out")
-    if arguments.output is None and not arguments.dry_run:
+    if "output" not in options.model_fields_set and not options.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
-    if arguments.output is not None and not arguments.output.strip():
+    if "output" in options.model_fields_set and not options.output.strip():
         raise UsageError("--output should name a directory, was empty; is a variable of the script unset?")
-    check_is_unicode(arguments.output or "", "--output")
-    if arguments.runner == LOCAL and "://" in (arguments.output or ""):
+    check_is_unicode(options.output, "--output")
+    if local and "://" in options.output:
         raise UsageError(
-            f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
+            f"--output of a local run should be a local directory, was: {options.output!r}; copy the finished "
             "directory there, or name a --runner"
         )
-    if arguments.previous is not None and (arguments.no_report or arguments.runner != LOCAL):
-        raise UsageError(
-            "--previous is for the page of a local audit; leave --no-report and --runner out, or compare afterwards "
-            "with attribeam report --previous"
-        )
-    if arguments.runner != LOCAL and (arguments.model_workers is not None or is_list(named_gpus(arguments.device))):
+    if not local and (options.model_workers is not None or is_list(gpus)):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
         )
-    check_gates(arguments.fail_if, span_kinds=arguments.spans)
-    _check_support_gates(arguments)
-    _check_language_model(arguments)
+    gates = [quality_gate(text) for text in options.fail_if]
+    check_gates(gates, span_kinds=options.spans)
+    _check_method_of_run(options, gates)
 
 
-def _check_support_gates(arguments: argparse.Namespace) -> None:
-    """Refuse gates on metrics that the method does not give."""
-    options = _read_method(arguments)
-    method = resolve_method(options)
-    judged = not options.judges_by_mass or thresholds_of(method, options, None) is not None
-    for gate in arguments.fail_if:
+def _check_method_of_run(options: AuditOptions, gates: list[QualityGate]) -> None:
+    """Refuse gates on metrics that the method does not give, and a missing causal language model."""
+    settled = _method(options)
+    method = resolve_method(settled)
+    judged = not settled.judges_by_mass or thresholds_of(method, settled, None) is not None
+    for gate in gates:
         of_mass = gate.metric == "evidence_mass_mean" and not method.gives_mass
         if of_mass or (not judged and gate.metric.startswith(("supported_", "weak_"))):
             raise UsageError(
-                f"--fail-if {str(gate)!r}: {options.method} has no {'evidence mass' if of_mass else 'thresholds'}, so "
+                f"--fail-if {str(gate)!r}: {settled.method} has no {'evidence mass' if of_mass else 'thresholds'}, so "
                 f"that {gate.metric} says nothing; choose another gate or method"
             )
-
-
-def _check_language_model(arguments: argparse.Namespace) -> None:
-    """Refuse the bundled model, an encoder, where a causal language model is read and none is named."""
-    options = _read_method(arguments)
-    needs = resolve_method(options).needs & {Need.LANGUAGE_MODEL, Need.DECODER_STATES}
-    if needs and options.language_model is None and arguments.model == BUNDLED_MODEL_NAME:
-        probe = probe_of(options)
-        by = f"--method {options.method}" if probe is None else f"--verdict {options.verdict}"
+    needs = method.needs & {Need.LANGUAGE_MODEL, Need.DECODER_STATES}
+    if needs and settled.language_model is None and options.model == BUNDLED_MODEL_NAME:
+        probe = probe_of(settled)
+        by = f"--method {settled.method}" if probe is None else f"--verdict {settled.verdict}"
         hint = "" if probe is None else probe.decoder_hint
         raise UsageError(f"{by} needs a causal language model: name it with --language-model{hint}")
-
-
-def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("input and output")
-    add = group.add_argument
-    add(
-        "--input", nargs="+", action="extend", default=[], metavar="GLOB",
-        help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood",
-    )  # fmt: skip
-    add_options(group, RunOptions, INPUT)
-    add("--config", metavar="FILE", help="a TOML file of these options, which the command line beats; docs/nightly.md")
-    add("--output", metavar="DIR", help="directory for evidence/, dead_letters/ and run_manifest.json")
-    add_log_arguments(add)
-    add("--extra-columns", type=name_list, default=(), metavar="COLUMN,...", help="columns to carry into the evidence")
-    add(
-        "--max-text-chars", type=positive_integer, default=_SETTINGS.max_text_chars, metavar="N",
-        help="the most code points of a row's texts together; a longer row is a dead letter (default: %(default)s)",
-    )  # fmt: skip
-    add("--dead-letter-text", action="store_true", help="write the answers' texts into dead letters")
-
-
-def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("target spans and method")
-    add_options(group, AttributorOptions, SPANS, PARSER)
-    add_options(group, MethodOptions, *_METHOD_GROUPS)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    add_options(parser.add_argument_group("model"), ModelOptions, LOADING, READING)
-
-
-def _add_privacy(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("privacy").add_argument
-    add(
-        "--redact", action="store_true",
-        help="mask e-mail addresses, phone numbers, card numbers and IBANs in all that is written; offsets do not "
-        "change",
-    )  # fmt: skip
-    add(
-        "--redact-pattern", action="append", default=[], metavar="REGEX",
-        help="mask what this regular expression finds, with or without --redact; may be repeated; the manifest records "
-        "it",
-    )  # fmt: skip
-    add(
-        "--redact-patterns-file", metavar="FILE",
-        help="mask what the regular expressions of this file find, one per line; # starts a remark; the manifest "
-        "records its path and SHA-256 only",
-    )  # fmt: skip
-    add(
-        "--no-texts", action="store_true",
-        help="write no text of questions, passages and answers, only ids, offsets and scores",
-    )  # fmt: skip
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("run")
-    group.add_argument(
-        "--threads", type=positive_integer, default=_SETTINGS.threads, metavar="N",
-        help="CPU threads per worker process (default: %(default)s)",
-    )  # fmt: skip
-    add_options(group, RunOptions, RUN)
-
-
-def _add_monitoring(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("quality and monitoring")
-    group.add_argument(
-        "--fail-if", type=quality_gate, action="append", default=[], metavar="'NAME OP NUMBER'",
-        help="quality gate, such as 'unsupported_share > 0.05'; exit code 3 if it holds for the finished audit; may be "
-        "repeated; docs/nightly.md names the metrics",
-    )  # fmt: skip
-    group.add_argument("--no-report", action="store_true", help="do not write report.html")
-    add_options(group, RunOptions, MONITORING)

@@ -9,27 +9,28 @@ import argparse
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from attribeam.pipeline.options.audit_options import read_run_options, read_settings
-from attribeam.pipeline.options.option_table import (
-    TableOption,
-    add_opposites,
-    given_options,
-    option_table,
-    read_option,
-)
-from attribeam.report.messages import ConsoleKind, console_kind
+from attribeam.attribution.option_declaration import TEXT, Option, declared
+from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups, read_run_options, read_settings
+from attribeam.report.messages import CONSOLE_FLAG, ConsoleKind, console_kind
 from attribeam.schemas.errors import UsageError
 
 BEAM_ARGUMENTS = "beam_arguments"
-"""What the Beam runner gets: no option of its own on the command line, where it is whatever attribeam does not know."""
+LEFT_OPEN: Mapping[str, object] = {"input": ("left-open",), "output": "left-open"}
+"""What a command line usually adds, and what stands for it where a file is checked alone."""
+OPTIONS: Mapping[str, Option] = {
+    **{one.name: one for group in audit_groups().values() for one in group},
+    BEAM_ARGUMENTS: declared(AuditOptions)[BEAM_ARGUMENTS],
+}
+"""What a file may hold: the options of the command line, and what a Beam runner gets."""
 
-_TOO_DEEP = "its values are nested too deeply; no option takes more than a list or a table of texts"
+_TOO_DEEP = "its values are nested too deeply; no option takes more than a list or a table"
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 
 
@@ -40,14 +41,12 @@ class ConfigEntry:
     Attributes:
         value: what the command gets.
         shown: the same as TOML has it, variables expanded.
-        written: as in the file.
-        line: 1-based; None if it cannot be told.
+        origin: file and line, if it can be told, and whether the environment had a part in it.
     """
 
     value: object
     shown: object
-    written: object
-    line: int | None = None
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +56,46 @@ class ConfigFile:
     path: str
     entries: Mapping[str, ConfigEntry] = field(default_factory=dict)
 
+    def options(self, **given: Any) -> AuditOptions:
+        """The options of the file, which ``given`` ones beat; what a Beam runner gets is that of both.
 
-def parse_with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line whose ``--config`` may name a file; the command line beats the file.
+        Raises:
+            UsageError: if they do not fit together.
+        """
+        try:
+            options = AuditOptions().replaced(**{name: entry.value for name, entry in self.entries.items()})
+            if BEAM_ARGUMENTS in given:
+                given[BEAM_ARGUMENTS] = (*options.beam_arguments, *given[BEAM_ARGUMENTS])
+            return options.replaced(**given)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
-    What no option takes is in ``beam_arguments``.
+
+def read_options(arguments: argparse.Namespace) -> AuditOptions:
+    """The options of a parsed command line, and of the file that its ``--config`` may name; the command line beats it.
 
     Raises:
-        UsageError: if the file cannot be read, or an entry is wrong.
-        SystemExit: as for ``parse_args``.
+        UsageError: if the file cannot be read, an entry is wrong, or options do not fit together.
     """
-    add_opposites(parser)
-    arguments, unknown = parser.parse_known_args(argv)
-    arguments.beam_arguments = unknown
-    if arguments.config is not None:
-        given = given_options(parser, argv)
-        for name, entry in read_config(parser, arguments.config).entries.items():
-            if name not in given and not (name == BEAM_ARGUMENTS and unknown):
-                setattr(arguments, name, entry.value)
-    return arguments
+    config = ConfigFile("") if arguments.config is None else read_config(arguments.config)
+    return config.options(
+        **{name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name) is not None}
+    )
 
 
 def asked_console(argv: Sequence[str]) -> ConsoleKind:
     """How to speak of mistakes, before anything is parsed: as the command line says, else as the file does."""
-    if console_kind(argv) is ConsoleKind.JSON or any(one.partition("=")[0] == "--console" for one in argv):
-        return console_kind(argv)
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", nargs="?")
     path = finder.parse_known_args(argv)[0].config
-    with suppress(OSError, ValueError):
-        if path is not None and _read_toml(path)[0].get("console") == ConsoleKind.JSON:
-            return ConsoleKind.JSON
-    return ConsoleKind.TEXT
+    if path is not None and not any(one.partition("=")[0] == CONSOLE_FLAG for one in argv):
+        with suppress(OSError, ValueError):
+            return ConsoleKind(str(_read_toml(path)[0].get("console")))
+    return console_kind(argv)
 
 
-def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping[str, str] = os.environ) -> ConfigFile:
-    """Read and check a file by the options of ``parser``.
+def read_config(path: str, environment: Mapping[str, str] = os.environ) -> ConfigFile:
+    """Read and check a file.
 
     Raises:
         UsageError: if it cannot be read, or something is wrong in it; the message names every mistake with its line,
@@ -103,38 +106,35 @@ def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"--config {path!r} should be a TOML file that can be read: {reason}") from error
-    reader = _Reader(parser, option_table(parser), environment)
     entries: dict[str, ConfigEntry] = {}
     mistakes = []
     for key, written in content.items():
-        line = _line_of(key, text)
+        place = path + _line_of(key, text)
         try:
-            name = reader.name_of(key)
+            name = _option_name(key)
             if name in entries:
                 raise ValueError(f"it is there twice, as {name} and {name.replace('_', '-')}; keep one of them")
-            entries[name] = reader.entry(name, written, line)
-        except (ValueError, RecursionError) as error:
-            place = path if line is None else f"{path}, line {line}"
+            shown = _expanded(written, environment)
+            origin = place if shown == written else f"{place}, with variables of the environment"
+            entries[name] = ConfigEntry(_value(OPTIONS[name], shown), shown, origin)
+        except (ValueError, argparse.ArgumentTypeError, UsageError, RecursionError) as error:
             mistakes.append(f"{place}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
     if mistakes:
         raise UsageError(*mistakes)
     return ConfigFile(path, entries)
 
 
-def check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
+def check_together(config: ConfigFile) -> None:
     """Refuse options that contradict each other; input and output may be left to the command line.
 
     Raises:
         UsageError: if some do; the message names the file.
     """
-    audit = parser.parse_args(["--input", "left-open", "--output", "left-open"])
-    audit.beam_arguments = ()
-    for name, entry in config.entries.items():
-        setattr(audit, name, entry.value)
     try:
-        read_settings(audit)
-        read_run_options(audit)
-    except (ValueError, UsageError) as error:
+        options = config.options(**{name: value for name, value in LEFT_OPEN.items() if name not in config.entries})
+        read_settings(options)
+        read_run_options(options)
+    except UsageError as error:
         raise UsageError(f"{config.path}: {error}") from error
 
 
@@ -153,94 +153,67 @@ def _read_toml(path: str) -> tuple[dict[str, object], str]:
         raise ValueError(_TOO_DEEP) from error
 
 
-def _line_of(key: str, text: str) -> int | None:
-    """The line of a key at the top, if one line alone looks like it."""
+def _line_of(key: str, text: str) -> str:
+    """The line of a key at the top in words, if one line alone looks like it."""
     pattern = rf"""^[ \t]*(?:\[[ \t]*)?["']?{re.escape(key)}["']?[ \t]*[.=\]]"""
     found = [one.start() for one in re.finditer(pattern, text, flags=re.MULTILINE)]
-    return text.count("\n", 0, found[0]) + 1 if len(found) == 1 else None
+    lines = [text.count("\n", 0, start) + 1 for start in found]
+    return f", line {lines[0]}" if len(lines) == 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    parser: argparse.ArgumentParser
-    table: Mapping[str, TableOption]
-    environment: Mapping[str, str]
+def _option_name(key: str) -> str:
+    """The option that a key names.
 
-    def name_of(self, key: str) -> str:
-        """The option that a key names.
-
-        Raises:
-            ValueError: if there is none; the message names near ones.
-        """
-        name = key.replace("-", "_")
-        if name in self.table or name == BEAM_ARGUMENTS:
-            return name
-        if name == "config":
-            raise ValueError("a file cannot name another one; leave it out")
-        names = [*self.table, BEAM_ARGUMENTS]
-        near = get_close_matches(name, names, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else "attribeam config print lists all options"
-        raise ValueError(f"there is no such option; {hint}")
-
-    def entry(self, name: str, written: object, line: int | None) -> ConfigEntry:
-        """The entry of an option.
-
-        Raises:
-            ValueError: if the value is not what the option wants, or a variable is not set.
-        """
-        shown = self._expanded(written)
-        if name == BEAM_ARGUMENTS:
-            return ConfigEntry(_texts(shown, "a list of texts, or one text"), shown, written, line)
-        one = self.table[name]
-        return ConfigEntry(self._value(one, shown), shown, written, line)
-
-    def _expanded(self, value: object) -> object:
-        if isinstance(value, str):
-            return expand_variables(value, self.environment)
-        if isinstance(value, list):
-            return [self._expanded(one) for one in value]
-        if isinstance(value, dict):
-            return {name: self._expanded(one) for name, one in value.items()}
-        return value
-
-    def _value(self, one: TableOption, shown: object) -> object:
-        if one.is_switch:
-            on = {"true": True, "false": False}.get(shown) if isinstance(shown, str) else shown
-            if not isinstance(on, bool):
-                raise ValueError(f"should be {one.wanted}, was: {toml_value(shown)}")
-            return read_option(self.parser, one, ()) if on else one.action.default
-        tokens = [*_tokens(one, shown)]
-        return read_option(self.parser, one, tokens) if tokens else one.action.default
+    Raises:
+        ValueError: if there is none; the message names near ones.
+    """
+    name = key.replace("-", "_")
+    if name in OPTIONS:
+        return name
+    if name == "config":
+        raise ValueError("a file cannot name another one; leave it out")
+    near = get_close_matches(name, OPTIONS, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "attribeam config print lists all options"
+    raise ValueError(f"there is no such option; {hint}")
 
 
-def _tokens(one: TableOption, shown: object) -> Iterator[str]:
-    """The arguments on a command line that say the same."""
-    if one.takes_table and isinstance(shown, dict):
-        texts = _texts([*shown.values()], one.wanted)
-        yield _joined([f"{name}={text}" for name, text in zip(shown, texts, strict=True)], shown)
-    elif one.takes_several:
-        yield from _texts(shown, one.wanted)
-    elif one.takes_list:
-        yield _joined(_texts(shown, one.wanted), shown)
-    elif isinstance(shown, str):
-        yield shown
-    elif one.takes_numbers:
-        yield toml_value(shown)  # its type says what is wanted
-    else:
-        raise ValueError(f"should be {one.wanted}, was: {toml_value(shown)}")
+def _expanded(value: object, environment: Mapping[str, str]) -> object:
+    if isinstance(value, str):
+        return expand_variables(value, environment)
+    if isinstance(value, list):
+        return [_expanded(one, environment) for one in value]
+    if isinstance(value, dict):
+        return {name: _expanded(one, environment) for name, one in value.items()}
+    return value
 
 
-def _joined(parts: Sequence[str], shown: object) -> str:
-    if not isinstance(shown, str) and any("," in part for part in parts):
-        raise ValueError(f"its parts should have no comma, was: {toml_value(shown)}")
-    return ",".join(parts)
+def _value(one: Option, shown: object) -> object:
+    """The value of an option: what its text means, that of a list or table as the command line has it, or a number.
 
-
-def _texts(shown: object, wanted: str) -> list[str]:
-    texts = [shown] if isinstance(shown, str) else shown
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        raise ValueError(f"should be {wanted}, was: {toml_value(shown)}")
-    return texts
+    Raises:
+        ValueError, argparse.ArgumentTypeError: if it is not what the option wants.
+    """
+    wanted, listed = one.expects, str(one.metavar).endswith(",...")
+    if one.name == BEAM_ARGUMENTS and isinstance(shown, dict):
+        return shown
+    if isinstance(shown, str) and not one.several:
+        return one.read(shown)
+    if one.several or listed:
+        wanted = "a list of texts, or one text"
+        texts = [shown] if isinstance(shown, str) else shown
+        if "=" in str(one.metavar):
+            wanted = "a table of texts, or one text with commas"
+            if isinstance(shown, dict) and all(isinstance(text, str) for text in shown.values()):
+                texts = [f"{name}={text}" for name, text in shown.items()]
+        if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+            if one.several:
+                return tuple(map(one.read, texts))
+            if any("," in text for text in texts):
+                raise ValueError(f"its parts should have no comma, was: {toml_value(shown)}")
+            return one.read(",".join(texts))
+    elif one.expects != TEXT:
+        return one.read(toml_value(shown))
+    raise ValueError(f"should be {wanted}, was: {toml_value(shown)}")
 
 
 def expand_variables(text: str, environment: Mapping[str, str]) -> str:

@@ -195,14 +195,13 @@ def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> 
         finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
         write_metrics(root, metrics, finished.verdicts)
         if options.report:
-            _write_report_page(root, options)
+            _write_report_page(root)
     except RunError as error:
         raise RunError(f"the audit is done, but its evidence cannot be summed up: {error}") from error
     return finished
 
 
-def _write_report_page(root: Path, options: RunOptions) -> None:
+def _write_report_page(root: Path) -> None:
     from attribeam.report.html_page import write_html_report
 
-    previous = None if options.previous is None else Path(options.previous)
-    write_html_report(root, root / REPORT_PAGE, previous=previous)
+    write_html_report(root, root / REPORT_PAGE)

@@ -140,8 +140,8 @@ class RemoteModels:
         if search.fatal:
             return FatalRowsError({where[place].source_row: how for place, how in search.fatal.items()})
         return ModelWorkersError(
-            f"{describe_model_worker_death(how, _where(rows))} None of the rows does so on its own: try a smaller "
-            "--token-budget or --rows-per-chunk."
+            f"{describe_model_worker_death(how, _where(rows))} None of the rows does so on its own: try fewer "
+            "--rows-per-chunk."
         )
 
     def _try(self, rows: Sequence[AuditRow]) -> str | None:

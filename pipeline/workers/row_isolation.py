@@ -51,8 +51,8 @@ class RowIsolation:
             search.search(rows.row_start, rows.row_end, outcome.how)
             if len(search.fatal) == before:
                 raise RunError(
-                    f"{describe_death(outcome.how, describe_rows(rows))} None of the rows does so on its own: try a "
-                    "smaller --token-budget or --rows-per-chunk."
+                    f"{describe_death(outcome.how, describe_rows(rows))} None of the rows does so on its own: try "
+                    "fewer --rows-per-chunk."
                 )
         return outcome
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from deploy.flink.cluster import TASK_MANAGERS, FlinkCluster
 from deploy.flink.get_flink import cached_files
 from tests.deploy.deadly_method import FATAL_WORD, HARBOUR, HELD_WORD
@@ -57,14 +56,11 @@ class Harbour:
     def command(self, log: str, output: Path, *more: str) -> list[str]:
         """A local audit; ``on_flink`` makes it one on the cluster."""
         audit = [sys.executable, "-m", "attribeam", "audit", "--input", log, "--output", str(output), "--quiet"]
-        models = ["--model", self.model, "--parser", self.parser, "--token-budget", "512"]
+        models = ["--model", self.model, "--parser", self.parser]
         return [*audit, *models, "--rows-per-chunk", str(ROWS_PER_CHUNK), "--workers", "1", *more]
 
     def on_flink(self, log: str, output: Path, *more: str) -> list[str]:
-        options = self.folder / "flink.yaml"
-        options.write_text(yaml.safe_dump({**self.cluster.runner_options(), "extra_packages": [str(self.wheel)]}))
-        runner = ("--runner", "FlinkRunner", "--runner-options", str(options))
-        return self.command(log, output, *runner, *more)
+        return self.command(log, output, *self.cluster.runner_options(extra_packages=[str(self.wheel)]), *more)
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -55,7 +55,7 @@ def test_hidden_layer_that_is_not_a_whole_number_is_a_usage_error(files, layer, 
 def test_unknown_passage_score_is_a_usage_error(files, capsys):
     with pytest.raises(SystemExit):
         evaluate_tiny(files, "--passage-score", "median")
-    assert "invalid" in capsys.readouterr().err
+    assert "should be one of 'sum', 'top5-mean', was: 'median'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

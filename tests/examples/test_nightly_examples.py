@@ -21,7 +21,8 @@ import pytest
 import yaml
 
 from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.options.config_file import parse_with_config
+from attribeam.pipeline.options.audit_options import AuditOptions
+from attribeam.pipeline.options.config_file import read_options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nightly"
@@ -37,16 +38,13 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
+def _parse(argv: list[str]) -> argparse.Namespace | AuditOptions:
     """What our parser makes of a command in the examples' folder; SystemExit if it takes it for wrong."""
     command = next(one for one in COMMANDS if one.name == argv[0])
-    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=not command.takes_config)
     import_module(command.module).add_arguments(parser)
-    if not command.takes_config:
-        return parser.parse_args(argv[1:])
-    parsed = parse_with_config(parser, argv[1:])
-    assert not parsed.beam_arguments
-    return parsed
+    parsed = parser.parse_args(argv[1:])
+    return read_options(parsed) if command.takes_config else parsed
 
 
 def test_the_options_fit_together(capsys: pytest.CaptureFixture[str]) -> None:

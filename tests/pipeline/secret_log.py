@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 EMAIL, PHONE, CARD, CASE = "marta.quill@harbour-post.example", "+1 202-555-0147", "4111 1111 1111 1111", "CASE-40712"
-CASE_PATTERN = r"CASE-\d{5}"
+CASE_PATTERNS = Path(__file__).with_name("case_patterns.txt")
 BARE_CARD = 5555555555554444
 HARD = (
     "1. 4012888888881881", "in 2024. 4012888888881881", "98765 43210\n91234 56789", "GB82 WEST 1234 5698 7654 32",

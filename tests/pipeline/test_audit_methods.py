@@ -184,7 +184,6 @@ def test_option_that_has_its_default_does_not_change_the_configuration(settings:
         (["--method", "words"], "'words': unknown; there are: attn-union, attn-union-dep"),
         (["--hidden-layer", "3"], "--hidden-layer says nothing to --method attn-union-dep"),
         (["--language-model", "x"], "--language-model says nothing to --method attn-union-dep"),
-        (["--language-model-dtype", "bfloat16"], "--language-model-dtype says nothing to --method attn-union-dep"),
         (["--method", HIDDEN_AVERAGE, "--verdict", "mass", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
         (["--method", WORDS, "--fail-if", "evidence_mass_mean < 0.5"], "has no evidence mass"),
         (["--method", GRADIENTS], "needs a causal language model: name it with --language-model"),
@@ -203,17 +202,6 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_read(
 ) -> None:
     assert main(["audit", "--input", "absent.parquet", "--output", "out", *options]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_precision_of_a_language_model_may_be_given_where_one_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    decoder = save_tiny_model(tmp_path / "decoder")
-    verdict = save_probed_verdict(tmp_path / "verdict", decoder)
-    for options in (["--method", GRADIENTS], ["--verdict", str(verdict)]):
-        given = [*options, "--language-model", str(decoder), "--language-model-dtype", "bfloat16"]
-        assert main(["audit", "--input", "absent.parquet", "--output", str(tmp_path / "out"), *given]) == 2
-        assert "nothing matches 'absent.parquet'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

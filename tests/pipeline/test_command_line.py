@@ -19,11 +19,17 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.report.made_audit import made_audit
 
 from attribeam import __version__
-from attribeam.attribution.options import ATTN_UNION, MethodOptions
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.options import ATTN_UNION
 from attribeam.pipeline import command_line, local_driver
 from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.options.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
+from attribeam.pipeline.options.audit_options import (
+    AuditOptions,
+    RunOptions,
+    add_audit_arguments,
+    read_run_options,
+    read_settings,
+)
+from attribeam.pipeline.options.config_file import read_options
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -31,38 +37,50 @@ from attribeam.transforms.audit_settings import AuditSettings
 CONFIG_PRINT = [sys.executable, "-m", "attribeam", "config", "print"]
 
 
-def _arguments(*argv: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+def _options(*argv: str) -> AuditOptions:
+    parser = argparse.ArgumentParser(add_help=False)
     add_audit_arguments(parser)
     known, unknown = parser.parse_known_args(["--input", "x.parquet", *argv])
-    known.beam_arguments = unknown
-    return known
+    known.beam_arguments = unknown or None
+    return read_options(known)
 
 
 def test_defaults_are_those_of_the_dataclasses() -> None:
-    arguments = _arguments("--output", "out")
-    assert read_settings(arguments) == AuditSettings()
-    assert read_run_options(arguments) == RunOptions(input=("x.parquet",), output="out")
+    options = _options("--output", "out")
+    assert read_settings(options) == AuditSettings()
+    assert read_run_options(options) == RunOptions(input=("x.parquet",), output="out")
 
 
 def test_options_reach_their_settings() -> None:
     text = (
-        "--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --top-k 3 "
-        "--isolation-tau inf --method attn-union --layer 4 --device cpu --threads 2 --max-tokens 900"
+        "--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --prior 0.2 "
+        "--method attn-union --device cpu --threads 2 --max-tokens 900"
     )
-    arguments = _arguments(*text.split())
-    settings = read_settings(arguments)
+    settings = read_settings(_options(*text.split()))
     assert settings.span_kinds == (SpanKind.WORDS, SpanKind.GIVEN)
     assert settings.columns == (("record_id", "trace_id"),)
     assert settings.extra_columns == ("team", "tier")
-    assert (settings.method.method, settings.method.top_k) == (ATTN_UNION, 3)
-    assert settings.method.isolation_tau == float("inf")
-    assert (settings.model.layer, settings.model.max_tokens, settings.threads) == (4, 900, 2)
+    assert (settings.method.method, settings.method.prior) == (ATTN_UNION, 0.2)
+    assert (settings.model.device, settings.model.max_tokens, settings.threads) == ("cpu", 900, 2)
+
+
+def test_help_fits_two_screens_and_help_all_names_at_most_forty_options(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main(["audit", flag])
+        shown[flag] = capsys.readouterr().out.splitlines()
+    flags = {
+        flag: {line.split()[0].strip(",") for line in lines if line.startswith("  --")} for flag, lines in shown.items()
+    }
+    assert len(shown["--help"]) <= 80
+    assert len(flags["--help-all"] - {"--help-all", "--config"}) <= 40
+    assert flags["--help"] < flags["--help-all"]
 
 
 @pytest.mark.parametrize(
     "argv",
-    ["--top-k 0", "--isolation-tau 1.5", "--spans clauses", "--supported-threshold 2", "--rows-per-chunk x"],
+    ["--max-tokens 0", "--verdict-band 0.6,0.1", "--spans clauses", "--prior 2", "--rows-per-chunk x"],
 )
 def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -74,45 +92,21 @@ def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pyt
     assert error.count("\n") == 1
 
 
-def test_thresholds_in_the_wrong_order_are_refused() -> None:
-    with pytest.raises(UsageError, match="weak_threshold"):
-        read_settings(_arguments("--output", "o", "--supported-threshold", "0.2", "--weak-threshold", "0.4"))
-
-
-@pytest.mark.parametrize("verdict", [[], ["--verdict", "bundled"], ["--verdict", "mass"]])
-def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass(verdict: list[str]) -> None:
-    settings = read_settings(_arguments("--output", "o", "--supported-threshold", "0.9", *verdict))
-    assert settings.method.verdict == "mass"
-    assert settings.method.judges_by_mass
-    assert settings.method.with_model(MethodOptions(weak_threshold=0.15)).supported_threshold == 0.9
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--verdict", str(BUNDLED_VERDICT), "--weak-threshold", "0.2"],
-            "verdict compares no evidence mass; leave out",
-        ),
-        (["--verdict", "mass", "--prior", "0.1"], "--strictness and --prior are for a fitted verdict"),
-        (["--weak-threshold", "0.2", "--prior", "0.1"], "--strictness and --prior are for a fitted verdict"),
-    ],
-)
-def test_options_of_two_verdicts_are_refused(argv: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_settings(_arguments("--output", "o", *argv))
+def test_options_of_two_verdicts_are_refused() -> None:
+    with pytest.raises(UsageError, match="--strictness and --prior are for a fitted verdict"):
+        read_settings(_options("--output", "o", "--verdict", "mass", "--prior", "0.1"))
 
 
 def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -> None:
     with pytest.raises(UsageError, match="--job_endpoint"):
-        read_run_options(_arguments("--output", "o", "--job_endpoint=embed"))
-    options = read_run_options(_arguments("--output", "o", "--runner", "PortableRunner", "--job_endpoint=embed"))
+        read_run_options(_options("--output", "o", "--job_endpoint=embed"))
+    options = read_run_options(_options("--output", "o", "--runner", "PortableRunner", "--job_endpoint=embed"))
     assert options.beam_arguments == ("--job_endpoint=embed",)
 
 
 def test_workers_of_a_runner_get_absolute_paths() -> None:
     arguments = ("--input", "logs/*.parquet", "s3://logs/*.parquet", "--output", "out", "--runner", "FlinkRunner")
-    options = read_run_options(_arguments(*arguments))
+    options = read_run_options(_options(*arguments))
     assert options.input[-2:] == (str(Path.cwd() / "logs" / "*.parquet"), "s3://logs/*.parquet")
     assert options.output == str(Path.cwd() / "out")
 
@@ -140,7 +134,7 @@ def test_a_truncated_log_ends_with_exit_code_2_and_writes_nothing(
 def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"caf\xe9.parquet")
     with pytest.raises(UsageError, match=r"--output names .*no text in this system's utf-8; rename it"):
-        read_run_options(_arguments("--output", name))
+        read_run_options(_options("--output", name))
     write_log(tmp_path / "logs" / "cafe.parquet", log_rows(1)).rename(tmp_path / "logs" / name)
     assert main(["audit", "--input", str(tmp_path / "logs"), "--output", str(tmp_path / "out")]) == 2
     assert "/logs/caf\\udce9.parquet', which is no text in this system's utf-8" in capsys.readouterr().err
@@ -148,20 +142,20 @@ def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytes
 
 def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
     with pytest.raises(UsageError, match="local directory"):
-        read_run_options(_arguments("--output", "s3://audits/x"))
-    assert read_run_options(_arguments("--output", "s3://audits/x", "--runner", "DataflowRunner")).output
+        read_run_options(_options("--output", "s3://audits/x"))
+    assert read_run_options(_options("--output", "s3://audits/x", "--runner", "DataflowRunner")).output
 
 
 def test_output_is_needed_unless_it_is_a_dry_run() -> None:
     with pytest.raises(UsageError, match="--output"):
-        read_run_options(_arguments())
-    assert read_run_options(_arguments("--dry-run")).dry_run
+        read_run_options(_options())
+    assert read_run_options(_options("--dry-run")).dry_run
 
 
 @pytest.mark.parametrize("argv", [["--output", ""], ["--output", " ", "--dry-run"]])
 def test_empty_output_is_not_taken_for_the_working_directory(argv: list[str]) -> None:
     with pytest.raises(UsageError, match="--output should name a directory, was empty; is a variable of the script"):
-        read_run_options(_arguments(*argv))
+        read_run_options(_options(*argv))
 
 
 def test_a_wrong_extra_column_ends_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

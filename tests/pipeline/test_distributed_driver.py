@@ -85,7 +85,7 @@ def portable_audit(file: str, settings: AuditSettings, output: Path, job_service
     worker = f"{sys.executable} -m apache_beam.runners.worker.sdk_worker_main"
     return [
         *(sys.executable, "-m", "attribeam", "audit", "--input", file, "--output", str(output)),
-        *("--model", settings.model.model, "--parser", settings.parser, "--token-budget", "1", *given),
+        *("--model", settings.model.model, "--parser", settings.parser, *given),
         *("--rows-per-chunk", str(ROWS_PER_CHUNK), "--runner", "PortableRunner", "--job_endpoint", job_service),
         *("--environment_type", "beam:env:harness_subprocess_python:v1"),
         *("--environment_config", f"echo started >> {output.parent / 'workers'} && {removal}exec {worker}"),

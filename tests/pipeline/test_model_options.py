@@ -20,6 +20,7 @@ from attribeam.evaluation.runs import model_choice
 from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_settings
+from attribeam.pipeline.options.config_file import read_options
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOADING = (
@@ -48,9 +49,11 @@ LOADED_AND_READING = LOADED.replaced(
 
 
 def test_audit_takes_the_options_of_loading_and_reading() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(add_help=False)
     add_audit_arguments(parser)
-    assert read_settings(parser.parse_args(["--input", "x", *LOADING, *READING])).model == LOADED_AND_READING
+    given = ["--input", "x", *LOADING, "--prompt-template", "paper", "--max-tokens", "512"]
+    expected = LOADED.replaced(prompt_template="paper", max_tokens=512)
+    assert read_settings(read_options(parser.parse_args(given))).model == expected
 
 
 def test_evaluate_takes_the_options_of_loading_and_reading() -> None:
@@ -70,8 +73,9 @@ def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: 
 
 def test_their_defaults_are_those_of_the_declaration() -> None:
     parser = argparse.ArgumentParser()
-    add_options(parser, ModelOptions, options.LOADING, options.READING)
-    assert ModelOptions.from_arguments(parser.parse_args([]), options.LOADING, options.READING) == ModelOptions()
+    groups = (options.LOADING, options.READING, options.LAYER)
+    add_options(parser, ModelOptions, *groups)
+    assert ModelOptions.from_arguments(parser.parse_args([]), *groups) == ModelOptions()
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
@@ -105,7 +109,7 @@ _COMMANDS = (["audit", "--input", "x", "--output", "y"], ["models", "check"], ["
         (["--device", "tpu"], "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows"),
         (["--device", "cuda:x"], "was: 'cuda:x'"),
         (["--device", ""], "was: ''"),
-        (["--dtype", "float8"], "--dtype: invalid choice: 'float8'"),
+        (["--dtype", "float8"], "--dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 'float8'"),
     ],
 )
 def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
@@ -117,14 +121,13 @@ def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
     assert expected in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [_COMMANDS[0], _COMMANDS[2]])
-def test_unknown_precision_of_a_language_model_is_a_usage_error(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_precision_of_a_language_model_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([*command, "--language-model-dtype", "float8"])
+        main([*_COMMANDS[2], "--language-model-dtype", "float8"])
     assert ended.value.code == 2
-    assert "--language-model-dtype: invalid choice: 'float8'" in capsys.readouterr().err
+    assert (
+        "--language-model-dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16'" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

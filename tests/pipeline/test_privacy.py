@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tests.pipeline.audit_process import output_digests, read_all
 from tests.pipeline.secret_log import (
     CARD,
     CASE,
-    CASE_PATTERN,
+    CASE_PATTERNS,
     EMAIL,
     EXTRA_COLUMNS,
     PHONE,
@@ -45,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("one_import_server")
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
-REDACT = ("--redact", "--redact-pattern", CASE_PATTERN)
+REDACT = ("--redact", "--redact-patterns", str(CASE_PATTERNS))
 Audit = Callable[..., Path]
 
 
@@ -76,7 +77,7 @@ def plain(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def redacted(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return audit(tmp_path_factory.mktemp("redacted") / "out", *REDACT, "--dead-letter-text")
+    return audit(tmp_path_factory.mktemp("redacted") / "out", *REDACT)
 
 
 @pytest.fixture(scope="module")
@@ -166,8 +167,8 @@ def test_dead_letters_are_masked_too(redacted: Path) -> None:
 @pytest.mark.parametrize(
     ("runner", "hiding"),
     [
-        ([], [*REDACT, "--dead-letter-text"]),
-        (["--runner", "DirectRunner"], [*REDACT, "--dead-letter-text"]),
+        ([], [*REDACT]),
+        (["--runner", "DirectRunner"], [*REDACT]),
         (["--runner", "DirectRunner"], [*REDACT, "--no-texts"]),
     ],
     ids=["local, masks", "Beam, masks", "Beam, no texts"],
@@ -197,7 +198,7 @@ def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacte
     output = shutil.copytree(redacted, tmp_path / "out")
     for chunk in sorted((output / "_chunks").iterdir())[1:]:
         chunk.unlink()
-    again = audit(output, *REDACT, "--dead-letter-text")
+    again = audit(output, *REDACT)
     assert output_digests(again) == output_digests(redacted)
 
 
@@ -209,7 +210,10 @@ def test_other_privacy_settings_are_another_audit(
     given = ["--input", str(log), "--output", str(redacted), *models, "--quiet", "--rows-per-chunk", "3"]
     assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]) == 2
     assert "another option or a version" in capsys.readouterr().err
-    assert manifest["options"]["privacy"] == {"redact": True, "redact_patterns": [CASE_PATTERN]}
+    assert manifest["options"]["privacy"] == {
+        "redact": True,
+        "redact_patterns": {"path": str(CASE_PATTERNS), "sha256": sha256(CASE_PATTERNS.read_bytes()).hexdigest()},
+    }
 
 
 def _model(manifest: dict[str, dict[str, dict[str, str]]], name: str) -> str:
@@ -328,18 +332,20 @@ def test_a_report_without_texts_shows_places_and_with_texts_the_log(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--redact-pattern", "("], "regular expression"),
-        (["--redact-pattern", "x*"], "empty text"),
-        (["--redact-pattern", "(a|aa)+$"], "takes more than"),
-        (["--redact-pattern", "Marta"], "--redact-patterns-file"),
-        (["--redact-patterns-file", "none.txt"], "cannot be read"),
-        (["--no-texts", "--dead-letter-text"], "leave one out"),
+        ("(", "line 1 should be a regular expression"),
+        ("x*", "empty text"),
+        ("(a|aa)+$", "takes more than"),
+        ("# nothing", "holds none"),
+        (["--redact-patterns", "none.txt"], "cannot be read"),
         (["--no-texts", "--extra-columns", "question"], "leave one out"),
     ],
 )
 def test_what_cannot_be_hidden_is_refused_before_anything_is_written(
-    log: Path, tmp_path: Path, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    log: Path, tmp_path: Path, more: list[str] | str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if isinstance(more, str):
+        (tmp_path / "patterns.txt").write_text(more, encoding="utf-8")
+        more = ["--redact-patterns", str(tmp_path / "patterns.txt")]
     assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), *more]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -348,7 +354,7 @@ def test_what_cannot_be_hidden_is_refused_before_anything_is_written(
 def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path: Path) -> None:
     patterns = tmp_path / "names.txt"
     patterns.write_text("# people\nmarta\\.quill\nferry 4\n", encoding="utf-8")
-    output = audit(tmp_path / "out", "--redact-patterns-file", str(patterns))
+    output = audit(tmp_path / "out", "--redact-patterns", str(patterns))
     texts = [path.read_bytes().decode("latin-1") for path in output.rglob("*") if path.is_file()]
     assert [text for text in texts if "quill" in text or "ferry 4" in text] == []
     assert MASK in (output / "report.html").read_text(encoding="utf-8")
@@ -359,17 +365,15 @@ def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path
     assert "marta" not in later.read_text(encoding="utf-8")
 
 
-def test_files_of_driver_and_workers_are_private_and_so_are_those_that_were_there(
-    audit: Audit, plain: Path, tmp_path: Path
+def test_files_of_driver_and_workers_are_private_under_a_private_umask_and_so_is_a_later_page(
+    audit: Audit, tmp_path: Path
 ) -> None:
-    before = os.umask(0o022)
-    output = shutil.copytree(plain, tmp_path / "out")
-    for path in (output, *output.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    next((output / "_chunks").iterdir()).unlink()
+    output = tmp_path / "out"
     stop_import_server()  # a new one is started, which has the driver's umask
+    before = os.umask(0o077)
     try:
-        audit(output, "--umask", "077")
+        audit(output)
+        os.umask(0o022)
         assert main(["report", "--audit", str(output), "--output", str(tmp_path / "later.html")]) == 0
     finally:
         os.umask(before)

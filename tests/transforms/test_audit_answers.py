@@ -15,7 +15,7 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.typehints.row_type import RowTypeConstraint
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit, with_token_budget
-from tests.pipeline.secret_log import CASE_PATTERN, leaks, secret_rows
+from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
 from attribeam.logs.privacy.redactor import MASK
@@ -189,7 +189,7 @@ def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass() -> None:
         ({"spam": 1}, "spam"),
         ({"method": "guess"}, "guess"),
         ({"no_texts": True, "dead_letter_text": True}, "leave one out"),
-        ({"redact_patterns": ["("]}, "regular expression"),
+        ({"redact_patterns": "none.txt"}, "cannot be read"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments: dict[str, Any], said: str) -> None:
@@ -197,7 +197,7 @@ def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(argument
         AuditAnswers(**arguments)
 
 
-@pytest.mark.parametrize("hiding", [{"redact": True, "redact_patterns": [CASE_PATTERN]}, {"no_texts": True}])
+@pytest.mark.parametrize("hiding", [{"redact": True, "redact_patterns": str(CASE_PATTERNS)}, {"no_texts": True}])
 def test_nothing_that_comes_out_holds_what_the_options_hide(
     hiding: dict[str, Any], settings: AuditSettings, tmp_path: Path
 ) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tqdm import tqdm
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, MASS_VERDICT, VERDICT_FILE, fraction
-from attribeam.attribution.options import DTYPES, ModelOptions, Quantization
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, DTYPES, MASS_VERDICT, VERDICT_FILE, fraction
+from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS

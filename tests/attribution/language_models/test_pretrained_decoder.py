@@ -6,6 +6,7 @@ It comes as a GGUF file, which is converted first. The rows were written for thi
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -209,7 +210,9 @@ def test_audit_with_the_model_reconciles(directory: Path, tmp_path: Path) -> Non
         for number, answer in enumerate([*ANSWERS, None])
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
-    options = ["--model", str(directory), "--layer", str(LAYER), "--device", "cpu", "--workers", "1"]
+    config = tmp_path / "layer.json"
+    config.write_text(json.dumps({"layer": LAYER}), encoding="utf-8")
+    options = ["--model", str(directory), "--attribution-config", str(config), "--device", "cpu", "--workers", "1"]
     output = tmp_path / "audit"
     assert main(["audit", "--input", str(tmp_path / "log.parquet"), "--output", str(output), *options]) == 0
     evidence, dead = read_all(output / "evidence"), read_all(output / "dead_letters")

@@ -113,7 +113,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
     with pytest.MonkeyPatch.context() as patch:
         said: list[str] = []
         patch.setattr("attribeam.pipeline.outcome.console.print_result", lambda *lines: said.extend(lines))
-        asked = ["--verdict", str(verdict), "--previous", str(first)]
+        asked = ["--verdict", str(verdict)]
         assert main(["audit", "--input", str(log), "--output", str(second), *asked]) == 0
     return Calibrated(first, verdict, second, "\n".join(said))
 

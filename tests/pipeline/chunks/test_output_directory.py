@@ -124,25 +124,6 @@ def test_a_link_that_appears_after_the_check_is_not_written_through(
     assert json.loads(outside.read_text()) == {"status": "running"}
 
 
-def test_rights_are_taken_from_what_an_audit_wrote_and_nothing_else(tmp_path: Path) -> None:
-    root, outside = tmp_path / "out", tmp_path / "outside"
-    outside.touch()
-    (tmp_path / "link").symlink_to(root, target_is_directory=True)
-    directory = OutputDirectory(tmp_path / "link")
-    root.mkdir(0o755)
-    with directory.locked():
-        own = [root / "metrics.json", root / "evidence" / "00000-log-r0000000000.parquet"]
-        foreign = [outside, root / "notes.txt", root / "evidence" / ".DS_Store"]
-        for path in (*own, *foreign):
-            path.touch()
-            path.chmod(0o644)
-        (root / "link").symlink_to(outside)
-        directory.take_rights("077")
-    modes = {oct(path.stat().st_mode & 0o777) for path in (root, *directory.folders, *own)}
-    assert modes == {"0o700", "0o600"}
-    assert {oct(path.stat().st_mode & 0o777) for path in foreign} == {"0o644"}
-
-
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "an audit"])
 def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path: Path, there: str) -> None:
     root = tmp_path / "deep" / "out"

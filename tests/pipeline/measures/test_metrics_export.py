@@ -113,7 +113,7 @@ def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(
 
 
 def test_nothing_is_sent_unless_somebody_asks() -> None:
-    assert choose_exporters(asked=False, environment={}) == ()
+    assert choose_exporters(environment={}) == ()
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,16 @@ def test_nothing_is_sent_unless_somebody_asks() -> None:
     ],
 )
 def test_an_environment_that_says_no_is_heeded(environment: dict[str, str]) -> None:
-    assert choose_exporters(asked=False, environment=environment) == ()
-    with pytest.raises(UsageError, match="forbids"):
-        choose_exporters(asked=True, environment=environment)
+    assert choose_exporters(environment=environment) == ()
 
 
 def test_the_environment_chooses_exporters_by_name() -> None:
-    exporters = choose_exporters(asked=False, environment={"OTEL_METRICS_EXPORTER": "console"})
+    exporters = choose_exporters(environment={"OTEL_METRICS_EXPORTER": "console"})
     assert [type(exporter) for exporter in exporters] == [ConsoleMetricExporter]
 
 
 def test_otlp_over_http_is_the_default() -> None:
-    (exporter,) = choose_exporters(asked=True, environment={})
+    (exporter,) = choose_exporters(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"})
     assert type(exporter).__module__.startswith("opentelemetry.exporter.otlp.proto.http")
     exporter.shutdown()
 
@@ -144,7 +142,7 @@ def test_a_collector_receives_the_metrics_over_http(monkeypatch: pytest.MonkeyPa
     with _Collector(("127.0.0.1", 0), _KeepBody) as collector:
         threading.Thread(target=collector.handle_request, daemon=True).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
-        assert send_metrics(metric_families(made_metrics(), ()), choose_exporters(asked=False), version="0.1.0")
+        assert send_metrics(metric_families(made_metrics(), ()), choose_exporters(), version="0.1.0")
     request = ExportMetricsServiceRequest.FromString(collector.body)
     (scope,) = request.resource_metrics[0].scope_metrics
     assert {"attribeam.rows", "attribeam.span_ratio"} <= {metric.name for metric in scope.metrics}
@@ -174,16 +172,14 @@ class _KeepBody(BaseHTTPRequestHandler):
 
 def test_an_exporter_that_is_not_installed_is_bad_usage() -> None:
     with pytest.raises(UsageError, match="'gull'"):
-        choose_exporters(asked=True, environment={"OTEL_METRICS_EXPORTER": "gull"})
+        choose_exporters(environment={"OTEL_METRICS_EXPORTER": "gull"})
 
 
-def test_without_the_extra_the_option_is_bad_usage_and_the_environment_a_line(
+def test_without_the_extra_a_line_says_that_nothing_is_sent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         metrics_export, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
     )
-    with pytest.raises(UsageError, match=r"attribeam\[otel\]"):
-        choose_exporters(asked=True, environment={})
-    assert choose_exporters(asked=False, environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}) == ()
+    assert choose_exporters(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}) == ()
     assert "attribeam[otel]" in capsys.readouterr().err

@@ -26,6 +26,7 @@ from attribeam.pipeline.measures.quality_gates import (
     quality_gate,
 )
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_run_options
+from attribeam.pipeline.options.config_file import read_options
 from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.schemas.claim_rows import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
@@ -116,12 +117,11 @@ def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
 
 
 def test_the_same_gate_twice_is_judged_once() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(add_help=False)
     add_audit_arguments(parser)
     gates = ["--fail-if", "rows < 1", "--fail-if", "rows<1.0"]
     arguments = parser.parse_args(["--input", "x", "--output", "o", *gates])
-    arguments.beam_arguments = []
-    options = read_run_options(arguments)
+    options = read_run_options(read_options(arguments))
     assert (options.fail_if, options.gates) == (("rows < 1",), (QualityGate("rows", "<", 1.0),))
 
 
