@@ -15,11 +15,11 @@ from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
 from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
 from attribeam.logs.traces.field_choice import PathSet, path_set
-from attribeam.logs.traces.formats import LogKind
+from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
 from attribeam.logs.traces.rows import Rows, text_fault
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
-from attribeam.logs.traces.trace_records import SpanFormat, TraceOptions, TraceRow, fault, records
+from attribeam.logs.traces.trace_records import TraceOptions, TraceRow, fault, records
 from attribeam.schemas import Reason, RowFault
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})

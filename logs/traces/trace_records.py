@@ -12,10 +12,10 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from attribeam.logs.jsonl_log import BLOCK_BYTES
 from attribeam.logs.traces.csv_rows import csv_rows
@@ -115,21 +115,6 @@ class TraceOptions:
     tool_outputs: bool = False
     passages_table: str | None = None
     preset: str | None = None
-
-
-class SpanFormat(Protocol):
-    """A format whose records are spans, or traces with their spans."""
-
-    @property
-    def wrappers(self) -> tuple[str, ...]:
-        """Keys of an object that is no record itself, but has a list of them."""
-
-    def spans(self, record: Record) -> Iterable[Span]:
-        """The spans of a record; none where it is of another kind, such as a score.
-
-        Raises:
-            RowFault: if it is faulty; the message names the field.
-        """
 
 
 def fault(reason: Reason, column: str | None, message: str) -> RowFault:
