@@ -151,6 +151,21 @@ def text_or_none(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) else None
 
 
+def text_bytes(text: str | None) -> bytes | None:
+    """The bytes of a text as they stood in the file, valid Unicode or not."""
+    if text is None:
+        return None
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def valid_text(text: str | None) -> str | None:
+    """The text with a question mark for what is no valid Unicode."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
 def number_or_none(value: object) -> float | None:
     """A finite number, also one that is written as text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -1,27 +1,47 @@
-"""Spans of any number of traces, in any order, grouped by trace with little memory: their content lies on disk."""
+"""What waits on disk, so that memory does not grow with an export: spans by trace, and texts of passages by id."""
 
 from __future__ import annotations
 
 import pickle
-import tempfile
-from array import array
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
-from types import TracebackType
-from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
+from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
-from attribeam.logs.traces.trace_records import Span
+from attribeam.logs.traces.documents import document_of
+from attribeam.logs.traces.json_values import text_bytes
+from attribeam.logs.traces.trace_records import Document, Span, records
 from attribeam.schemas import RowFault
+from attribeam.schemas.errors import DataError, UsageError
 
 MOST_SPANS = 20_000
 MOST_BYTES = 1 << 28
 """The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+
+_GROUPS = """
+    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
+    GROUP BY coalesce(trace, rowid) ORDER BY 1
+"""
+
+
+@contextmanager
+def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
+    """A database in a temporary file without a name.
+
+    Raises:
+        RunError: if it cannot be written.
+    """
+    database = sqlite3.connect("", isolation_level=None)
+    try:
+        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", f"CREATE TABLE {schema}", "BEGIN"):
+            database.execute(command)
+        yield database
+    except sqlite3.Error as error:
+        raise temporary_file_failed(error) from error
+    finally:
+        database.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,83 +59,92 @@ class SpooledTrace:
     fault: RowFault | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class TraceSpool:
-    """Takes spans, and gives traces in the order in which they first appear. Keeps 16 bytes per span in memory.
+    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
 
-    A context manager: the temporary file, which is as large as the texts of the spans, goes when it is left. Where it
-    cannot be written, that is a ``RunError``.
-    """
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="attribeam-traces-")  # noqa: SIM115 - closed in __exit__
-        self._traces = array("Q")
-        self._starts = array("Q")
-        self._end = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(OSError):  # what could not be written cannot be written now
-            self._file.close()
-
-    @property
-    def span_count(self) -> int:
-        """Spans and faulty records so far."""
-        return len(self._starts)
+    database: sqlite3.Connection
 
     def add(self, file: int, place: str, entry: Span | RowFault) -> None:
         """Keep a span, or the fault of a record that belongs to no known trace."""
-        key = f"\0{len(self._starts)}" if isinstance(entry, RowFault) else entry.trace_id
-        content = (entry.reason, str(entry), entry.column) if isinstance(entry, RowFault) else tuple(entry)
-        self._traces.append(int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest()))
-        self._starts.append(self._end)
-        try:
-            self._end += self._file.write(pickle.dumps((file, place, content), protocol=pickle.HIGHEST_PROTOCOL))
-        except OSError as error:
-            raise temporary_file_failed(error) from error
+        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
+        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
 
     def traces(self) -> Iterator[SpooledTrace]:
         """Every trace once."""
+        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
+        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
+            file, place, entry = next(self._entries("rowid", first))
+            if isinstance(entry, RowFault):
+                yield SpooledTrace(file, place, None, [], entry)
+            elif is_too_large:
+                yield SpooledTrace(file, place, entry.trace_id, None)
+            else:
+                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+
+    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
+        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
+        return (pickle.loads(entry) for (entry,) in found)
+
+
+@contextmanager
+def trace_spool() -> Iterator[TraceSpool]:
+    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    with _temporary_table("spans (trace BLOB, entry BLOB)") as database:
+        yield TraceSpool(database)
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesTable:
+    """Passages by their ids; see ``passages_table``."""
+
+    database: sqlite3.Connection
+
+    def get(self, passage_id: str) -> Document | None:
+        """The passage of an id, the first one in the table."""
+        query = "SELECT text, title FROM passages WHERE id = ?"
+        found = self.database.execute(query, (text_bytes(passage_id),)).fetchone()
+        if found is None:
+            return None
+        text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
+        return Document(text, title, passage_id)
+
+
+@contextmanager
+def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
+    """The table at ``path``, read once; a temporary file holds it until the context is left.
+
+    Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
+    may be Parquet, Arrow, CSV, JSON or JSON lines.
+
+    Raises:
+        UsageError: if the table is not there, or no row has an id and a text.
+        DataError: if it cannot be read.
+        RunError: if the temporary file cannot be written.
+    """
+    with _temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
+        rows = usable = 0
         try:
-            self._file.flush()
-        except OSError as error:
-            raise temporary_file_failed(error) from error
-        if not len(self._starts):
-            return
-        hashes, starts = np.frombuffer(self._traces, np.uint64), np.frombuffer(self._starts, np.uint64)
-        order = np.argsort(hashes, kind="stable")
-        heads = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[0]]))
-        ends = np.append(heads[1:], len(order))
-        for group in np.argsort(order[heads], kind="stable"):
-            yield from self._group(starts, order[heads[group] : ends[group]])
-
-    def _group(self, starts: npt.NDArray[np.uint64], members: npt.NDArray[np.int64]) -> Iterator[SpooledTrace]:
-        """The traces whose ids have one hash, which is nearly always one trace."""
-        if len(members) > MOST_SPANS or self._bytes_of(starts, members) > MOST_BYTES:
-            file, place, content = self._read(starts[members[0]])
-            yield SpooledTrace(file, place, content[0], None)
-            return
-        traces: dict[str | None, SpooledTrace] = {}
-        for member in members:
-            file, place, content = self._read(starts[member])
-            if len(content) == 3:
-                yield SpooledTrace(file, place, None, [], RowFault(content[0], content[1], column=content[2]))
-                continue
-            span = Span(*content)
-            trace = traces.setdefault(span.trace_id, SpooledTrace(file, place, span.trace_id, []))
-            if trace.spans is not None:
-                trace.spans.append(span)
-        yield from traces.values()
-
-    def _bytes_of(self, starts: npt.NDArray[np.uint64], members: npt.NDArray[np.int64]) -> int:
-        following = np.minimum(members + 1, len(starts) - 1)
-        ends = np.where(members + 1 < len(starts), starts[following], np.uint64(self._end))
-        return int((ends - starts[members]).sum())
-
-    def _read(self, start: np.uint64) -> tuple[int, str, tuple]:  # type: ignore[type-arg]
-        self._file.seek(int(start))
-        loaded: tuple[int, str, tuple] = pickle.load(self._file)  # type: ignore[type-arg]
-        return loaded
+            with storage.open(path) as file:
+                for rows, record in enumerate(records(file, wrappers=("data", "passages")), start=1):  # noqa: B007
+                    if isinstance(record.value, RowFault):
+                        raise DataError(f"{record.value}; correct the table")
+                    document = document_of(record.value)
+                    if document is not None and document.text is not None and document.passage_id:
+                        usable += 1
+                        row = map(text_bytes, (document.passage_id, document.text, document.title))
+                        database.execute("INSERT OR IGNORE INTO passages VALUES (?, ?, ?)", tuple(row))
+        except FileNotFoundError as error:
+            raise UsageError(f"--passages-table {path!r} is not there; correct its path") from error
+        except (DataError, OSError) as error:
+            raise DataError(f"--passages-table {path!r} {' '.join(str(error).split())}") from error
+        if not usable:
+            raise UsageError(
+                f"--passages-table {path!r} should have the fields passage_id and text, none of its {rows} rows "
+                "has both"
+            )
+        yield PassagesTable(database)

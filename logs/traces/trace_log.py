@@ -18,7 +18,7 @@ from attribeam.logs.traces.field_choice import PathSet, path_set
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
 from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
+from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool, trace_spool
 from attribeam.logs.traces.trace_records import TraceOptions, TraceRow, fault, records
 from attribeam.schemas import Reason, RowFault
 
@@ -111,7 +111,7 @@ class ExportRows:
         return row._replace(fault=text_fault(row))
 
     def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
-        with TraceSpool() as spool:
+        with trace_spool() as spool:
             for file, one in found:
                 self._spool(spool, file, form, one)
             numbers = Counter[int]()

@@ -15,8 +15,8 @@ from tests.logs.traces.exports import EXPORTS
 
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.rows import checked
 from attribeam.logs.traces.trace_log import ExportRows
+from attribeam.logs.traces.trace_reader import checked
 from attribeam.logs.traces.trace_records import TraceOptions
 from attribeam.schemas import QARecord, RowSource
 
