@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from attribeam.logs.columns import MADE
 from attribeam.logs.traces.csv_rows import opened_text
-from attribeam.logs.traces.json_values import by_name, is_nothing, shown_keys
+from attribeam.logs.traces.json_values import by_name, is_nothing, shown_keys, words
 from attribeam.logs.traces.trace_records import Record, TraceOptions
 from attribeam.schemas.errors import UsageError
 
@@ -152,32 +152,9 @@ QUESTION = Names(
 PASSAGES = Names(
     "passages",
     made=MADE["passages"],
-    either=(
-        "passages",
-        "contexts",
-        "documents",
-        "docs",
-        "chunks",
-        "ctxs",
-        "nodes",
-        "context",
-        "passage",
-        "document",
-        "sources",
-        "knowledge",
-    ),
+    either=words("passages contexts documents docs chunks ctxs nodes context passage document sources knowledge"),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
-    holders=(
-        *_HOLDERS,
-        "outputs",
-        "output",
-        "response",
-        "result",
-        "inputs",
-        "input",
-        "metadata",
-        "additional_metadata",
-    ),
+    holders=(*_HOLDERS, *words("outputs output response result inputs input metadata additional_metadata")),
 )
 PASSAGE_IDS = Names(
     "passage_ids",
@@ -188,22 +165,10 @@ ANSWER = Names(
     "answer",
     made=MADE["answer"],
     either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses"),
-    last=(
-        "answers",
-        "expected",
-        "ideal",
-        "ideal_answer",
-        "ground_truth",
-        "reference",
-        "reference_answer",
-        "expected_output",
-        "expected_answer",
-        "expected_response",
-        "correct_answer",
-        "gold_answer",
-        "golden_answer",
-        "reference_outputs",
-        "ground_truths",
+    last=words(
+        "answers expected ideal ideal_answer ground_truth reference reference_answer expected_output "
+        "expected_answer expected_response correct_answer gold_answer golden_answer reference_outputs "
+        "ground_truths"
     ),
 )
 

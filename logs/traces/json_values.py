@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import BinaryIO
 
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
@@ -40,47 +39,33 @@ def nested(flat: Mapping[str, object]) -> dict[str, object]:
     """
     tree: dict[str, object] = {}
     for key, value in flat.items():
-        _put(tree, _parts(key), value)
+        _put(tree, key, value)
     return {key: _with_lists(value) for key, value in tree.items()}
 
 
-def _parts(key: str) -> list[str]:
+def _put(tree: dict[str, object], key: str, value: object) -> None:
+    """Put a value where a dotted key leads; all objects of ``tree`` are its own."""
     parts = key.split(".")
-    return parts if len(parts) <= _DEEPEST and all(parts) else [key]
-
-
-def _put(tree: dict[str, object], parts: list[str], value: object) -> None:
-    for part, _ in pairwise(parts):
+    *above, last = parts if len(parts) <= _DEEPEST and all(parts) else [key]
+    for part in above:
         below = tree.get(part)
-        if isinstance(below, _Opened):
-            tree = below
-        else:
-            tree[part] = opened = _Opened({} if below is None else {"": below})
-            if isinstance(below, dict):
-                del opened[""]
-                for name, one in below.items():
-                    _put(opened, _parts(name), one)
-            elif isinstance(below, list):
-                del opened[""]
-                opened.update((str(index), one) for index, one in enumerate(below))
-            tree = opened
-    last, below = parts[-1], tree.get(parts[-1])
-    if isinstance(below, _Opened):
-        if isinstance(value, dict):
-            for name, one in value.items():
-                _put(below, _parts(name), one)
-        elif value is not None:
-            below.setdefault("", value)
-    elif isinstance(value, dict):
-        tree[last] = opened = _Opened()
+        if not isinstance(below, dict):
+            inner: dict[str, object] = {} if below is None or isinstance(below, list) else {"": below}
+            for index, one in enumerate(below if isinstance(below, list) else ()):
+                _put(inner, str(index), one)
+            tree[part] = below = inner
+        tree = below
+    below = tree.get(last)
+    if isinstance(value, dict):
+        if not isinstance(below, dict):
+            tree[last] = below = {}
         for name, one in value.items():
-            _put(opened, _parts(name), one)
+            _put(below, name, one)
+    elif isinstance(below, dict):
+        if value is not None:
+            below.setdefault("", value)
     elif below is None or value is not None:
         tree[last] = value
-
-
-class _Opened(dict[str, object]):
-    """An object that was made of dotted keys, or was opened for some."""
 
 
 def _with_lists(value: object) -> object:
@@ -93,6 +78,11 @@ def _with_lists(value: object) -> object:
     if isinstance(value, list):
         return [nested(one) if isinstance(one, dict) else one for one in value]
     return value
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The names of a table."""
+    return tuple(text.split())
 
 
 def by_name(record: Mapping[str, object]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from attribeam.logs.traces.field_choice import (
     looked_for,
     member,
 )
-from attribeam.logs.traces.json_values import is_nothing, microseconds, nested, shape, text_or_none
+from attribeam.logs.traces.json_values import is_nothing, microseconds, nested, shape, text_or_none, words
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -62,20 +62,9 @@ _FOLDER = re.compile(r"(inputs?|outputs?)/")
 class Rows:
     """One row per record."""
 
-    wrappers: tuple[str, ...] = (
-        "samples",
-        "data",
-        "rows",
-        "results",
-        "records",
-        "test_cases",
-        "test_results",
-        "test_run_data",
-        "items",
-        "examples",
-        "entries",
-        "evaluations",
-        "dataset",
+    wrappers: tuple[str, ...] = words(
+        "samples data rows results records test_cases test_results test_run_data items examples entries "
+        "evaluations dataset"
     )
 
     def row(self, record: Record, options: TraceOptions, paths: PathSet) -> TraceRow:
