@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, among, documents_of, once_each, with_texts
 from attribeam.logs.traces.field_choice import PathSet
-from attribeam.logs.traces.json_values import at, shape
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.trace_records import Document, Role, Span, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.spans import Document, Role, Span, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.values import at, shape
 from attribeam.schemas import Reason, RowFault
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)

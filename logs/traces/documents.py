@@ -7,17 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from attribeam.logs.traces.json_values import (
-    at,
-    first_of,
-    is_nothing,
-    nested,
-    number_or_none,
-    parsed,
-    text_or_none,
-    words,
-)
-from attribeam.logs.traces.trace_records import Document
+from attribeam.logs.traces.spans import Document
+from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none, words
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "

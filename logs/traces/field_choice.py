@@ -13,9 +13,8 @@ from functools import cache
 from typing import Generic, Protocol, TypeVar
 
 from attribeam.logs.columns import MADE
-from attribeam.logs.traces.csv_rows import opened_text
-from attribeam.logs.traces.json_values import by_name, is_nothing, shown_keys, words
-from attribeam.logs.traces.trace_records import Record, TraceOptions
+from attribeam.logs.traces.spans import TraceOptions
+from attribeam.logs.traces.values import Record, by_name, is_nothing, opened_text, shown_keys, words
 from attribeam.schemas.errors import UsageError
 
 

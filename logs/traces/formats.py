@@ -7,12 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from attribeam.logs.traces.csv_rows import opened_text
 from attribeam.logs.traces.documents import document_of, documents_of
-from attribeam.logs.traces.json_values import at, first_of, is_nothing, microseconds, nested, parsed, text_or_none
 from attribeam.logs.traces.providers import ResponseRows
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.trace_records import Document, Record, Role, Span
+from attribeam.logs.traces.spans import Document, Role, Span
+from attribeam.logs.traces.values import (
+    Record,
+    at,
+    first_of,
+    is_nothing,
+    microseconds,
+    nested,
+    opened_text,
+    parsed,
+    text_or_none,
+)
 from attribeam.schemas import Reason, RowFault
 
 _USUAL_PLACES = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.json_values import at, nested, parsed, words
+from attribeam.logs.traces.values import at, nested, parsed, words
 
 
 class Speaker(StrEnum):

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from attribeam.logs.traces.messages import Asked
-from attribeam.logs.traces.trace_records import Document
+from attribeam.logs.traces.spans import Document
 
 
 class PromptParts(NamedTuple):

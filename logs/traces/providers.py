@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from attribeam.logs.traces.documents import once_each
 from attribeam.logs.traces.field_choice import QUESTION, PathSet, compiled_path
-from attribeam.logs.traces.json_values import first_of, nested, parsed, shape, text_or_none
 from attribeam.logs.traces.messages import content_text, question_of
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.trace_records import Record, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.spans import TraceOptions, TraceRow, fault
+from attribeam.logs.traces.values import Record, first_of, nested, parsed, shape, text_or_none
 from attribeam.schemas import Reason
 
 

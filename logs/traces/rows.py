@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces.assembly import missing_passage_texts, tool_passages
-from attribeam.logs.traces.csv_rows import opened_text, printed_value
 from attribeam.logs.traces.documents import document_of, documents_of
 from attribeam.logs.traces.field_choice import (
     ANSWER,
@@ -25,7 +24,6 @@ from attribeam.logs.traces.field_choice import (
     looked_for,
     member,
 )
-from attribeam.logs.traces.json_values import is_nothing, microseconds, nested, shape, text_or_none, words
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -39,7 +37,18 @@ from attribeam.logs.traces.messages import (
     with_history,
 )
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.trace_records import Document, Record, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.spans import Document, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.values import (
+    Record,
+    is_nothing,
+    microseconds,
+    nested,
+    opened_text,
+    printed_value,
+    shape,
+    text_or_none,
+    words,
+)
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")

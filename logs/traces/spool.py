@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.traces.documents import document_of
-from attribeam.logs.traces.json_values import text_bytes
-from attribeam.logs.traces.trace_records import Document, Span, records
+from attribeam.logs.traces.record_files import records
+from attribeam.logs.traces.spans import Document, Span
+from attribeam.logs.traces.values import text_bytes
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, UsageError
 

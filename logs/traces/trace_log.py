@@ -16,10 +16,11 @@ from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree
 from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
 from attribeam.logs.traces.field_choice import PathSet, path_set
 from attribeam.logs.traces.formats import LogKind, SpanFormat
-from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
+from attribeam.logs.traces.record_files import Found, records
 from attribeam.logs.traces.rows import Rows, text_fault
+from attribeam.logs.traces.spans import TraceOptions, TraceRow, fault
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool, trace_spool
-from attribeam.logs.traces.trace_records import TraceOptions, TraceRow, fault, records
+from attribeam.logs.traces.values import in_snake_case, is_nothing, microseconds, shape
 from attribeam.schemas import Reason, RowFault
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.logs.traces.exports import ANSWER, PASSAGES, QUESTION, imported
 
-from attribeam.logs.traces import csv_rows
+from attribeam.logs.traces import record_files
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
@@ -18,7 +18,7 @@ Read = tuple[list[tuple[int, object]], list[str]]
 
 def read(content: str) -> Read:
     """The rows of a CSV file, each with its line, and what is said of its faults."""
-    found = list(csv_rows.csv_rows(io.BytesIO(content.encode())))
+    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
@@ -58,13 +58,13 @@ def test_file_that_is_cut_off_within_quotes_loses_its_last_row_only() -> None:
 
 
 def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
     lines = [f"{number},{'x' * 20}" for number in range(50)]
     rows, (fault,) = read("\n".join(["a,b", '0,"open', *lines]))
     assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
     assert "line 2 should be CSV, is not: no end after 100 characters" in fault
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 1000)
-    monkeypatch.setattr(csv_rows, "MOST_LINES", 10)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 1000)
+    monkeypatch.setattr(record_files, "MOST_LINES", 10)
     assert read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
         "line 2 should be CSV, is not: unexpected end"
     )
@@ -73,8 +73,8 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 30)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 30)
     rows, faults = read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
     assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
     assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
@@ -97,8 +97,8 @@ def test_no_quotes_make_lines_be_read_again_and_again(
     lines: list[str], count: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    real = csv_rows._Lines.take
-    monkeypatch.setattr(csv_rows._Lines, "take", lambda self: taken.append(1) or real(self))
+    real = record_files._Lines.take
+    monkeypatch.setattr(record_files._Lines, "take", lambda self: taken.append(1) or real(self))
     rows, _ = read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
     assert len(rows) >= 499 * count
     assert len(taken) < 6 * 500 * len(lines)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.spans import TraceOptions, TraceRow
 from attribeam.logs.traces.trace_log import ExportRows, Seen
-from attribeam.logs.traces.trace_records import TraceOptions, TraceRow
 from attribeam.schemas import Reason
 
 Q = "How long is the pump under warranty?"

@@ -28,7 +28,7 @@ from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.traces.field_choice import PathSet
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.trace_records import TraceOptions, TraceRow
+from attribeam.logs.traces.spans import TraceOptions, TraceRow
 from attribeam.schemas import QARecord, Reason
 from attribeam.schemas.errors import UsageError
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.logs.traces import csv_rows as python_literals
-from attribeam.logs.traces.csv_rows import printed_value
+from attribeam.logs.traces import values as python_literals
+from attribeam.logs.traces.values import printed_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -65,7 +65,7 @@ def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
 
 
 def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_literals, "_MOST_CHARS", 100)
+    monkeypatch.setattr(python_literals, "_MOST_LITERAL_CHARS", 100)
     assert printed_value(f'["{"x" * 200}"]') == ["x" * 200]
     with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
         printed_value(f"['{'x' * 200}']")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attribeam.logs.traces import spool as spool_module
+from attribeam.logs.traces.spans import Role, Span
 from attribeam.logs.traces.spool import trace_spool
-from attribeam.logs.traces.trace_records import Role, Span
 from attribeam.schemas import Reason, RowFault
 
 

@@ -15,8 +15,8 @@ import pytest
 from tests.logs.traces.exports import ROW, imported, langsmith, openinference, text_of
 
 from attribeam.logs import arrow_logs
-from attribeam.logs.traces import table_rows
-from attribeam.logs.traces.trace_records import records
+from attribeam.logs.traces import record_files
+from attribeam.logs.traces.record_files import records
 from attribeam.schemas import Reason, RowFault
 
 MOMENT = 1_795_168_800_000_000_000
@@ -102,7 +102,7 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path: Path) -> None:
 
 def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     value, rows = "word " * 50_000, 250
-    for module in (arrow_logs, table_rows):
+    for module in (arrow_logs, record_files):
         monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
     table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from attribeam.logs.traces.documents import documents_of
-from attribeam.logs.traces.json_values import microseconds, nested, parsed, shape
 from attribeam.logs.traces.messages import answer_of, messages_of, question_of
+from attribeam.logs.traces.values import microseconds, nested, parsed, shape
 
 LANGCHAIN = {
     "lc": 1,

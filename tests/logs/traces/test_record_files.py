@@ -14,10 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attribeam.logs import jsonl_log
-from attribeam.logs.traces import json_values
-from attribeam.logs.traces import trace_records as records_module
-from attribeam.logs.traces.json_values import Found
-from attribeam.logs.traces.trace_records import records
+from attribeam.logs.traces import record_files
+from attribeam.logs.traces.record_files import Found, records
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
@@ -58,13 +56,13 @@ BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\
 
 def set_block_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """How much of a file is read at once."""
-    for module in (jsonl_log, json_values, records_module):
+    for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "BLOCK_BYTES", count)
 
 
 def set_most_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """How long a record may be."""
-    for module in (jsonl_log, json_values):
+    for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "MOST_BYTES", count)
 
 
@@ -182,7 +180,7 @@ def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
 
 
 def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "_LEAST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(record_files, "_LEAST_UNPACKED", 1 << 20)
     for begin in (b'{"a": "', b"[", b"", b"a,b\n1,"):
         packed = gzip.compress(begin + (b"x" if begin.strip(b"[") else b" ") * (1 << 23))
         with pytest.raises(DataError, match=r"should unpack to at most 300 times its size, its first \d+ bytes give"):
@@ -286,7 +284,7 @@ def test_memory_does_not_grow_with_the_file(as_list: bool) -> None:
             return found
 
     file = Endless(40_000)
-    stream = json_values._stream(file) if as_list else json_values._lines(file)  # type: ignore[arg-type]
+    stream = record_files._stream(file) if as_list else record_files._lines(file)  # type: ignore[arg-type]
     tracemalloc.start()
     try:
         assert sum(1 for _ in stream) == 40_000
