@@ -146,7 +146,11 @@ PDF = [
 @pytest.mark.parametrize(
     ("record", "reason", "words"),
     [
-        (openai(results=False), Reason.NO_PASSAGES, r'include=\["file_search_call.results"\]'),
+        (
+            _of(openai(), "response.output.1.results", None),
+            Reason.NO_PASSAGES,
+            r'include=\["file_search_call.results"\]',
+        ),
         (_of(openai(), "response.output", openai()["response"]["output"][2:]), Reason.NO_PASSAGES, "include="),  # type: ignore[index]
         (_of(anthropic(), "request", {"messages": TURNS}), Reason.NO_PASSAGES, "log the request"),
         (_of(gemini(), "response.candidates.0.groundingMetadata", {}), Reason.NO_PASSAGES, "groundingMetadata"),
