@@ -20,9 +20,8 @@ from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named,
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.spans import TraceOptions
-from attribeam.logs.traces.spool import passages_table
-from attribeam.logs.traces.trace_log import ExportRows, Seen
+from attribeam.logs.traces.paths import TraceOptions
+from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
 from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema

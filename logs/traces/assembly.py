@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, among, documents_of, once_each, with_texts
-from attribeam.logs.traces.field_choice import PathSet
+from attribeam.logs.traces.documents import SOURCE_KEYS, Document, Texts, among, documents_of, once_each, with_texts
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
+from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.spans import Document, Role, Span, TraceOptions, TraceRow, fault
-from attribeam.logs.traces.values import at, shape
+from attribeam.logs.traces.values import at, fault, shape
 from attribeam.schemas import Reason, RowFault
+
+
+class Role(StrEnum):
+    """What a span means to us. ``OTHER`` spans, such as embeddings and guardrails, only hold the tree together."""
+
+    CHAIN = "chain"
+    MODEL = "model"
+    RETRIEVER = "retriever"
+    RERANKER = "reranker"
+    TOOL = "tool"
+    OTHER = "other"
+
+
+class Span(NamedTuple):
+    """One step of a trace.
+
+    ``input`` and ``output`` are texts or parsed JSON, ``documents`` what a retriever or reranker returned (None: look
+    for them in ``output``), ``inputs_reranked`` what a reranker was given. Times are microseconds since 1970 in UTC.
+    ``is_trace`` marks a record of the trace itself, which is the root whatever its parent; ``is_root`` a span that the
+    store calls a root although it has a parent.
+    """
+
+    trace_id: str
+    span_id: str | None
+    parent_id: str | None
+    role: Role
+    name: str = ""
+    kind: str = ""
+    started_at: int | None = None
+    ended_at: int | None = None
+    input: object = None
+    output: object = None
+    documents: tuple[Document, ...] | None = None
+    inputs_reranked: tuple[Document, ...] = ()
+    metadata: object = None
+    model: str | None = None
+    session_id: str | None = None
+    failed: bool = False
+    is_trace: bool = False
+    is_root: bool = False
+
+
+class TraceRow(NamedTuple):
+    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
+
+    ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
+    """
+
+    record_id: str | None
+    question: str | None = None
+    passages: tuple[Document, ...] | None = None
+    answer: str | None = None
+    answered_at: int | None = None
+    generator: str | None = None
+    session_id: str | None = None
+    fault: RowFault | None = None
+    notes: tuple[str, ...] = ()
+
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)

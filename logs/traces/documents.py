@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from attribeam.logs.traces.spans import Document
 from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none, words
 
 TEXT_KEYS = words(
@@ -38,6 +37,15 @@ _NO_IDS = frozenset(
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
 _DEEPEST = 8
+
+
+class Document(NamedTuple):
+    """A retrieved passage as a trace has it; ``text`` is None where only its id was logged."""
+
+    text: str | None
+    title: str | None = None
+    passage_id: str | None = None
+    score: float | None = None
 
 
 class Texts(Protocol):

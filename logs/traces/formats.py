@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from attribeam.logs.traces.documents import document_of, documents_of
+from attribeam.logs.traces.assembly import Role, Span
+from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.providers import ResponseRows
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.spans import Document, Role, Span
 from attribeam.logs.traces.values import (
     Record,
     at,

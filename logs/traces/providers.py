@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.documents import once_each
-from attribeam.logs.traces.field_choice import QUESTION, PathSet, compiled_path
 from attribeam.logs.traces.messages import content_text, question_of
-from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.spans import TraceOptions, TraceRow, fault
-from attribeam.logs.traces.values import Record, first_of, nested, parsed, shape, text_or_none
+from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
+from attribeam.logs.traces.rows import QUESTION, Rows
+from attribeam.logs.traces.values import Record, fault, first_of, nested, parsed, shape, text_or_none
 from attribeam.schemas import Reason
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from attribeam.schemas import Reason, RowFault
+
 Record = Mapping[str, object]
 """One record of an export as it was parsed: a row, a span, a run, or a whole trace."""
 
@@ -23,6 +25,11 @@ _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _SHOWN_KEYS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 """What a key may look like that is shown; another one may be a text."""
+
+
+def fault(reason: Reason, column: str | None, message: str) -> RowFault:
+    """The fault of a trace or a record."""
+    return RowFault(reason, message, column=column)
 
 
 def nested(flat: Mapping[str, object]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from tests.logs.traces.exports import EXPORTS
 
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.spans import TraceOptions
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, RowSource

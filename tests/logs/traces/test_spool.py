@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attribeam.logs.traces import spool as spool_module
-from attribeam.logs.traces.spans import Role, Span
-from attribeam.logs.traces.spool import trace_spool
+from attribeam.logs.traces import trace_log as spool_module
+from attribeam.logs.traces.assembly import Role, Span
+from attribeam.logs.traces.trace_log import trace_spool
 from attribeam.schemas import Reason, RowFault
 
 
