@@ -55,14 +55,7 @@ class Texts(Protocol):
         """The document of an id, None where there is none."""
 
 
-class _NoTexts:
-    """Knows no document."""
-
-    def get(self, _: str, /) -> Document | None:
-        return None
-
-
-NO_TEXTS = _NoTexts()
+NO_TEXTS: Texts = {}
 
 
 def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from attribeam.logs.files import LogStorage
@@ -38,15 +40,17 @@ _GROUPS = """
 
 @contextmanager
 def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
-    """A database in a temporary file without a name.
+    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
 
     Raises:
         RunError: if it cannot be written.
     """
-    database = sqlite3.connect("", isolation_level=None)
-    try:
-        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", f"CREATE TABLE {schema}", "BEGIN"):
+    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
+        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
+        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
             database.execute(command)
+    try:
+        database.execute(f"CREATE TABLE {schema}")
         yield database
     except sqlite3.Error as error:
         raise temporary_file_failed(error) from error
@@ -203,7 +207,7 @@ class ExportRows:
 
     kind: LogKind
     options: TraceOptions
-    texts: Texts = NO_TEXTS
+    texts: Texts = field(default_factory=lambda: NO_TEXTS)
     seen: Seen = field(default_factory=Seen)
 
     def read(self, files: Iterable[OpenFile]) -> Iterator[PlacedRow]:
