@@ -251,7 +251,7 @@ def _speakers(tree: Tree) -> Iterator[Span]:
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
     """The question: the root's, or where it was given nothing, that of the highest span that was."""
     if paths.question:
-        return question_of(paths.question.search(document_of_trace(tree)))
+        return question_of(paths.question(document_of_trace(tree)))
     for one in _speakers(tree):
         found = question_of(one.input)
         if found is not None or (one is tree.root and one.input):
@@ -263,7 +263,7 @@ def _question(tree: Tree, paths: PathSet) -> Asked | None:
 def _answer(tree: Tree, paths: PathSet) -> str | None:
     """The answer: the root's, or where it gave nothing and did not fail, the latest that a chain or model gave."""
     if paths.answer:
-        return answer_of(paths.answer.search(document_of_trace(tree)))
+        return answer_of(paths.answer(document_of_trace(tree)))
     if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
     others = [one for one in _speakers(tree) if one is not tree.root]
@@ -273,7 +273,7 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
     if paths.passages:
-        found = documents_of(paths.passages.search(document_of_trace(tree)))
+        found = documents_of(paths.passages(document_of_trace(tree)))
     else:
         found = _retrieved(tree, options.retrievals)
     if options.tool_outputs:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 from attribeam.schemas.errors import UsageError
 
@@ -33,11 +32,8 @@ class TraceOptions:
     preset: str | None = None
 
 
-class Path(Protocol):
-    """A JMESPath expression that was checked."""
-
-    def search(self, value: object) -> object:
-        """What it finds, None for nothing."""
+Path = Callable[[object], object]
+"""A JMESPath that was checked: gives what it finds in a value, None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +101,19 @@ def compiled_path(flag: str, text: str) -> Path:
     except ImportError as error:
         raise UsageError(f"{flag} needs the extra 'traces': pip install 'attribeam[traces]'") from error
     try:
-        path: Path = _Searched(jmespath.compile(text))
+        compiled = jmespath.compile(text)
     except JMESPathError as error:
         found = " ".join(str(error).split())
         raise UsageError(
             f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
             f"was {text!r}: {found}"
         ) from error
-    return path
 
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """A path that finds nothing where a function in it does not take the value at hand."""
-
-    compiled: Path
-
-    def search(self, value: object) -> object:
-        from jmespath.exceptions import JMESPathError
-
+    def search(value: object) -> object:
         try:
-            return self.compiled.search(value)
-        except JMESPathError:
+            found: object = compiled.search(value)
+        except JMESPathError:  # a function in it does not take the value at hand
             return None
+        return found
+
+    return search

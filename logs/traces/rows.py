@@ -292,7 +292,7 @@ def _opened(record: Record) -> Record:
 
 
 def _at(path: Path | None, whole: Record) -> Choice[Any] | None:
-    return None if path is None else Choice(raw=path.search(whole))
+    return None if path is None else Choice(raw=path(whole))
 
 
 def _asked(name: str, value: object) -> Asked | None:

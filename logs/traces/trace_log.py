@@ -229,8 +229,7 @@ class ExportRows:
         return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
 
     def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
-        ids = _MadeIds()
-        numbers = Counter[int]()
+        made, numbers = Counter[bytes](), Counter[int]()
         for file, one in found:
             try:
                 with _moderate_depth():
@@ -238,7 +237,7 @@ class ExportRows:
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(ids.named(row), one.place)), partial(_value, one)
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place)), partial(_value, one)
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -320,23 +319,20 @@ def _document(trace: SpooledTrace) -> object:
     return document_of_trace(tree_of(trace.spans)) if trace.spans else None
 
 
-class _MadeIds:
-    """Ids for rows that have none: a digest of the content, so that the same row gets the same id in every export."""
+def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
+    """The row; one without an id gets a digest of its content, so that it is the same in every export.
 
-    def __init__(self) -> None:
-        self._made: Counter[bytes] = Counter()
-
-    def named(self, row: TraceRow) -> TraceRow:
-        """The row with an id; a repeated row gets its number behind it. A row that could not be read stays without."""
-        if row.record_id is not None or (row.question is None and row.answer is None):
-            return row
-        texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
-        digest = blake2b(digest_size=8)
-        for text in texts:
-            digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
-        self._made[digest.digest()] += 1
-        times = self._made[digest.digest()]
-        return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
+    A repeated row gets its number behind it. A row that could not be read stays without.
+    """
+    if row.record_id is not None or (row.question is None and row.answer is None):
+        return row
+    texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
+    made[digest.digest()] += 1
+    times = made[digest.digest()]
+    return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
 def _object(found: Found) -> dict[str, object]:
