@@ -181,15 +181,14 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     return row._replace(fault=_missing(tree, row, options, paths))
 
 
-def missing_passage_texts(passages: Iterable[Document]) -> str | None:
-    """What is wrong with passages of which only ids were logged; None where all have texts."""
-    missing = [one.passage_id for one in passages if one.text is None]
-    if not missing:
-        return None
-    return (
-        f"passages should have texts, {len(missing)} have only an id; name a table of texts with --passages-table of "
+def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
+    """The fault of passages of which only ids were logged; None where all have texts."""
+    missing = sum(one.text is None for one in passages)
+    message = (
+        f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
         "attribeam import, or log the texts"
     )
+    return fault(Reason.PASSAGE_TEXT_MISSING, "passages", message) if missing else None
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
@@ -222,8 +221,7 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
         found += "no prompt marks any; name them with --passages-path"
         message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
         return fault(Reason.NO_PASSAGES, "passages", message)
-    lacking = missing_passage_texts(row.passages)
-    return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
+    return passage_text_fault(row.passages)
 
 
 def _found(name: str, path: object, value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE
 from attribeam.logs.rows import unreadable_moment
-from attribeam.logs.traces.assembly import TraceRow, missing_passage_texts, tool_passages
+from attribeam.logs.traces.assembly import TraceRow, tool_passages
 from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
@@ -272,12 +272,6 @@ class Rows:
             tools = "; take what tools returned with --tool-outputs" if has_tools else ""
             return row._replace(fault=fault(missing.reason, missing.column, f"{missing}{tools}"))
         return row
-
-
-def text_fault(row: TraceRow) -> RowFault | None:
-    """The fault of a row some of whose passages have only ids."""
-    lacking = missing_passage_texts(row.passages or ())
-    return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
 
 
 def _opened(record: Record) -> Record:

@@ -18,12 +18,12 @@ from typing import BinaryIO, NamedTuple
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
-from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, row_of_trace, tree_of
+from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import Found, records
-from attribeam.logs.traces.rows import Rows, text_fault
+from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape, text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, UsageError
@@ -249,7 +249,7 @@ class ExportRows:
         if row.fault is not None or not row.passages:
             return row
         row = row._replace(passages=with_texts(row.passages, self.texts))
-        return row._replace(fault=text_fault(row))
+        return row._replace(fault=passage_text_fault(row.passages or ()))
 
     def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
         with trace_spool() as spool:
