@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attribeam.logs.traces import trace_log as spool_module
+from attribeam.logs.traces import trace_log
 from attribeam.logs.traces.assembly import Role, Span
 from attribeam.logs.traces.trace_log import trace_spool
 from attribeam.schemas import Reason, RowFault
@@ -49,7 +49,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge() -> None:
 
 @pytest.mark.parametrize(("name", "limit"), [("MOST_SPANS", 3), ("MOST_BYTES", 1000)])
 def test_very_large_trace_is_not_read_into_memory(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, name, limit)
+    monkeypatch.setattr(trace_log, name, limit)
     with trace_spool() as spool:
         for number in range(50):
             spool.add(0, "line", span(0, number))
