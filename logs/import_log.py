@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, LogStorage
@@ -22,16 +20,14 @@ from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named,
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.passages_table import passages_table
-from attribeam.logs.traces.rows import checked, log_schema
-from attribeam.logs.traces.trace_log import ExportRows, Seen
-from attribeam.logs.traces.trace_records import TraceOptions
+from attribeam.logs.traces.paths import TraceOptions
+from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
+from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
+from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.qa_record import labelled_log_schema
-
-_BATCH_ROWS = 256
 
 Outcome = QARecord | FaultyRow
 Progress = Callable[[Iterator[Outcome]], Iterable[Outcome]]
@@ -78,7 +74,7 @@ def import_exports(
 ) -> ImportSummary:
     """Write the rows of exports of a trace store to ``output``, and the others to ``letters_path(output)``.
 
-    Memory does not grow with the export, apart from some 16 bytes a span and 100 bytes a row. ``limit`` takes the
+    Memory does not grow with the export, apart from some 100 bytes a row. ``limit`` takes the
     first rows.
 
     Raises:
@@ -172,7 +168,7 @@ def _why_none(summary: ImportSummary, letters: Path) -> str:
 
 
 def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
-    rows, refused = _TableFile(log, import_schema()), _TableFile(letters, dead_letter_schema())
+    rows, refused = TableFile(log, import_schema()), TableFile(letters, dead_letter_schema())
     with rows, refused:
         for one in outcomes:
             if isinstance(one, QARecord):
@@ -181,42 +177,9 @@ def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summar
             else:
                 refused.add(dead_letter_row(_dead_letter(one)))
                 summary.reasons[str(one.fault.reason)] += 1
-                summary.example = summary.example or _valid(str(one.fault))
+                summary.example = summary.example or str(valid_text(str(one.fault)))
         if summary.seen:
             rows.describe(with_reading_notes(summary.seen.notes))
-
-
-class _TableFile:
-    """A Parquet file that rows are added to; some of them wait in memory. A context manager."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
-        self._schema = schema
-        self._waiting: list[Mapping[str, object]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._flush()
-        self._writer.close()
-
-    def add(self, row: Mapping[str, object]) -> None:
-        """Add one row."""
-        self._waiting.append(row)
-        if len(self._waiting) == _BATCH_ROWS:
-            self._flush()
-
-    def describe(self, metadata: Mapping[bytes, bytes]) -> None:
-        """Add to what the file says of itself."""
-        self._writer.add_key_value_metadata(metadata)
-
-    def _flush(self) -> None:
-        self._writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self._schema))
-        self._waiting = []
 
 
 def import_schema() -> pa.Schema:
@@ -244,9 +207,10 @@ def _log_row(record: QARecord) -> dict[str, object]:
 def _dead_letter(row: FaultyRow) -> DeadLetter:
     reason = row.fault.reason
     return DeadLetter(
-        row.record_id, row.source, reading_stage(reason), reason, _valid(str(row.fault)), column=row.fault.column
+        row.record_id,
+        row.source,
+        reading_stage(reason),
+        reason,
+        str(valid_text(str(row.fault))),
+        column=row.fault.column,
     )
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

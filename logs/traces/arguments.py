@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from attribeam.logs.traces.field_choice import PRESETS, Preset
+from attribeam.logs.traces.paths import PRESETS, Preset, TraceOptions
 from attribeam.logs.traces.providers import PROVIDERS
-from attribeam.logs.traces.trace_records import TraceOptions
 
 EVERY_MESSAGE = 2**31
 _PATHS = ("question_path", "passages_path", "answer_path", "preset")

@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, among, documents_of, once_each, with_texts
-from attribeam.logs.traces.field_choice import PathSet
-from attribeam.logs.traces.json_values import at, shape
+from attribeam.logs.traces.documents import SOURCE_KEYS, Document, Texts, among, documents_of, once_each, with_texts
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
+from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.trace_records import Document, Role, Span, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.values import at, fault, shape
 from attribeam.schemas import Reason, RowFault
+
+
+class Role(StrEnum):
+    """What a span means to us. ``OTHER`` spans, such as embeddings and guardrails, only hold the tree together."""
+
+    CHAIN = "chain"
+    MODEL = "model"
+    RETRIEVER = "retriever"
+    RERANKER = "reranker"
+    TOOL = "tool"
+    OTHER = "other"
+
+
+class Span(NamedTuple):
+    """One step of a trace.
+
+    ``input`` and ``output`` are texts or parsed JSON, ``documents`` what a retriever or reranker returned (None: look
+    for them in ``output``), ``inputs_reranked`` what a reranker was given. Times are microseconds since 1970 in UTC.
+    ``is_trace`` marks a record of the trace itself, which is the root whatever its parent; ``is_root`` a span that the
+    store calls a root although it has a parent.
+    """
+
+    trace_id: str
+    span_id: str | None
+    parent_id: str | None
+    role: Role
+    name: str = ""
+    kind: str = ""
+    started_at: int | None = None
+    ended_at: int | None = None
+    input: object = None
+    output: object = None
+    documents: tuple[Document, ...] | None = None
+    inputs_reranked: tuple[Document, ...] = ()
+    metadata: object = None
+    model: str | None = None
+    session_id: str | None = None
+    failed: bool = False
+    is_trace: bool = False
+    is_root: bool = False
+
+
+class TraceRow(NamedTuple):
+    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
+
+    ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
+    """
+
+    record_id: str | None
+    question: str | None = None
+    passages: tuple[Document, ...] | None = None
+    answer: str | None = None
+    answered_at: int | None = None
+    generator: str | None = None
+    session_id: str | None = None
+    fault: RowFault | None = None
+    notes: tuple[str, ...] = ()
+
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
@@ -123,15 +181,14 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     return row._replace(fault=_missing(tree, row, options, paths))
 
 
-def missing_passage_texts(passages: Iterable[Document]) -> str | None:
-    """What is wrong with passages of which only ids were logged; None where all have texts."""
-    missing = [one.passage_id for one in passages if one.text is None]
-    if not missing:
-        return None
-    return (
-        f"passages should have texts, {len(missing)} have only an id; name a table of texts with --passages-table of "
+def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
+    """The fault of passages of which only ids were logged; None where all have texts."""
+    missing = sum(one.text is None for one in passages)
+    message = (
+        f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
         "attribeam import, or log the texts"
     )
+    return fault(Reason.PASSAGE_TEXT_MISSING, "passages", message) if missing else None
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
@@ -164,8 +221,7 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
         found += "no prompt marks any; name them with --passages-path"
         message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
         return fault(Reason.NO_PASSAGES, "passages", message)
-    lacking = missing_passage_texts(row.passages)
-    return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
+    return passage_text_fault(row.passages)
 
 
 def _found(name: str, path: object, value: object) -> str:
@@ -193,7 +249,7 @@ def _speakers(tree: Tree) -> Iterator[Span]:
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
     """The question: the root's, or where it was given nothing, that of the highest span that was."""
     if paths.question:
-        return question_of(paths.question.search(document_of_trace(tree)))
+        return question_of(paths.question(document_of_trace(tree)))
     for one in _speakers(tree):
         found = question_of(one.input)
         if found is not None or (one is tree.root and one.input):
@@ -205,7 +261,7 @@ def _question(tree: Tree, paths: PathSet) -> Asked | None:
 def _answer(tree: Tree, paths: PathSet) -> str | None:
     """The answer: the root's, or where it gave nothing and did not fail, the latest that a chain or model gave."""
     if paths.answer:
-        return answer_of(paths.answer.search(document_of_trace(tree)))
+        return answer_of(paths.answer(document_of_trace(tree)))
     if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
     others = [one for one in _speakers(tree) if one is not tree.root]
@@ -215,7 +271,7 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
     if paths.passages:
-        found = documents_of(paths.passages.search(document_of_trace(tree)))
+        found = documents_of(paths.passages(document_of_trace(tree)))
     else:
         found = _retrieved(tree, options.retrievals)
     if options.tool_outputs:

@@ -5,61 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from attribeam.logs.traces.json_values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
-from attribeam.logs.traces.trace_records import Document
+from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none, words
 
-TEXT_KEYS = (
-    "content",
-    "page_content",
-    "pageContent",
-    "text",
-    "chunk",
-    "passage",
-    "snippet",
-    "body",
-    "chunk_text",
-    "passage_text",
-    "chunk_content",
-    "paragraph_text",
-    "contents",
-    "document",
-    "context",
-    "excerpt",
+TEXT_KEYS = words(
+    "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
+    "chunk_content paragraph_text contents document context excerpt"
 )
-SOURCE_KEYS = (
-    "retrieval_context",
-    "retrieved_contexts",
-    "retrieved_context",
-    "retrieved_documents",
-    "retrieved_docs",
-    "retrieved_passages",
-    "retrieved_chunks",
-    "retrieved_nodes",
-    "documents",
-    "docs",
-    "passages",
-    "contexts",
-    "source_documents",
-    "source_nodes",
-    "nodes",
-    "chunks",
-    "ctxs",
-    "context",
+SOURCE_KEYS = words(
+    "retrieval_context retrieved_contexts retrieved_context retrieved_documents retrieved_docs "
+    "retrieved_passages retrieved_chunks retrieved_nodes documents docs passages contexts "
+    "source_documents source_nodes nodes chunks ctxs context"
 )
 """Keys that hold documents also where no retriever is logged."""
-LIST_KEYS = (
-    *SOURCE_KEYS[:-1],
-    "results",
-    "matches",
-    "hits",
-    "context",
-    "output",
-    "outputs",
-    "result",
-    "data",
-)
+LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits context output outputs result data"))
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
@@ -79,6 +39,15 @@ _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\
 _DEEPEST = 8
 
 
+class Document(NamedTuple):
+    """A retrieved passage as a trace has it; ``text`` is None where only its id was logged."""
+
+    text: str | None
+    title: str | None = None
+    passage_id: str | None = None
+    score: float | None = None
+
+
 class Texts(Protocol):
     """Documents with texts by their ids."""
 
@@ -86,14 +55,7 @@ class Texts(Protocol):
         """The document of an id, None where there is none."""
 
 
-class _NoTexts:
-    """Knows no document."""
-
-    def get(self, _: str, /) -> Document | None:
-        return None
-
-
-NO_TEXTS = _NoTexts()
+NO_TEXTS: Texts = {}
 
 
 def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:

@@ -1,18 +1,522 @@
-"""Which formats of trace stores there are."""
+"""The formats of trace stores: for each, how a record opens to its spans, and a table of where their members stand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from attribeam.logs.traces.langfuse import Langfuse
-from attribeam.logs.traces.langsmith import LangsmithRuns
-from attribeam.logs.traces.mlflow import MlflowTraces
-from attribeam.logs.traces.openinference import OpenInference
-from attribeam.logs.traces.otel_genai import OtelGenAi
+from attribeam.logs.traces.assembly import Role, Span
+from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.providers import ResponseRows
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.trace_records import SpanFormat
+from attribeam.logs.traces.values import (
+    Record,
+    at,
+    first_of,
+    is_nothing,
+    microseconds,
+    nested,
+    opened_text,
+    parsed,
+    text_or_none,
+)
+from attribeam.schemas import Reason, RowFault
+
+_USUAL_PLACES = {
+    "trace_id": "context.trace_id trace_id traceId",
+    "span_id": "context.span_id span_id spanId",
+    "parent_id": "parent_id parent_span_id parentSpanId",
+    "name": "name",
+    "started_at": "start_time_unix_nano start_time_ns start_time startTimeUnixNano",
+    "ended_at": "end_time_unix_nano end_time_ns end_time endTimeUnixNano",
+    "input": "input",
+    "output": "output",
+    "metadata": "metadata",
+    "model": "model",
+    "session_id": "session_id",
+    "status": "status_code status",
+    "is_root": "is_root",
+    "kind": "kind",
+}
+_ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SpanFormat:
+    """A format whose records are spans, or traces with their spans.
+
+    Attributes:
+        opened: gives a record for each span in a record of an export; none for one of another kind, such as a score.
+        wrappers: keys of an object that is no record itself, but has a list of them.
+        no_trace_id: what is wrong with a span that names no trace.
+        places: dotted paths to the members of a span, the first that leads to a value counts, where they are not
+            ``_USUAL_PLACES``. What ``opened`` says of ``role``, ``documents`` and ``inputs_reranked`` counts as it is.
+        roles: by the kind of a span, which ``kind_case`` spells as the store does.
+        other_role: of all other kinds.
+        named_roles: kinds of spans, what their name may hold, and the role that this says.
+    """
+
+    opened: Callable[[Record], Iterable[Record]]
+    wrappers: tuple[str, ...]
+    no_trace_id: str
+    places: Mapping[str, str]
+    roles: Mapping[str, Role]
+    other_role: Role = Role.OTHER
+    named_roles: tuple[tuple[tuple[str, ...], str, Role], ...] = ()
+    kind_case: Callable[[str], str] = str.upper
+
+    def spans(self, record: Record) -> list[Span]:
+        """The spans of a record; none where it is of another kind.
+
+        Raises:
+            RowFault: if it is faulty; the message names the field.
+        """
+        return [self._span(one) for one in self.opened(record)]
+
+    def _span(self, one: Record) -> Span:
+        trace_id, parent_id = self._text(one, "trace_id"), self._text(one, "parent_id")
+        if trace_id is None:
+            raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
+        kind, name = self.kind_case(self._text(one, "kind") or ""), self._text(one, "name") or ""
+        return Span(
+            trace_id=trace_id,
+            span_id=self._text(one, "span_id"),
+            parent_id=parent_id,
+            role=one.get("role") or self._role(kind, name),  # type: ignore[arg-type]
+            name=name,
+            kind=kind,
+            started_at=microseconds(self._value(one, "started_at")),
+            ended_at=microseconds(self._value(one, "ended_at")),
+            input=self._value(one, "input"),
+            output=self._value(one, "output"),
+            documents=one.get("documents"),  # type: ignore[arg-type]
+            inputs_reranked=one.get("inputs_reranked", ()),  # type: ignore[arg-type]
+            metadata=parsed(self._value(one, "metadata")),
+            model=self._text(one, "model"),
+            session_id=self._text(one, "session_id"),
+            failed=self._has_failed(one),
+            is_trace=one.get("is_trace") is True,
+            is_root=bool(parent_id) and str(self._value(one, "is_root")).lower() in ("true", "1"),
+        )
+
+    def _value(self, one: Record, member: str) -> object:
+        found: object = None
+        for path in _paths(self.places.get(member, _USUAL_PLACES[member])):
+            found = at(one, *path)
+            if not is_nothing(found):
+                break
+        return found
+
+    def _text(self, one: Record, member: str) -> str | None:
+        return text_or_none(self._value(one, member))
+
+    def _role(self, kind: str, name: str) -> Role:
+        named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
+        return next(named, self.roles.get(kind, self.other_role))
+
+    def _has_failed(self, one: Record) -> bool:
+        status = self._value(one, "status")
+        return (first_of(status, ("status_code", "code")) if isinstance(status, dict) else status) in _ERRORS
+
+
+@cache
+def _paths(places: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(one.split(".")) for one in places.split())
+
+
+def _object(value: object) -> Record:
+    """An object, also one that stands as JSON in a text; {} for anything else."""
+    value = parsed(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[Record]:
+    value = parsed(value)
+    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+
+
+_LANGFUSE_TRACE = ("trace_id", "traceId")
+
+
+def _langfuse_spans(record: Record) -> Iterator[Record]:
+    """An observation (enriched or legacy), or a legacy trace, perhaps with its observations."""
+    if "value" in record and "type" not in record:
+        return  # a score
+    if "type" in record or first_of(record, _LANGFUSE_TRACE) is not None:
+        yield _observation(record)
+    elif not record.keys().isdisjoint(("timestamp", "input", "observations")):
+        trace_id = text_or_none(record.get("id"))
+        if trace_id is None:
+            raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
+        kept = {name: one for name, one in record.items() if name not in ("model", "level", "end_time", "endTime")}
+        trace = {
+            "id": f"trace {trace_id}",
+            "trace_id": trace_id,
+            "type": "TRACE",
+            "start_time": record.get("timestamp"),
+        }
+        yield {
+            **kept,
+            **trace,
+            "input": parsed(record.get("input")),
+            "output": parsed(record.get("output")),
+            "is_trace": True,
+        }
+        yield from (_observation({**one, "trace_id": trace_id}) for one in _objects(record.get("observations")))
+    elif "files" not in record:
+        yield _observation(record)
+
+
+def _observation(record: Record) -> Record:
+    """An observation with what it was given and gave; an empty text is how the export writes that there is none."""
+    sides = {side: None if record.get(side) == "" else parsed(record.get(side)) for side in ("input", "output")}
+    return {**record, **sides}
+
+
+LANGFUSE = SpanFormat(
+    opened=_langfuse_spans,
+    wrappers=("data", "traces"),
+    no_trace_id="observation should have a trace_id, has none; export the field",
+    places={
+        "trace_id": "trace_id traceId",
+        "span_id": "id",
+        "parent_id": "parent_observation_id parentObservationId",
+        "kind": "type",
+        "started_at": "start_time startTime",
+        "ended_at": "end_time endTime",
+        "model": "provided_model_name providedModelName model",
+        "session_id": "session_id sessionId",
+        "status": "level",
+        "is_root": "is_root_observation isRootObservation is_app_root isAppRoot",
+    },
+    roles={
+        "TRACE": Role.CHAIN,
+        "GENERATION": Role.MODEL,
+        "RETRIEVER": Role.RETRIEVER,
+        "TOOL": Role.TOOL,
+        "SPAN": Role.CHAIN,
+        "AGENT": Role.CHAIN,
+        "CHAIN": Role.CHAIN,
+    },
+    named_roles=((("SPAN", "RETRIEVER"), "rerank", Role.RERANKER), (("SPAN",), "retriev", Role.RETRIEVER)),
+)
+
+
+def _langsmith_runs(
+    record: Record, trace_id: str | None = None, parent_id: str | None = None, depth: int = 0
+) -> Iterator[Record]:
+    """A run, and its children where it holds them. ``dotted_order`` names its trace and its parents, too."""
+    order = [one.rpartition("Z")[2] for one in str(record.get("dotted_order") or "").split(".") if "Z" in one]
+    span_id = text_or_none(first_of(record, ("id", "run_id"))) or (order[-1] if order else None)
+    parents = parsed(record.get("parent_run_ids"))
+    last_parent = text_or_none(parents[-1]) if isinstance(parents, list) and parents else None
+    parent_id = text_or_none(record.get("parent_run_id")) or last_parent or parent_id
+    parent_id = parent_id or (order[-2] if len(order) > 1 else None)
+    trace_id = text_or_none(record.get("trace_id")) or trace_id or (span_id if parent_id is None else None)
+    trace_id = trace_id or (order[0] if order else None)
+    metadata = parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata"))
+    yield {
+        **record,
+        "trace_id": trace_id,
+        "span_id": span_id,
+        "parent_id": parent_id,
+        "input": parsed(record.get("inputs")),
+        "output": parsed(record.get("outputs")),
+        "metadata": metadata,
+        "status": "error" if record.get("error") else record.get("status"),
+    }
+    for one in _objects(record.get("child_runs")) if depth < _DEEPEST else ():
+        yield from _langsmith_runs(one, trace_id, span_id, depth + 1)
+
+
+LANGSMITH = SpanFormat(
+    opened=_langsmith_runs,
+    wrappers=("runs", "data", "items"),
+    no_trace_id="run should have a trace_id, has none; export the field",
+    places={
+        "trace_id": "trace_id",
+        "span_id": "span_id",
+        "parent_id": "parent_id",
+        "kind": "run_type",
+        "model": "metadata.ls_model_name",
+        # session_id of a run is the project's
+        "session_id": "metadata.thread_id metadata.session_id metadata.conversation_id thread_id",
+        "status": "status",
+    },
+    roles={"llm": Role.MODEL, "retriever": Role.RETRIEVER, "tool": Role.TOOL, "chain": Role.CHAIN},
+    named_roles=((("retriever", "chain"), "rerank", Role.RERANKER),),
+    kind_case=str.lower,
+)
+
+
+def _mlflow_spans(record: Record) -> Iterator[Record]:
+    """The spans of ``Trace.to_json()``, ``traces.json``, or rows of ``search_traces``; never truncated previews.
+
+    Attributes are JSON texts; the schema is MLflow's second, third or fourth.
+    """
+    record = {**record, **_object(record.get("trace"))}
+    info = _object(record.get("info") or record.get("trace_info")) or record
+    data = parsed(record.get("data"))
+    spans = parsed(data.get("spans") if isinstance(data, dict) else record.get("spans"))
+    ids = (first_of(one, ("trace_id", "request_id")) for one in (info, record))
+    trace_id = next(filter(None, map(text_or_none, ids)), None)
+    if trace_id is None:
+        raise RowFault(Reason.MISSING_VALUE, MLFLOW.no_trace_id, column="trace_id")
+    if not isinstance(spans, list) or not spans:
+        message = "trace should have spans, has none; export it with them, as search_traces(include_spans=True) does"
+        raise RowFault(Reason.INCOMPLETE_TRACE, message, column="spans")
+    session = _object(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
+    for one in _objects(spans):
+        own = {name: parsed(value) for name, value in _object(one.get("attributes")).items()}
+        given, gave = own.get("mlflow.spanInputs"), own.get("mlflow.spanOutputs")
+        yield {
+            **one,
+            "trace_id": trace_id,
+            "kind": text_or_none(own.get("mlflow.spanType")) or one.get("span_type"),
+            "input": parsed(one.get("inputs")) if given is None else given,
+            "output": parsed(one.get("outputs")) if gave is None else gave,
+            "metadata": {name: value for name, value in own.items() if not name.startswith("mlflow.span")},
+            "model": own.get("mlflow.llm.model") or own.get("mlflow.chat.model"),
+            "session_id": session,
+        }
+
+
+MLFLOW = SpanFormat(
+    opened=_mlflow_spans,
+    wrappers=("traces", "data"),
+    no_trace_id="trace should have a trace_id or request_id, has none",
+    places={"trace_id": "trace_id"},
+    roles={
+        "LLM": Role.MODEL,
+        "CHAT_MODEL": Role.MODEL,
+        "RETRIEVER": Role.RETRIEVER,
+        "RERANKER": Role.RERANKER,
+        "TOOL": Role.TOOL,
+        **dict.fromkeys(("EMBEDDING", "PARSER", "MEMORY", "GUARDRAIL", "EVALUATOR"), Role.OTHER),
+    },
+    other_role=Role.CHAIN,
+)
+
+
+_NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none"
+_MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
+"""The event that may carry a span's messages in the place of its attributes."""
+_RESULT_EVENTS = ("db.query.result", "db.search.result")
+"""Events of OpenLLMetry, one for each document that a vector store found."""
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_OTLP_LISTS = (
+    ("resourceSpans", "resource_spans"),
+    ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"),
+    ("spans",),
+)
+
+
+def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
+    """The span of a record, or those of OTLP's envelope, with dotted names opened and attributes as one object.
+
+    Attributes may be flattened or nested, or stand in columns or JSON texts of a table.
+    """
+    is_envelope = not record.keys().isdisjoint(_OTLP_LISTS[0])
+    for span in _otlp_spans(record) if is_envelope else (record,):
+        whole = nested({name: _opened_cell(name, one) for name, one in span.items()})
+        attributes = whole.get("attributes")
+        trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
+        if trace_id is not None and not trace_id.strip("0x"):
+            raise RowFault(Reason.MISSING_VALUE, _NO_TRACE_ID, column="trace_id")
+        yield {**whole, "attributes": attributes if isinstance(attributes, dict) else whole}
+
+
+def _otlp_spans(record: Record, depth: int = 0) -> Iterator[Record]:
+    if depth == len(_OTLP_LISTS):
+        yield {**record, "attributes": _whole_attributes(record)}
+        return
+    items = next((items for name in _OTLP_LISTS[depth] if isinstance(items := record.get(name), list)), ())
+    for one in items:
+        if isinstance(one, dict):
+            yield from _otlp_spans(one, depth + 1)
+
+
+def _opened_cell(name: str, value: object) -> object:
+    """A cell of a table: lists of objects and objects stand there as JSON or as Python prints them."""
+    if name in ("attributes", "context"):
+        return opened_text(value)
+    if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
+        return value
+    found = opened_text(value)
+    is_opened = isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found))
+    return found if is_opened else value
+
+
+def _whole_attributes(span: Record) -> dict[str, object]:
+    """The attributes of a span, with what its events say of messages, and of the results of a vector store."""
+    found: dict[str, object] = {}
+    results = []
+    for event in _objects(span.get("events")):
+        own, name = _attributes(event.get("attributes")), str(event.get("name"))
+        if name == _MESSAGES_EVENT:
+            found.update(own)
+        elif name in _RESULT_EVENTS:
+            results.append({key.removeprefix(f"{name}."): one for key, one in own.items()})
+    if results:
+        documents = [{**one, "metadata": one.get("metadata") or one.get("entity")} for one in results]
+        found["gen_ai.retrieval.documents"] = documents
+    return found | _attributes(parsed(span.get("attributes")))
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """Attributes as an object, whether they are a list of keys and values or an object already."""
+    if isinstance(value, dict):
+        return dict(value)
+    return {one["key"]: _otlp_value(one.get("value")) for one in _objects(value) if isinstance(one.get("key"), str)}  # type: ignore[misc]
+
+
+def _otlp_value(value: object) -> object:
+    """An OTLP value as JSON."""
+    if not isinstance(value, dict):
+        return value
+    for name, one in value.items():
+        kind = name.replace("_", "").lower()
+        values = one.get("values") if isinstance(one, dict) else None
+        if kind == "intvalue" and isinstance(one, str):
+            return int(one) if _INTEGER.fullmatch(one) else one
+        if kind == "arrayvalue":
+            return [_otlp_value(item) for item in values] if isinstance(values, list) else []
+        if kind == "kvlistvalue":
+            return _attributes(values)
+        if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
+            return one
+    return None
+
+
+def _openinference_spans(record: Record) -> Iterator[Record]:
+    """Spans as Arize Phoenix exports them: attributes flattened or nested, rows of a data frame, or OTLP."""
+    for whole in _opened_spans(record):
+        attributes = _object(whole["attributes"])
+        named = at(attributes, "openinference", "span", "kind")
+        kind = (text_or_none(named) or text_or_none(whole.get("span_kind")) or "").upper()
+        role = OPENINFERENCE.roles.get(kind, Role.CHAIN if kind.startswith("SPAN_KIND") else Role.OTHER)
+        given, gave = _openinference_value(attributes, "input"), _openinference_value(attributes, "output")
+        if role is Role.MODEL:
+            given = at(attributes, "llm", "input_messages") or given
+            gave = at(attributes, "llm", "output_messages") or gave
+        listed = {Role.RETRIEVER: ("retrieval", "documents"), Role.RERANKER: ("reranker", "output_documents")}
+        ranked = at(attributes, "reranker", "input_documents") if role is Role.RERANKER else None
+        yield {
+            **whole,
+            "kind": kind,
+            "role": role,
+            "input": None if role is Role.OTHER else given,
+            "output": None if role is Role.OTHER else gave,
+            "documents": _listed_documents(at(attributes, *listed[role])) or None if role in listed else None,
+            "inputs_reranked": _listed_documents(ranked),
+        }
+
+
+def _openinference_value(attributes: Record, side: str) -> object:
+    """What a span was given or gave. Its MIME type says whether a text is JSON; without one, its first character."""
+    found = at(attributes, side)
+    if not isinstance(found, dict):
+        return parsed(found)
+    value, mime = found.get("value"), found.get("mime_type")
+    if isinstance(value, str) and mime in (None, "", "application/json", "JSON", "json"):
+        return parsed(value)
+    return value if value is not None else found.get("")
+
+
+def _listed_documents(value: object) -> tuple[Document, ...]:
+    value = parsed(value)
+    return tuple(filter(None, map(document_of, value))) if isinstance(value, list) else ()
+
+
+OPENINFERENCE = SpanFormat(
+    opened=_openinference_spans,
+    wrappers=("data", "spans"),
+    no_trace_id=_NO_TRACE_ID,
+    places={
+        "metadata": "attributes.metadata",
+        "model": "attributes.llm.model_name",
+        "session_id": "attributes.session.id",
+    },
+    roles={
+        "": Role.CHAIN,
+        "CHAIN": Role.CHAIN,
+        "AGENT": Role.CHAIN,
+        "UNKNOWN": Role.CHAIN,
+        "LLM": Role.MODEL,
+        "RETRIEVER": Role.RETRIEVER,
+        "RERANKER": Role.RERANKER,
+        "TOOL": Role.TOOL,
+    },
+)
+
+
+def _otel_spans(record: Record) -> Iterator[Record]:
+    """Spans with ``gen_ai.*`` attributes, in OTLP's envelope or one per record."""
+    if record.keys().isdisjoint(_OTLP_LISTS[0]):
+        record = {**record, "attributes": _whole_attributes(record)}
+    for whole in _opened_spans(record):
+        own = _object(at(whole, "attributes", "gen_ai"))
+        operation = text_or_none(at(own, "operation", "name")) or ""
+        documents = documents_of(at(own, "retrieval", "documents"))
+        role = OTEL_GENAI.roles.get(operation, Role.CHAIN if documents is None else Role.RETRIEVER)
+        retrieves = role in (Role.RETRIEVER, Role.RERANKER)
+        given, gave = _otel_sides(own, role)
+        entity = at(whole, "attributes", "traceloop", "entity")
+        yield {
+            **whole,
+            "kind": operation,
+            "role": role,
+            "input": _only_argument(parsed(at(entity, "input"))) if given is None else given,
+            "output": parsed(at(entity, "output")) if gave is None else gave,
+            "documents": documents if retrieves else None,
+        }
+
+
+def _otel_sides(own: Record, role: Role) -> tuple[object, object]:
+    """Messages stand in attributes as JSON texts or as they are; older conventions call them prompt and completion."""
+    if role is Role.TOOL:
+        call = at(own, "tool", "call")
+        return parsed(at(call, "arguments")), parsed(at(call, "result"))
+    if role in (Role.RETRIEVER, Role.RERANKER):
+        return at(own, "retrieval", "query", "text"), None
+    given = at(own, "input", "messages") or own.get("prompt")
+    gave = at(own, "output", "messages") or own.get("completion")
+    return parsed(given), parsed(gave)
+
+
+def _only_argument(value: object) -> object:
+    """What a function was given that OpenLLMetry traces: its only argument, or those with names."""
+    if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
+        return value
+    listed = value.get("args")
+    return listed[0] if isinstance(listed, list) and len(listed) == 1 else value.get("kwargs")
+
+
+OTEL_GENAI = SpanFormat(
+    opened=_otel_spans,
+    wrappers=("data", "spans"),
+    no_trace_id=_NO_TRACE_ID,
+    places={
+        "metadata": "attributes",
+        "model": "attributes.gen_ai.response.model attributes.gen_ai.request.model",
+        "session_id": "attributes.gen_ai.conversation.id",
+    },
+    roles={
+        "chat": Role.MODEL,
+        "generate_content": Role.MODEL,
+        "text_completion": Role.MODEL,
+        "retrieval": Role.RETRIEVER,
+        "rerank": Role.RERANKER,
+        "execute_tool": Role.TOOL,
+        "embeddings": Role.OTHER,
+        "create_agent": Role.OTHER,
+    },
+    other_role=Role.CHAIN,
+    kind_case=str,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +524,25 @@ class LogKind:
     """A format by the name that ``attribeam import`` and ``--log-format`` know it by."""
 
     name: str
-    title: str
     format: SpanFormat | Rows
-    suffix: str
+    suffix: str = "{.jsonl,.json,.csv,.parquet,.jsonl.gz,.json.gz,.csv.gz}"
     takes_csv: bool = True
 
 
-_SUFFIX = "{.jsonl,.json,.csv,.parquet,.jsonl.gz,.json.gz,.csv.gz}"
 _ROWS_SUFFIX = "{.jsonl,.csv,.parquet,.arrow,.jsonl.gz,.csv.gz}"
 """Without .json, since a folder of a Hugging Face data set has its metadata in such files."""
 
-RAGAS_KIND = LogKind("ragas", "ragas data sets", Rows(), _ROWS_SUFFIX)
-OPENINFERENCE = LogKind("openinference", "OpenInference spans, as Phoenix exports them", OpenInference(), _SUFFIX)
-LANGFUSE = LogKind("langfuse", "Langfuse observations and traces", Langfuse(), _SUFFIX)
-OTEL_GENAI = LogKind("otel-genai", "OpenTelemetry GenAI spans in OTLP JSON", OtelGenAi(), _SUFFIX, takes_csv=False)
-MLFLOW = LogKind("mlflow", "MLflow traces", MlflowTraces(), _SUFFIX)
-LANGSMITH = LogKind("langsmith", "LangSmith runs", LangsmithRuns(), _SUFFIX)
-PLAIN_ROWS = LogKind("jsonl", "rows of plain JSON, CSV or Parquet", Rows(), _ROWS_SUFFIX)
-RESPONSES = LogKind("responses", "providers' responses with their requests", ResponseRows(), _SUFFIX)
-
 LOG_KINDS: Mapping[str, LogKind] = {
     kind.name: kind
-    for kind in (RAGAS_KIND, OPENINFERENCE, LANGFUSE, OTEL_GENAI, MLFLOW, LANGSMITH, PLAIN_ROWS, RESPONSES)
+    for kind in (
+        LogKind("ragas", Rows(), _ROWS_SUFFIX),
+        LogKind("openinference", OPENINFERENCE),
+        LogKind("langfuse", LANGFUSE),
+        LogKind("otel-genai", OTEL_GENAI, takes_csv=False),
+        LogKind("mlflow", MLFLOW),
+        LogKind("langsmith", LANGSMITH),
+        LogKind("jsonl", Rows(), _ROWS_SUFFIX),
+        LogKind("responses", ResponseRows()),
+    )
 }
 """By the names that ``attribeam import`` knows. ``--log-format jsonl`` is stricter, see ``logs/jsonl_log.py``."""

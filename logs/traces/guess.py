@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from attribeam.logs.traces.documents import LIST_KEYS, documents_of
+from attribeam.logs.traces.assembly import TraceRow
+from attribeam.logs.traces.documents import LIST_KEYS, Document, documents_of
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.json_values import is_nothing
 from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.trace_log import ExportRows, OpenFile
-from attribeam.logs.traces.trace_records import Document, TraceOptions, TraceRow
+from attribeam.logs.traces.values import is_nothing
 
 MOST_RECORDS = 5000
 _SHOWN = 5

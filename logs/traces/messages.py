@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.json_values import at, nested, parsed
+from attribeam.logs.traces.values import at, nested, parsed, words
 
 
 class Speaker(StrEnum):
@@ -39,24 +39,13 @@ class Asked(NamedTuple):
     tool_texts: tuple[Message, ...] = ()
 
 
-_SPEAKERS = {
-    "user": Speaker.USER,
-    "human": Speaker.USER,
-    "humanmessage": Speaker.USER,
-    "humanmessagechunk": Speaker.USER,
-    "assistant": Speaker.ASSISTANT,
-    "ai": Speaker.ASSISTANT,
-    "model": Speaker.ASSISTANT,
-    "aimessage": Speaker.ASSISTANT,
-    "aimessagechunk": Speaker.ASSISTANT,
-    "tool": Speaker.TOOL,
-    "function": Speaker.TOOL,
-    "toolmessage": Speaker.TOOL,
-    "functionmessage": Speaker.TOOL,
-    "system": Speaker.SYSTEM,
-    "developer": Speaker.SYSTEM,
-    "systemmessage": Speaker.SYSTEM,
+_SPEAKER_NAMES = {
+    Speaker.USER: "user human humanmessage humanmessagechunk",
+    Speaker.ASSISTANT: "assistant ai model aimessage aimessagechunk",
+    Speaker.TOOL: "tool function toolmessage functionmessage",
+    Speaker.SYSTEM: "system developer systemmessage",
 }
+_SPEAKERS = {name: speaker for speaker, names in _SPEAKER_NAMES.items() for name in names.split()}
 _TEXT_PARTS = (None, "text", "input_text", "output_text")
 _TOOL_PARTS = ("tool_call_response", "tool_result", "function_call_output")
 _SILENT_ITEMS = ("function_call", "reasoning", "tool_call", "tool_use", "thinking")
@@ -202,44 +191,13 @@ def _is_pair(one: object) -> bool:
     return isinstance(one, list) and len(one) == 2 and _speaker(one[0]) is not None and isinstance(one[1], str | list)
 
 
-QUESTION_KEYS = (
-    "question",
-    "user_question",
-    "user_input",
-    "query",
-    "user_query",
-    "query_str",
-    "input",
-    "inputs",
-    "prompt",
-    "messages",
-    "input_messages",
-    "message",
-    "text",
-    "content",
-    "request",
-    "q",
+QUESTION_KEYS = words(
+    "question user_question user_input query user_query query_str input inputs prompt messages "
+    "input_messages message text content request q"
 )
-ANSWER_KEYS = (
-    "answer",
-    "final_answer",
-    "response",
-    "output",
-    "outputs",
-    "output_text",
-    "result",
-    "completion",
-    "generation",
-    "reply",
-    "return_values",
-    "messages",
-    "output_messages",
-    "message",
-    "text",
-    "content",
-    "choices",
-    "generations",
-    "candidates",
+ANSWER_KEYS = words(
+    "answer final_answer response output outputs output_text result completion generation reply "
+    "return_values messages output_messages message text content choices generations candidates"
 )
 _CHOICES = ("choices", "generations", "candidates")
 _HISTORY_KEYS = ("chat_history", "history", "messages")

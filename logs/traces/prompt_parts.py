@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+from attribeam.logs.traces.documents import Document
 from attribeam.logs.traces.messages import Asked
-from attribeam.logs.traces.trace_records import Document
 
 
 class PromptParts(NamedTuple):

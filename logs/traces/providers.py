@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.documents import once_each
-from attribeam.logs.traces.field_choice import QUESTION, PathSet, compiled_path
-from attribeam.logs.traces.json_values import first_of, nested, parsed, shape, text_or_none
 from attribeam.logs.traces.messages import content_text, question_of
-from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.trace_records import Record, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
+from attribeam.logs.traces.rows import QUESTION, Rows
+from attribeam.logs.traces.values import Record, fault, first_of, nested, parsed, shape, text_or_none
 from attribeam.schemas import Reason
 
 
@@ -171,9 +171,9 @@ class ResponseRows(Rows):
             return Rows.row(self, record, options, paths)
         provider, whole = known
         values = {
-            "question": paths.question.search(record) if paths.question else _question(provider, whole),
-            "passages": paths.passages.search(record) if paths.passages else _passages(provider, whole),
-            "answer": paths.answer.search(record) if paths.answer else _found(provider.answer, whole),
+            "question": paths.question(record) if paths.question else _question(provider, whole),
+            "passages": paths.passages(record) if paths.passages else _passages(provider, whole),
+            "answer": paths.answer(record) if paths.answer else _found(provider.answer, whole),
         }
         sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
@@ -260,7 +260,7 @@ def _text(value: object) -> str | None:
 
 
 def _found(path: str, whole: object) -> object:
-    return compiled_path("a log of responses", path).search(whole)
+    return compiled_path("a log of responses", path)(whole)
 
 
 def _in_snake_case(value: object) -> object:

@@ -1,39 +1,16 @@
-"""One row per record: the format of ragas and others, and rows of traces as rows of a QA log.
-
-The format with one row per record: data sets of ragas and others, and objects whose fields have usual names.
-
-Rows of traces as rows of a QA log: the Arrow schema, bytes of texts, and faults that are kept beside them.
-"""
+"""The format with one row per record: data sets of ragas and others, and objects whose fields have usual names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
-
-from attribeam.logs.columns import INPUT_FIELDS, ColumnMap
-from attribeam.logs.rows import FaultyRow, RawPassage, RawRow, RowValidator, unreadable_moment
-from attribeam.logs.traces.assembly import missing_passage_texts, tool_passages
-from attribeam.logs.traces.csv_rows import opened_text, printed_value
-from attribeam.logs.traces.documents import document_of, documents_of
-from attribeam.logs.traces.field_choice import (
-    ANSWER,
-    PASSAGE_IDS,
-    PASSAGES,
-    QUESTION,
-    Choice,
-    Names,
-    Path,
-    PathSet,
-    choice_note,
-    chosen,
-    looked_for,
-    member,
-)
-from attribeam.logs.traces.json_values import is_nothing, microseconds, nested, shape, text_or_none
+from attribeam.logs.columns import MADE
+from attribeam.logs.rows import unreadable_moment
+from attribeam.logs.traces.assembly import TraceRow, tool_passages
+from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -46,11 +23,185 @@ from attribeam.logs.traces.messages import (
     several_texts,
     with_history,
 )
+from attribeam.logs.traces.paths import Path, PathSet, TraceOptions
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
-from attribeam.logs.traces.trace_records import Document, Record, TraceOptions, TraceRow, fault
-from attribeam.schemas import QARecord, Reason, RowFault, RowSource
+from attribeam.logs.traces.values import (
+    Record,
+    by_name,
+    fault,
+    is_nothing,
+    microseconds,
+    nested,
+    opened_text,
+    printed_value,
+    shape,
+    shown_keys,
+    text_or_none,
+    words,
+)
+from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")
+_HOLDERS = ("vars", "item", "sample", "test_case", "row", "record", "example", "fields", "run", "payload", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a field in snake case, each group in the order in which they count.
+
+    Attributes:
+        field: what they are names of.
+        made: what the application gave or was given.
+        either: may be that, or what somebody wrote beside it.
+        last: read only where the record has none of the others, such as what should have been answered.
+        holders: members in which the fields of a row may stand one level deeper.
+        may_be_null: a member that is null says nothing, so that another one counts; otherwise it is empty on purpose,
+            and nothing of a later group stands in its place.
+    """
+
+    field: str
+    made: tuple[str, ...]
+    either: tuple[str, ...]
+    last: tuple[str, ...] = ()
+    holders: tuple[str, ...] = _HOLDERS
+    may_be_null: bool = False
+
+
+QUESTION = Names(
+    "question",
+    made=("question", "query", "user_input", "user_query", "user_question", "query_str", "question_text"),
+    either=("input", "inputs", "user_message", "user_prompt", "input_text"),
+    last=("request", "prompt", "messages", "instruction"),
+    may_be_null=True,
+)
+PASSAGES = Names(
+    "passages",
+    made=MADE["passages"],
+    either=words("passages contexts documents docs chunks ctxs nodes context passage document sources knowledge"),
+    last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
+    holders=(*_HOLDERS, *words("outputs output response result inputs input metadata additional_metadata")),
+)
+PASSAGE_IDS = Names(
+    "passage_ids",
+    made=("retrieved_context_ids", "retrieved_document_ids", "retrieved_ids"),
+    either=("passage_ids", "document_ids", "context_ids"),
+)
+ANSWER = Names(
+    "answer",
+    made=MADE["answer"],
+    either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses"),
+    last=words(
+        "answers expected ideal ideal_answer ground_truth reference reference_answer expected_output "
+        "expected_answer expected_response correct_answer gold_answer golden_answer reference_outputs "
+        "ground_truths"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[_T]):
+    """What was read for a field.
+
+    Attributes:
+        name: where it stands; "" where the record has no member for it.
+        raw: what stands there.
+        value: what was read of it; None where it says nothing.
+        others: the other members that could have been meant, and say something else.
+        is_last: it is one of ``Names.last``, so that it may be another thing than the field.
+    """
+
+    name: str = ""
+    raw: object = None
+    value: _T | None = None
+    others: tuple[str, ...] = ()
+    is_last: bool = False
+
+
+def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
+    """The member that counts: the first that says something, group by group, at the top or else in a holder.
+
+    ``read`` gives what the member of a name says, None where it says nothing.
+    """
+    first: Choice[_T] = Choice()
+    for place, record in _places(whole, names.holders):
+        found = _chosen(place, record, names, read)
+        if found.value is not None and not found.is_last:
+            return found
+        if not first.name or (first.value is None and found.value is not None and not _is_meant(first, names)):
+            first = found
+    return first
+
+
+def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
+    """Name and value of the first of these members that is there, ("", None) where none is."""
+    own = by_name(whole)
+    there = (own[name] for name in names if name in own)
+    return next(((name, whole[name]) for name in there if not is_nothing(whole[name])), ("", None))
+
+
+def looked_for(whole: Record, names: Names) -> str:
+    """The names that a field is looked for under, and those that a record has."""
+    usual = ", ".join((*names.made, *names.either, *names.last))
+    return f"none of {usual}; the row has {shown_keys(whole) or 'no members'}"
+
+
+def choice_note(choice: Choice[_T], names: Names) -> str | None:
+    """What to tell of a choice; None where nothing else could be meant."""
+    if choice.value is None or not (choice.others or (choice.is_last and not names.may_be_null)):
+        return None
+    why = f"not from {' or '.join(choice.others)}" if choice.others else "since no more usual field is there"
+    return f"{names.field} read from {choice.name}, {why}; --{names.field}-path names another"
+
+
+def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
+    yield "", whole
+    own = by_name(whole)
+    for holder in (own[name] for name in holders if name in own):
+        value = opened_text(whole[holder])
+        if isinstance(value, dict):
+            yield f"{holder}.", value
+
+
+def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
+    own = by_name(record)
+    unsaid: Choice[_T] = Choice()
+    for group in (names.made, names.either, names.last):
+        there = [own[name] for name in group if name in own]
+        said = [(name, value) for name in there if (value := read(name, record[name])) is not None]
+        if said:
+            (name, value), *_ = said
+            others = () if group is names.last else _others(record, own, names, name, value, read)
+            others = tuple(place + one for one in others)
+            return Choice(place + name, record[name], value, others, group is names.last)
+        for name in there:
+            unsaid = unsaid if unsaid.name else Choice(place + name, record[name])
+            if _is_meant(Choice(name, record[name]), names):
+                others = tuple(place + one for one in _others(record, own, names, name, None, read))
+                return Choice(place + name, record[name], others=others)
+    return unsaid
+
+
+def _others(
+    record: Record,
+    own: dict[str, str],
+    names: Names,
+    name: str,
+    value: _T | None,
+    read: Callable[[str, object], _T | None],
+) -> tuple[str, ...]:
+    could = (own[one] for one in (*names.made, *names.either) if one in own)
+    return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))
+
+
+def _is_meant(unsaid: Choice[_T], names: Names) -> bool:
+    """Whether a member that says nothing is empty on purpose."""
+    return not names.may_be_null and _is_empty(unsaid.raw)
+
+
+def _is_empty(value: object) -> bool:
+    return is_nothing(value) or value == [] or (isinstance(value, str) and not value.strip())
+
+
 IDS = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id", "test_case_id", "question_id", "uuid")
 _MOMENT = ("answered_at", "created_at", "timestamp", "time")
 _GENERATOR = ("generator", "model", "model_name")
@@ -70,20 +221,9 @@ _FOLDER = re.compile(r"(inputs?|outputs?)/")
 class Rows:
     """One row per record."""
 
-    wrappers: tuple[str, ...] = (
-        "samples",
-        "data",
-        "rows",
-        "results",
-        "records",
-        "test_cases",
-        "test_results",
-        "test_run_data",
-        "items",
-        "examples",
-        "entries",
-        "evaluations",
-        "dataset",
+    wrappers: tuple[str, ...] = words(
+        "samples data rows results records test_cases test_results test_run_data items examples entries "
+        "evaluations dataset"
     )
 
     def row(self, record: Record, options: TraceOptions, paths: PathSet) -> TraceRow:
@@ -134,12 +274,6 @@ class Rows:
         return row
 
 
-def text_fault(row: TraceRow) -> RowFault | None:
-    """The fault of a row some of whose passages have only ids."""
-    lacking = missing_passage_texts(row.passages or ())
-    return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
-
-
 def _opened(record: Record) -> Record:
     """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
     numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
@@ -152,7 +286,7 @@ def _opened(record: Record) -> Record:
 
 
 def _at(path: Path | None, whole: Record) -> Choice[Any] | None:
-    return None if path is None else Choice(raw=path.search(whole))
+    return None if path is None else Choice(raw=path(whole))
 
 
 def _asked(name: str, value: object) -> Asked | None:
@@ -263,104 +397,3 @@ def _conversation_or_text(name: str, value: object) -> object:
             raise fault(Reason.INVALID_VALUE, name, message) from error
         return value
     return printed if isinstance(printed, list) and printed and messages_of(printed) is not None else value
-
-
-FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
-
-_MADE = ("record_id", "question", "passages", "answer", "answered_at", "generator")
-_MAP = ColumnMap(tuple((one.name, one.name) for one in INPUT_FIELDS if one.name in _MADE), ())
-_NO_LIMIT = 2**62
-_DESCRIPTIONS = {
-    "record_id": "id of the trace or the row",
-    "question": "what was asked",
-    "passages": "what was retrieved, in the order of the prompt",
-    "answer": "what was answered",
-    "answered_at": "when the trace ended",
-    "generator": "model that gave the answer",
-    "session_id": "conversation that the trace belongs to",
-}
-
-
-def log_schema(*, stored: bool = False) -> pa.Schema:
-    """The schema of the QA log; ``stored`` adds the columns of faults.
-
-    Texts of a stored log are bytes, because they may be no valid Unicode, which is found when its rows are checked.
-    """
-    text = pa.binary() if stored else pa.string()
-    passage = pa.struct([("passage_id", text), ("title", text), ("text", text)])
-    kinds = {
-        "passages": pa.list_(passage),
-        "answered_at": pa.timestamp("us", tz="UTC"),
-        "session_id": pa.string(),
-    }
-    fields = [
-        pa.field(name, kinds.get(name, text), metadata={"description": words}) for name, words in _DESCRIPTIONS.items()
-    ]
-    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FAULT_COLUMNS)] if stored else fields)
-
-
-def stored_row(row: TraceRow) -> dict[str, object]:
-    """The values of a row in the stored schema."""
-    fault = row.fault
-    return {
-        "record_id": text_bytes(row.record_id),
-        "question": text_bytes(row.question),
-        "passages": None if row.passages is None else [_stored_passage(one) for one in row.passages],
-        "answer": text_bytes(row.answer),
-        "answered_at": row.answered_at,
-        "generator": text_bytes(row.generator),
-        "session_id": _valid(row.session_id),
-        FAULT_COLUMNS[0]: None if fault is None else str(fault.reason),
-        FAULT_COLUMNS[1]: None if fault is None else _valid(str(fault)),
-        FAULT_COLUMNS[2]: None if fault is None else fault.column,
-    }
-
-
-def stored_fault(reason: str, message: str, column: str | None) -> RowFault:
-    """The fault that ``stored_row`` kept."""
-    return RowFault(Reason(reason), message, column=column)
-
-
-def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
-    """The record that an audit would read, or why it would refuse the row; ``session_id`` is an extra column."""
-    raw = RawRow(
-        record_id=text_bytes(row.record_id),
-        question=text_bytes(row.question),
-        passages=None if row.passages is None else [_raw_passage(one) for one in row.passages],
-        answer=text_bytes(row.answer),
-        target_spans=None,
-        answered_at=row.answered_at,
-        generator=text_bytes(row.generator),
-        extra_columns=(("session_id", _valid(row.session_id)),),
-    )
-    validator = RowValidator(_MAP, _NO_LIMIT)
-    if row.fault is not None:
-        return validator.refusal(raw, source, row.fault)
-    return validator.outcome(raw, source, duplicate=False)
-
-
-def text_bytes(text: str | None) -> bytes | None:
-    """The bytes of a text as they stood in the file, valid Unicode or not."""
-    if text is None:
-        return None
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _valid(text: str | None) -> str | None:
-    """The text with a question mark for what is no valid Unicode."""
-    return None if text is None else text.encode("utf-8", "replace").decode()
-
-
-def _raw_passage(one: Document) -> RawPassage:
-    return RawPassage(text_bytes(one.text), text_bytes(one.title), text_bytes(one.passage_id))
-
-
-def _stored_passage(one: Document) -> dict[str, object]:
-    return {
-        "passage_id": text_bytes(one.passage_id),
-        "title": text_bytes(one.title),
-        "text": text_bytes(one.text),
-    }

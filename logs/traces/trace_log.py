@@ -1,7 +1,10 @@
-"""Files of an export to the rows that they come to, in the order in which they first appear."""
+"""Files of an export to the rows that they come to, in the order in which they first appear; spans wait on disk."""
 
 from __future__ import annotations
 
+import pickle
+import sqlite3
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,18 +12,157 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from attribeam.logs.files import LogStorage
+from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
-from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
-from attribeam.logs.traces.field_choice import PathSet, path_set
-from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.json_values import Found, in_snake_case, is_nothing, microseconds, shape
-from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
-from attribeam.logs.traces.trace_records import SpanFormat, TraceOptions, TraceRow, fault, records
+from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
+from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
+from attribeam.logs.traces.formats import LogKind, SpanFormat
+from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
+from attribeam.logs.traces.record_files import Found, records
+from attribeam.logs.traces.rows import Rows
+from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape, text_bytes
 from attribeam.schemas import Reason, RowFault
+from attribeam.schemas.errors import DataError, UsageError
+
+MOST_SPANS = 20_000
+MOST_BYTES = 1 << 28
+"""The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+
+_GROUPS = """
+    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
+    GROUP BY coalesce(trace, rowid) ORDER BY 1
+"""
+
+
+@contextmanager
+def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
+    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
+
+    Raises:
+        RunError: if it cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
+        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
+        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
+            database.execute(command)
+    try:
+        database.execute(f"CREATE TABLE {schema}")
+        yield database
+    except sqlite3.Error as error:
+        raise temporary_file_failed(error) from error
+    finally:
+        database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledTrace:
+    """One trace: the file and line where it first appears, and its spans in the order of the export.
+
+    ``spans`` is None where there are more than ``MOST_SPANS``, or than fit into ``MOST_BYTES``. A record that could
+    not be read has a ``fault`` and no spans.
+    """
+
+    file: int
+    place: str
+    trace_id: str | None
+    spans: list[Span] | None
+    fault: RowFault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSpool:
+    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
+
+    database: sqlite3.Connection
+
+    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
+        """Keep a span, or the fault of a record that belongs to no known trace."""
+        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
+        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
+
+    def traces(self) -> Iterator[SpooledTrace]:
+        """Every trace once."""
+        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
+        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
+            file, place, entry = next(self._entries("rowid", first))
+            if isinstance(entry, RowFault):
+                yield SpooledTrace(file, place, None, [], entry)
+            elif is_too_large:
+                yield SpooledTrace(file, place, entry.trace_id, None)
+            else:
+                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+
+    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
+        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
+        return (pickle.loads(entry) for (entry,) in found)
+
+
+@contextmanager
+def trace_spool() -> Iterator[TraceSpool]:
+    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    with _temporary_table("spans (trace BLOB, entry BLOB)") as database:
+        yield TraceSpool(database)
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesTable:
+    """Passages by their ids; see ``passages_table``."""
+
+    database: sqlite3.Connection
+
+    def get(self, passage_id: str) -> Document | None:
+        """The passage of an id, the first one in the table."""
+        query = "SELECT text, title FROM passages WHERE id = ?"
+        found = self.database.execute(query, (text_bytes(passage_id),)).fetchone()
+        if found is None:
+            return None
+        text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
+        return Document(text, title, passage_id)
+
+
+@contextmanager
+def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
+    """The table at ``path``, read once; a temporary file holds it until the context is left.
+
+    Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
+    may be Parquet, Arrow, CSV, JSON or JSON lines.
+
+    Raises:
+        UsageError: if the table is not there, or no row has an id and a text.
+        DataError: if it cannot be read.
+        RunError: if the temporary file cannot be written.
+    """
+    with _temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
+        rows = usable = 0
+        try:
+            with storage.open(path) as file:
+                for rows, record in enumerate(records(file, wrappers=("data", "passages")), start=1):  # noqa: B007
+                    if isinstance(record.value, RowFault):
+                        raise DataError(f"{record.value}; correct the table")
+                    document = document_of(record.value)
+                    if document is not None and document.text is not None and document.passage_id:
+                        usable += 1
+                        row = map(text_bytes, (document.passage_id, document.text, document.title))
+                        database.execute("INSERT OR IGNORE INTO passages VALUES (?, ?, ?)", tuple(row))
+        except FileNotFoundError as error:
+            raise UsageError(f"--passages-table {path!r} is not there; correct its path") from error
+        except (DataError, OSError) as error:
+            raise DataError(f"--passages-table {path!r} {' '.join(str(error).split())}") from error
+        if not usable:
+            raise UsageError(
+                f"--passages-table {path!r} should have the fields passage_id and text, none of its {rows} rows "
+                "has both"
+            )
+        yield PassagesTable(database)
+
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
 
@@ -65,7 +207,7 @@ class ExportRows:
 
     kind: LogKind
     options: TraceOptions
-    texts: Texts = NO_TEXTS
+    texts: Texts = field(default_factory=lambda: NO_TEXTS)
     seen: Seen = field(default_factory=Seen)
 
     def read(self, files: Iterable[OpenFile]) -> Iterator[PlacedRow]:
@@ -87,8 +229,7 @@ class ExportRows:
         return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
 
     def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
-        ids = _MadeIds()
-        numbers = Counter[int]()
+        made, numbers = Counter[bytes](), Counter[int]()
         for file, one in found:
             try:
                 with _moderate_depth():
@@ -96,7 +237,7 @@ class ExportRows:
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(ids.named(row), one.place)), partial(_value, one)
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place)), partial(_value, one)
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -108,10 +249,10 @@ class ExportRows:
         if row.fault is not None or not row.passages:
             return row
         row = row._replace(passages=with_texts(row.passages, self.texts))
-        return row._replace(fault=text_fault(row))
+        return row._replace(fault=passage_text_fault(row.passages or ()))
 
     def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
-        with TraceSpool() as spool:
+        with trace_spool() as spool:
             for file, one in found:
                 self._spool(spool, file, form, one)
             numbers = Counter[int]()
@@ -178,23 +319,20 @@ def _document(trace: SpooledTrace) -> object:
     return document_of_trace(tree_of(trace.spans)) if trace.spans else None
 
 
-class _MadeIds:
-    """Ids for rows that have none: a digest of the content, so that the same row gets the same id in every export."""
+def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
+    """The row; one without an id gets a digest of its content, so that it is the same in every export.
 
-    def __init__(self) -> None:
-        self._made: Counter[bytes] = Counter()
-
-    def named(self, row: TraceRow) -> TraceRow:
-        """The row with an id; a repeated row gets its number behind it. A row that could not be read stays without."""
-        if row.record_id is not None or (row.question is None and row.answer is None):
-            return row
-        texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
-        digest = blake2b(digest_size=8)
-        for text in texts:
-            digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
-        self._made[digest.digest()] += 1
-        times = self._made[digest.digest()]
-        return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
+    A repeated row gets its number behind it. A row that could not be read stays without.
+    """
+    if row.record_id is not None or (row.question is None and row.answer is None):
+        return row
+    texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
+    made[digest.digest()] += 1
+    times = made[digest.digest()]
+    return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
 def _object(found: Found) -> dict[str, object]:

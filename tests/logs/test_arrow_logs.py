@@ -19,7 +19,7 @@ from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS
-from attribeam.logs.traces.table_rows import parquet_rows
+from attribeam.logs.traces.record_files import parquet_rows
 from attribeam.schemas import Passage, QARecord
 from attribeam.schemas.errors import DataError
 

@@ -209,8 +209,8 @@ def test_temporary_file_that_cannot_be_written_is_not_blamed_on_the_log_or_the_o
     name: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_lines(tmp_path / "a.jsonl", openinference() * 50)
-    write_lines(tmp_path / "passages.jsonl", [{"id": str(number), "text": "x" * 300} for number in range(50)])
+    write_lines(tmp_path / "a.jsonl", openinference() * 3000)
+    write_lines(tmp_path / "passages.jsonl", [{"id": str(number), "text": "x" * 99_999} for number in range(50)])
     with largest_file(4096):
         assert main(["import", name, "--data", "a.jsonl", "--output", "log.parquet", *options]) == ExitCode.FAILED
     error = capsys.readouterr().err

@@ -27,8 +27,8 @@ from tests.logs.traces.exports import (
 )
 from tests.logs.traces.responses import RECORDS
 
-from attribeam.logs.traces.field_choice import PRESETS
 from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.paths import PRESETS
 from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.pipeline.command_line import main
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.import_log import ImportSummary, import_exports, letters_path
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.trace_records import TraceOptions
+from attribeam.logs.traces.paths import TraceOptions
 
 QUESTION = "Who lit the lamp at Brigg Point?"
 ANSWER = "Ada Thorne lit it, in 1874."

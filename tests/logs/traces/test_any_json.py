@@ -15,9 +15,9 @@ from tests.logs.traces.exports import EXPORTS
 
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.rows import checked
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.trace_records import TraceOptions
+from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, RowSource
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 10**19) | st.floats() | st.text(max_size=6)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from attribeam.logs.traces import assembly
-from attribeam.logs.traces.assembly import row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS
-from attribeam.logs.traces.field_choice import PathSet
-from attribeam.logs.traces.spool import MOST_SPANS
-from attribeam.logs.traces.trace_records import Document, Role, Span, TraceOptions, TraceRow
+from attribeam.logs.traces.assembly import Role, Span, TraceRow, row_of_trace, tree_of
+from attribeam.logs.traces.documents import NO_TEXTS, Document
+from attribeam.logs.traces.paths import PathSet, TraceOptions
+from attribeam.logs.traces.trace_log import MOST_SPANS
 from attribeam.schemas import Reason
 
 KEEPER = Document("The keeper lived in the tower.", None, "keeper")

@@ -23,10 +23,9 @@ from tests.logs.traces.exports import (
     write_lines,
 )
 
-from attribeam.logs.traces.field_choice import PRESETS, path_set
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.trace_records import TraceOptions
+from attribeam.logs.traces.paths import PRESETS, TraceOptions, path_set
 from attribeam.schemas.errors import RunError, UsageError
 
 GIVEN = {"payload": {"ask it": QUESTION, "note": "x"}}

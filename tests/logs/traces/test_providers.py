@@ -26,9 +26,9 @@ from tests.logs.traces.responses import (
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.traces.field_choice import PathSet
+from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.trace_records import TraceOptions, TraceRow
+from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.schemas import QARecord, Reason
 from attribeam.schemas.errors import UsageError
 
@@ -146,7 +146,11 @@ PDF = [
 @pytest.mark.parametrize(
     ("record", "reason", "words"),
     [
-        (openai(results=False), Reason.NO_PASSAGES, r'include=\["file_search_call.results"\]'),
+        (
+            _of(openai(), "response.output.1.results", None),
+            Reason.NO_PASSAGES,
+            r'include=\["file_search_call.results"\]',
+        ),
         (_of(openai(), "response.output", openai()["response"]["output"][2:]), Reason.NO_PASSAGES, "include="),  # type: ignore[index]
         (_of(anthropic(), "request", {"messages": TURNS}), Reason.NO_PASSAGES, "log the request"),
         (_of(gemini(), "response.candidates.0.groundingMetadata", {}), Reason.NO_PASSAGES, "groundingMetadata"),
@@ -268,7 +272,7 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             raise ImportError(name)
         return own(name, *rest)  # type: ignore[arg-type]
 
-    from attribeam.logs.traces.field_choice import compiled_path
+    from attribeam.logs.traces.paths import compiled_path
 
     compiled_path.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.traces.exports import ANSWER, PASSAGES, QUESTION, imported, write_lines
 
-from attribeam.logs.traces.trace_records import TraceOptions
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.schemas import Reason
 
 Sample = dict[str, object]

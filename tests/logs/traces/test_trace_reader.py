@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tests.logs.traces.exports import EXPORTS, SPAN_FORMATS, imported, mixed_spans, ragas, write_lines
 
@@ -112,11 +113,9 @@ def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:
 
 
 def test_long_rows_are_stored_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long, rows = "word " * 50_000, []
-    for number in range(40):
-        rows.append({"user_input": f"Who {number}?", "retrieved_contexts": [long], "response": "Ada Thorne."})
-    path, sizes, few = write_lines(tmp_path / "a.jsonl", rows), [], trace_reader._few
-    monkeypatch.setattr(trace_reader, "BATCH_BYTES", 4 * len(long))
-    monkeypatch.setattr(trace_reader, "_few", lambda given: (sizes.append(len(some)) or some for some in few(given)))
-    assert len(list(QALog(path, LogOptions(format="ragas")).outcomes())) == 40
-    assert sizes == [4] * 10
+    long = "word " * 50_000
+    rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
+    monkeypatch.setattr(trace_reader, "BATCH_BYTES", 8 * len(long))
+    with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
+        stored = pq.ParquetFile(trace_reader.ragas_reader()._stored(file)).metadata
+    assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10

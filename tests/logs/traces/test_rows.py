@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows, Seen
-from attribeam.logs.traces.trace_records import TraceOptions, TraceRow
 from attribeam.schemas import Reason
 
 Q = "How long is the pump under warranty?"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import tracemalloc
+import uuid
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.logs.traces.exports import ANSWER, PASSAGES, QUESTION, ROW, imported, langsmith, openinference, text_of
 
-from attribeam.logs import jsonl_log
-from attribeam.logs.traces import json_values
-from attribeam.logs.traces import trace_records as records_module
-from attribeam.logs.traces.json_values import Found
-from attribeam.logs.traces.trace_records import records
+from attribeam.logs import arrow_logs, jsonl_log
+from attribeam.logs.traces import record_files
+from attribeam.logs.traces.record_files import Found, records
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
@@ -58,13 +60,13 @@ BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\
 
 def set_block_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """How much of a file is read at once."""
-    for module in (jsonl_log, json_values, records_module):
+    for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "BLOCK_BYTES", count)
 
 
 def set_most_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """How long a record may be."""
-    for module in (jsonl_log, json_values):
+    for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "MOST_BYTES", count)
 
 
@@ -182,7 +184,7 @@ def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
 
 
 def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "_LEAST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(record_files, "_LEAST_UNPACKED", 1 << 20)
     for begin in (b'{"a": "', b"[", b"", b"a,b\n1,"):
         packed = gzip.compress(begin + (b"x" if begin.strip(b"[") else b" ") * (1 << 23))
         with pytest.raises(DataError, match=r"should unpack to at most 300 times its size, its first \d+ bytes give"):
@@ -286,10 +288,230 @@ def test_memory_does_not_grow_with_the_file(as_list: bool) -> None:
             return found
 
     file = Endless(40_000)
-    stream = json_values._stream(file) if as_list else json_values._lines(file)  # type: ignore[arg-type]
+    stream = record_files._stream(file) if as_list else record_files._lines(file)  # type: ignore[arg-type]
     tracemalloc.start()
     try:
         assert sum(1 for _ in stream) == 40_000
         assert tracemalloc.get_traced_memory()[1] < 12 << 20
     finally:
         tracemalloc.stop()
+
+
+def csv_read(content: str) -> tuple[list[tuple[int, object]], list[str]]:
+    """The rows of a CSV file, each with its line, and what is said of its faults."""
+    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
+    rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
+    return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
+
+
+def row(line: int, first: str, second: str) -> tuple[int, object]:
+    return line, {"a": first, "b": second}
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "faults"),
+    [
+        ('a,b\n1,x\n2,"y\n3,z\n4,w\n', [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")],
+         ["line 3 should be CSV, is not: unexpected end of data; close its quotes"]),
+        ('a,b\n1,"x"\n2,"y\n3,"z"\n4,"w"\n', [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")],
+         ["line 3 should be CSV, is not"]),
+        ('a,b\n1,"first\nsays "hello" there\nlast"\n2,"x\ny"\n', [row(5, "2", "x\ny")],
+         ["line 2 should be CSV, is not, and the lines up to 4 begin no row"]),
+        ('a,b\n1,"x\n2,y\n3,"z\n4,w\n', [row(3, "2", "y"), row(5, "4", "w")],
+         ["line 2 should be CSV", "line 4 should be CSV"]),
+        ('a,b\r\n1,x\r\n2,"y\r\nand', [row(2, "1", "x")],
+         ["line 3 should be CSV, is not, and the lines up to 4 begin no row"]),
+        ('a,b\n1,"x\n2,y\n3,z",w\n4,v\n', [row(5, "4", "v")],
+         ["line 2, whose quotes end in line 4, should have 2 fields as line 1 has, has 3"]),
+    ],
+    ids=["never closed", "closed by the next", "bare quote over lines", "several", "cut off", "wrong number of fields"],
+)  # fmt: skip
+def test_wrong_quotes_cost_their_own_row_only(content: str, rows: list[tuple[int, object]], faults: list[str]) -> None:
+    found, said = csv_read(content)
+    assert found == rows
+    assert [one.startswith(start) for one, start in zip(said, faults, strict=True)] == [True] * len(faults)
+
+
+def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    lines = [f"{number},{'x' * 20}" for number in range(50)]
+    rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
+    assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
+    assert "line 2 should be CSV, is not: no end after 100 characters" in fault
+    monkeypatch.setattr(record_files, "MOST_CHARS", 1000)
+    monkeypatch.setattr(record_files, "MOST_LINES", 10)
+    assert csv_read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
+        "line 2 should be CSV, is not: unexpected end"
+    )
+    assert "or 10 lines" in csv_read("\n".join(["a,b", '0,"open', *lines]))[1][0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 30)
+    rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
+    assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
+    assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
+    with pytest.raises(LogFormatError, match="line of names, line 1 is none: no end after 100 characters"):
+        csv_read("a," + "b" * 200)
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (['x","z'], 0),
+        (['x","z', "1,2"], 1),
+        (['1,"x', "1,2", "1,2"], 2),
+        (['"', ",", '"",""'], 1),
+        (['1,"x" y', 'x","z', '","', "z"], 0),
+    ],
+)
+@pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
+def test_no_quotes_make_lines_be_read_again_and_again(
+    lines: list[str], count: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    real = record_files._Lines.take
+    monkeypatch.setattr(record_files._Lines, "take", lambda self: taken.append(1) or real(self))
+    rows, _ = csv_read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
+    assert len(rows) >= 499 * count
+    assert len(taken) < 6 * 500 * len(lines)
+
+
+def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
+    assert csv_read("\n\na,b\n1,x\n") == ([row(4, "1", "x")], [])
+    assert csv_read(" \t\r\n\ufeff\n  a,b\n1,x\n") == ([row(4, "1", "x")], [])
+    with pytest.raises(LogFormatError, match="line of names, line 1 is none: unexpected end of data"):
+        csv_read('a,"b\n1,x\n')
+
+
+@pytest.mark.parametrize("before", ["\u00a0", "\u200b" * 3, "\x1e", "data: ", "var traces = ", "1,2,"])
+@pytest.mark.parametrize("json", ['{"a": "x, y"}', '[{ "a": 1, "b": 2}]', '{\t"a,b": []}'])
+def test_json_behind_other_characters_is_no_line_of_names(before: str, json: str) -> None:
+    wanted = f"should begin with JSON, or with names of columns, line 2 has {len(before)} characters before its JSON"
+    with pytest.raises(LogFormatError, match=wanted):
+        csv_read(f"\n{before}{json}")
+
+
+def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
+    texts = ['"', '""', "a\nb", "a\r\nb", ",", "'", 'x "y", z', "", "\n", "ä\u2028b"]
+    wanted = [{"a": one or None, "b": other or None} for one in texts for other in texts]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerows([["a", "b"], *([one["a"] or "", one["b"] or ""] for one in wanted)])
+    rows, faults = csv_read(file.getvalue())
+    assert faults == []
+    assert [value for _, value in rows] == wanted
+
+
+def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path: Path) -> None:
+    contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
+    good = f'{QUESTION},"{contexts}","{ANSWER}"'
+    lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
+    (tmp_path / "ragas.csv").write_text("\n".join(lines), encoding="utf-8")
+    summary, rows, (letter,) = imported("ragas", str(tmp_path / "ragas.csv"), output=tmp_path / "log.parquet")
+    assert summary.read == len(rows) + 1 == 5
+    assert letter["reason"] == Reason.INVALID_VALUE
+    assert str(letter["message"]).startswith("line 3 should be CSV, is not")
+
+
+MOMENT = 1_795_168_800_000_000_000
+
+
+def table_read(table: pa.Table) -> list[object]:
+    """The records of a table, as a Parquet file and as an Arrow stream has it, with the reasons of faults."""
+    parquet, stream = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, parquet)
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    found = []
+    for file in (parquet, stream):
+        file.seek(0)
+        values = [one.value for one in records(file)]
+        found.append([one.reason if isinstance(one, RowFault) else one for one in values])
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_maps_are_objects_at_any_depth() -> None:
+    kind = pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64())))
+    assert table_read(pa.table({"a": pa.array([[("x", [[("y", 1)]])], None], kind)})) == [
+        {"a": {"x": [{"y": 1}]}},
+        {"a": None},
+    ]
+
+
+def test_ids_that_are_no_texts_come_as_texts() -> None:
+    one = uuid.UUID(int=7)
+    storage = pa.array([one.bytes], pa.binary(16))
+    table = pa.table(
+        {
+            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), storage),
+            "raw": storage,
+            "text": pa.array([b"trace-1"], pa.binary()),
+            "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
+        }
+    )
+    assert table_read(table) == [{"uuid": str(one), "raw": one.hex, "text": "trace-1", "decimals": [7, 0.25]}]
+
+
+def test_nanoseconds_are_cut_at_any_depth() -> None:
+    struct = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.timestamp("ns")))])
+    (row,) = table_read(pa.table({"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], struct)}))
+    assert str(row["a"]["at"]) == "2026-11-20 10:00:00.000001+00:00"  # type: ignore[index]
+    assert str(row["a"]["all"][0]) == "2026-11-20 10:00:00"  # type: ignore[index]
+
+
+def test_moment_beyond_the_year_9999_is_a_fault_of_its_row() -> None:
+    for kind, value in ((pa.timestamp("us"), 2**62), (pa.date32(), 2**30), (pa.duration("s"), 2**60)):
+        table = pa.table({"a": ["x", "y"], "at": pa.array([0, value], kind)})
+        first, second = table_read(table)
+        assert first["a"] == "x"  # type: ignore[index]
+        assert second == Reason.INVALID_VALUE, kind
+
+
+def test_traces_with_maps_and_uuids_come_to_rows(tmp_path: Path) -> None:
+    attributes = [
+        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]  # type: ignore[attr-defined]
+        for span in openinference()
+    ]
+    spans = [{**span, "attributes": None} for span in openinference()]
+    table = pa.Table.from_pylist(spans)
+    place = table.schema.get_field_index("attributes")
+    table = table.set_column(place, "attributes", pa.array(attributes, pa.map_(pa.string(), pa.string())))
+    pq.write_table(table, tmp_path / "spans.parquet")
+    _, (row,), _ = imported("openinference", str(tmp_path / "spans.parquet"), output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+
+    ids = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2), "c": uuid.UUID(int=3)}
+    runs = langsmith()
+    columns = {"run_type": pa.array([str(run["run_type"]) for run in runs])}
+    for name in ("id", "trace_id", "parent_run_id"):
+        raw = [ids[str(run[name])].bytes if run[name] else None for run in runs]
+        columns[name] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))
+    for name in ("inputs", "outputs"):
+        columns[name] = pa.array([json.dumps(run[name]) for run in runs])
+    pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
+    _, (row,), _ = imported("langsmith", str(tmp_path / "runs.parquet"), output=tmp_path / "runs_log.parquet")
+    assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
+
+
+def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    value, rows = "word " * 50_000, 250
+    for module in (arrow_logs, record_files):
+        monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
+    table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})
+    parquet, arrow = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, parquet)
+    with pa.ipc.new_file(arrow, table.schema) as writer:
+        writer.write_table(table)
+    for file in (parquet, arrow):
+        file.seek(0)
+        tracemalloc.start()
+        found = [(one.line, one.value["number"], len(one.value["answer"])) for one in records(file)]  # type: ignore[call-overload, index]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found == [(number + 1, number, len(value)) for number in range(rows)]
+        assert peak < 20 * len(value)
