@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +44,23 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="module")
-def one_import_server() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _own_import_server() -> Iterator[None]:
     """Let the audits that a module runs in this process fork their workers from one import server; it ends with them.
 
-    Its imports are most of a small audit's time. An audit by itself ends it, which tests of the import server check.
     Workers of one server have the same seed of hashes, umask and environment: a test for which that matters calls
     ``stop_import_server`` before its audit, which then starts another.
     """
-    from attribeam.pipeline.commands import audit_command
-    from attribeam.pipeline.workers import import_server, worker_pool
+    yield
+    stop_import_server()
 
-    import_server.stop_import_server()
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (audit_command, worker_pool):
-            patch.setattr(module, "stop_import_server", lambda: None)
-        yield
-    import_server.stop_import_server()
+
+def stop_import_server() -> None:
+    """End the import server of this process at once, if it runs, and its workers with it."""
+    server: Any = getattr(forkserver, "_forkserver")  # noqa: B009 - it has no public name
+    if server._forkserver_pid is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
 
 
 class _CarefulLibrary:

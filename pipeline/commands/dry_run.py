@@ -20,7 +20,7 @@ from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
+from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
 from attribeam.report.messages import ConsoleKind, event_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
@@ -109,7 +109,7 @@ def estimate_lines(estimate: Estimate) -> list[str]:
 
 def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -> Estimate:
     plan = plan_model_workers(settings, options) if options.runner == LOCAL else None
-    pool = open_pool(settings, options, plan)
+    pool = WorkerPool(settings, verbose=options.verbose, models=plan)
     started = time.monotonic()
     try:
         worker, models = start_first_worker(pool)

@@ -19,7 +19,7 @@ from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import AUTO_DTYPE, ModelOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.workers.import_server import has_gpu, thread_environment
+from attribeam.pipeline.workers.worker_process import has_gpu, thread_environment
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
