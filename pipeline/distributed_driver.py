@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -21,9 +22,11 @@ from attribeam.pipeline.chunks.configuration import (
 from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE, OutputDirectory
+from attribeam.pipeline.engines.commit_groups import commit_group, take_up
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
+from attribeam.pipeline.engines.isolated_groups import commit_isolated
 from attribeam.pipeline.failures import RESUME_HINT
-from attribeam.pipeline.graph import build_group_graph
+from attribeam.pipeline.graph import build_graph
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
@@ -144,12 +147,15 @@ class _DistributedRun:
 
     def _submit(self, beam_options: PipelineOptions, chunks: Sequence[Chunk]) -> None:
         pipeline = beam.Pipeline(options=beam_options)
-        build_group_graph(
+        isolate = partial(commit_isolated, store=self.store, settings=self.sent, schemas=self.schemas)
+        build_graph(
             pipeline,
-            chunks=chunks,
+            chunks=[(chunk, chunk.rows) for chunk in chunks],
             settings=self.sent,
-            store=self.store,
-            schemas=self.schemas,
+            storage=BeamStorage(),
+            evidence=self.schemas.evidence,
+            commit=partial(commit_group, store=self.store, settings=self.sent, schemas=self.schemas),
+            take_up=partial(take_up, store=self.store, isolate=isolate),
             model_hints=self.model_hints,
         )
         runner = self.options.runner

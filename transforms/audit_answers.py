@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -13,15 +13,19 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.privacy.settings import PrivacySettings
-from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
-from attribeam.transforms.audit_records import AuditRecords
+from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.dead_letters import DEAD_LETTERS, dead_letter_table
 from attribeam.transforms.hide_texts import HideTexts
-from attribeam.transforms.read_answers import ReadAnswers
+from attribeam.transforms.make_evidence import audit_rows
+from attribeam.transforms.prepare_rows import encode_rows, parse_answers
+from attribeam.transforms.read_rows import read_answers
+from attribeam.transforms.row_groups import RowGroup
 from attribeam.transforms.schema_rows import row_type, rows_of
+from attribeam.transforms.write_group import dead_letter_table
 
+_DEAD_LETTERS = "dead_letters"
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "redact_patterns_file", "no_texts")
 
@@ -76,21 +80,35 @@ class AuditAnswers(beam.PTransform):
     def expand(self, answers: beam.PCollection) -> AuditedAnswers:
         if not isinstance(answers.windowing.windowfn, GlobalWindows):
             raise UsageError("AuditAnswers needs the global window; put beam.WindowInto(GlobalWindows()) before it")
-        read = beam.ParDo(ReadAnswers(self._settings)).with_outputs(DEAD_LETTERS, main="records")
-        found = answers | "ReadAnswers" >> read
-        audited = found.records | "AuditRecords" >> AuditRecords(self._settings, self._schema)
-        letters = (found[DEAD_LETTERS], audited.dead_letters) | "GatherDeadLetters" >> beam.Flatten()
-        tables = letters | "DeadLetterTables" >> beam.Map(_letter_table)
+        made = (
+            answers
+            | "GroupAnswers" >> beam.BatchElements(BLOCK_ROWS, BLOCK_ROWS)
+            | "ReadAnswers" >> beam.Map(_read, self._settings).with_output_types(RowGroup)
+            | "EncodeRows" >> beam.Map(encode_rows, self._settings).with_output_types(RowGroup)
+            | "ParseAnswers" >> beam.Map(parse_answers, self._settings).with_output_types(RowGroup)
+            | "AuditRows" >> beam.Map(audit_rows, self._settings, self._schema).with_output_types(RowGroup)
+            | "Tables" >> beam.FlatMap(_tables).with_outputs(_DEAD_LETTERS, main="evidence")
+        )
         return AuditedAnswers(
-            evidence=audited.evidence | "EvidenceRows" >> self._rows(self._schema),
-            dead_letters=tables | "DeadLetterRows" >> self._rows(dead_letter_schema()),
+            evidence=made.evidence | "EvidenceRows" >> self._rows(self._schema),
+            dead_letters=made[_DEAD_LETTERS] | "DeadLetterRows" >> self._rows(dead_letter_schema()),
         )
 
     def _rows(self, schema: pa.Schema) -> beam.PTransform:
         """Tables to rows that hold nothing of what the settings hide."""
         privacy = self._settings.privacy
-        shown = HideTexts(privacy) if privacy.hides else _as_it_is
-        return beam.FlatMap(lambda table: rows_of(shown(table))).with_output_types(row_type(schema))
+        hide = HideTexts(privacy) if privacy.hides else None
+        return beam.FlatMap(lambda table: rows_of(hide(table) if hide else table)).with_output_types(row_type(schema))
+
+
+def _read(answers: list[object], settings: AuditSettings) -> RowGroup:
+    return read_answers(RowGroup(None, answers), settings)
+
+
+def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
+    yield from group.rows
+    if group.letters:
+        yield beam.pvalue.TaggedOutput(_DEAD_LETTERS, dead_letter_table(group.letters, dead_letter_schema()))
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
@@ -118,11 +136,3 @@ def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
         patterns_file=options.get("redact_patterns_file"),
         no_texts=bool(options.get("no_texts")),
     )
-
-
-def _letter_table(letter: DeadLetter) -> pa.Table:
-    return dead_letter_table([letter], dead_letter_schema())
-
-
-def _as_it_is(table: pa.Table) -> pa.Table:
-    return table

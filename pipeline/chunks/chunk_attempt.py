@@ -6,41 +6,53 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attribeam.logs.files import LogStorage
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.leak_check import check_leaks
 from attribeam.pipeline.chunks.reconciliation import count_rows
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, ReadingNote
 from attribeam.schemas.written_files import file_sha256
-from attribeam.transforms.stage_metrics import TokenCounts
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.row_groups import RowCounts
+from attribeam.transforms.write_group import DEAD_LETTER_FILE, EVIDENCE_FILE
 
 
-def read_attempt(rows: RowRange, folder: Path, schemas: OutputSchemas, counted: TokenCounts) -> ChunkAttempt:
+def read_attempt(
+    rows: RowRange,
+    folder: Path,
+    settings: AuditSettings,
+    counted: RowCounts,
+    *,
+    storage: LogStorage,
+    last_try: bool = False,
+) -> ChunkAttempt:
     """The attempt of ``rows`` that lies in ``folder``; its files are on the disk when this returns.
+
+    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``.
 
     Raises:
         ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
+        LeakError: if a file shows what should be masked.
     """
-    evidence = _only_file(folder, "evidence", schemas.evidence)
-    dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
-    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=counted.tokens)
+    evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
+    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)])
+    if settings.encodes_rows:
+        counts = replace(counts, tokens=counted.tokens, rows_in_windows=counted.rows_in_windows)
+    if settings.has_probe:
+        counts = replace(counts, rows_unread=counted.rows_unread, rows_asked=counted.rows_asked)
+    check_leaks(rows, (evidence, dead_letters), settings, storage, last_try=last_try)
     return ChunkAttempt(
         folder=str(folder),
         evidence=_describe(evidence),
         dead_letters=_describe(dead_letters),
-        counts=replace(
-            counts,
-            rows_in_windows=counted.rows_in_windows,
-            rows_unread=counted.rows_unread,
-            rows_asked=counted.rows_asked,
-        ),
+        counts=counts,
         seconds=0.0,
-        passage_sample=counted.seen.passage_sample,
-        notes=counted.seen.notes,
+        passage_sample=counted.passage_sample,
+        notes=tuple(ReadingNote(note, rows) for note, rows in sorted(counted.notes.items())),
     )
 
 
@@ -61,20 +73,6 @@ def manifest_of(chunk: Chunk, attempt: ChunkAttempt, *, configuration: str) -> C
         passage_sample=attempt.passage_sample,
         notes=attempt.notes,
     )
-
-
-def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:
-    """The one file that the graph wrote with this prefix; makes an empty one if it wrote none."""
-    written = sorted(folder.glob(f"{prefix}*.parquet"))
-    if len(written) > 1:
-        raise RuntimeError(
-            f"a local chunk should write one {prefix} file, but wrote {len(written)}: is the graph fused?"
-        )
-    if written:
-        return written[0]
-    path = folder / f"{prefix}.parquet"
-    pq.write_table(schema.empty_table(), path, compression="zstd")
-    return path
 
 
 def _describe(path: Path) -> OutputFile:

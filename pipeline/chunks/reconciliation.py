@@ -26,9 +26,7 @@ class ReconciliationError(RunError):
     """Rows are missing from the output or appear twice; such output is never committed."""
 
 
-def count_rows(
-    ranges: Sequence[RowRange], *, evidence: Iterable[str], dead_letters: Iterable[str], tokens: int | None
-) -> AuditCounts:
+def count_rows(ranges: Sequence[RowRange], *, evidence: Iterable[str], dead_letters: Iterable[str]) -> AuditCounts:
     """Count what became of the rows of ``ranges`` by reading the written files; takes one byte per row.
 
     There is at most one range per file.
@@ -62,7 +60,6 @@ def count_rows(
         audited=audited,
         dead_letters=dead_letter_counts(reasons),
         spans=dict(sorted(spans.items())),
-        tokens=tokens,
         claims=dict(sorted(claims.items())),
         not_judged=dict(sorted(not_judged.items())),
         answers=dict(sorted(answers.items())),

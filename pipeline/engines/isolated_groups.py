@@ -20,9 +20,10 @@ from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.worker_pool import WorkerPool
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
+from attribeam.transforms.stage_metrics import count_chunk
 
 
-def commit_isolated(store: GroupStore, chunk: Chunk, settings: AuditSettings, schemas: OutputSchemas) -> None:
+def commit_isolated(chunk: Chunk, store: GroupStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
     """Audit one chunk in a child process and commit it; rows that end the child become dead letters.
 
     Raises:
@@ -37,5 +38,6 @@ def commit_isolated(store: GroupStore, chunk: Chunk, settings: AuditSettings, sc
         with TemporaryDirectory(prefix="attribeam-") as folder:
             attempt = RowIsolation(pool, schemas, Path(folder)).audit(replace(rows, stamp=stamp))
             store.commit(chunk, attempt)
+            count_chunk(attempt.counts)
     finally:
         pool.kill()

@@ -31,8 +31,8 @@ from attribeam.pipeline.workers.model_service import (
     RunBlock,
 )
 from attribeam.schemas.errors import UsageError
+from attribeam.transforms.attribute_rows import Pending
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.elements import BlockOutcomes
 from attribeam.transforms.stage_metrics import add_stage_seconds
 
 BLOCKS_AHEAD = 2
@@ -74,7 +74,7 @@ class RemoteModels:
             raise RuntimeError(f"the models should be told of first, was: {type(ready).__name__}")
         self.models, self.settings = ready.models, ready.settings
 
-    def start(self, rows: Sequence[AuditRow]) -> BlockOutcomes:
+    def start(self, rows: Sequence[AuditRow]) -> Pending:
         """See ``BlockModel``; waits for an earlier block first if enough of them are on their way."""
         while len(pending := [number for number, reply in self._replies.items() if reply is None]) >= BLOCKS_AHEAD:
             self._wait(pending[0])
@@ -85,7 +85,7 @@ class RemoteModels:
         if self._stage is ModelStage.ATTENTION:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
         self._connection.send(RunBlock(number, pickle.dumps(sent, protocol=5)))
-        return BlockOutcomes(_Pending(lambda: self._outcomes(number)))
+        return _PendingBlock(lambda: self._outcomes(number))
 
     def forget(self) -> None:
         """Drop all blocks that nobody waits for any more."""
@@ -119,7 +119,7 @@ class RemoteModels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class _PendingBlock:
     result: Callable[[], list[Outcome]]
 
 

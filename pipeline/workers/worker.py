@@ -30,8 +30,8 @@ from attribeam.pipeline.failures import (
     is_out_of_memory,
 )
 from attribeam.pipeline.workers.model_worker import ModelWorkerDiedError, RemoteModels
+from attribeam.transforms.attribute_rows import run_blocks_elsewhere
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.block_model import run_blocks_elsewhere
 from attribeam.transforms.prepare_rows import return_parser, take_parser
 
 _REPORT_SECONDS = 0.5

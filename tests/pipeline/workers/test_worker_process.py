@@ -128,7 +128,7 @@ def _importing_process(pid_file: Path) -> psutil.Process:
 DRIVER = """
 from attribeam.pipeline.workers import worker_process
 
-import_server._GPU_DRIVERS = ()
+worker_process._GPU_DRIVERS = ()
 worker_process.start_import_server(1, verbose=False)
 input()
 """
