@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -33,13 +34,14 @@ from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.previous_audit import check_previous
-from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
+from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
@@ -69,12 +71,12 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         except UsageError:  # nothing was changed
             raise
         except BaseException as error:
-            directory.end_running(_end_status(error))
+            directory.end_running(end_status(error))
             raise
         finally:
             pool.kill()
         directory.remove_working_folders()
-        finished = finish_local_run(directory.root, manifest, options)
+        finished = finish_run(AuditDirectory.open(directory.root), manifest, options, directory.put)
     print_outcome(finished, options, earlier_rows=earlier_rows)
     return finished
 
@@ -99,7 +101,6 @@ def _audit(
     for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify)):
         progress.note(note)
     record = RunRecord(
-        directory,
         settings=settings,
         options=options,
         plan=plan,
@@ -107,6 +108,7 @@ def _audit(
         configuration=store.configuration,
         clock=clock,
         earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
+        put=directory.put,
     )
     run = _ChunkRun(
         plan=plan,
@@ -253,30 +255,19 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
         if len(run.finished) < len(run.plan.chunks):
             run.directory.remove_results()
         run.run(first, workers=workers)
-        _reconcile(run)
+        record.check_reconciled(run.finished)
+        if lost := run.store.lost(run.finished):
+            raise RunError(
+                f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced "
+                "meanwhile; does another machine write to this --output? End one of the runs, then start the command "
+                "again."
+            )
         return record.write(RunStatus.DONE, run.finished)
     except BaseException as error:
         run.pool.kill()
         run.directory.remove_attempts()  # they may have filled the disk
-        record.write_end(_end_status(error), run.finished)
+        with suppress(OSError):  # on a full disk, the status is changed in place
+            record.write(end_status(error), run.finished)
         raise
     finally:
         run.progress.close()
-
-
-def _end_status(error: BaseException) -> RunStatus:
-    return RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
-
-
-def _reconcile(run: _ChunkRun) -> None:
-    counts = sum_counts(manifest.counts for manifest in run.finished.values())
-    if not (counts.is_reconciled and counts.rows == run.plan.row_count):
-        raise RunError(
-            f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
-            f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
-        )
-    if lost := run.store.lost(run.finished):
-        raise RunError(
-            f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced meanwhile; "
-            "does another machine write to this --output? End one of the runs, then start the command again."
-        )

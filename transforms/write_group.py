@@ -24,12 +24,12 @@ def write_group(
 
     All evidence and all dead letters are written here, and nothing is without what ``privacy`` hides.
     """
-    _write(folder / EVIDENCE_FILE, group.rows, evidence, privacy)
+    write_tables(folder / EVIDENCE_FILE, group.rows, evidence, privacy)
     letters = [dead_letter_table(group.letters, dead_letters)] if group.letters else []
-    _write(folder / DEAD_LETTER_FILE, letters, dead_letters, privacy)
+    write_tables(folder / DEAD_LETTER_FILE, letters, dead_letters, privacy)
 
 
-def _write(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, privacy: PrivacySettings) -> None:
+def write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, privacy: PrivacySettings) -> None:
     """Write the tables to a file, which has its name once it is whole; no tables make a file without rows."""
     hide = HideTexts(privacy) if privacy.hides else None
     unfinished = path.with_suffix(".unfinished")

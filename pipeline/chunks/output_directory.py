@@ -182,6 +182,10 @@ class OutputDirectory:
                 elif [*self.root.iterdir()] == [path]:
                     path.unlink()
 
+    def put(self, name: str, text: str) -> None:
+        """Replace a text file of the directory, see ``write_atomically``."""
+        write_atomically(self.root / name, text)
+
     def take_rights(self, umask: str) -> None:
         """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""
         take_rights(self.root.resolve(), OWN_NAMES, umask)

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow.parquet as pq
 import pytest
@@ -30,12 +30,13 @@ from attribeam.pipeline.chunks.configuration import output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.engines.commit_groups import CommitGroups
+from attribeam.pipeline.engines.commit_groups import commit_group
 from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
 STARTS = [0, 8, 16, 24]
@@ -261,14 +262,13 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
 def test_a_group_that_a_runner_does_twice_is_committed_once(
     audit: DistributedAudit, tmp_path: Path, undisturbed: Path
 ) -> None:
-    process = CommitGroups.process
-
-    def twice(self: CommitGroups, group: object) -> None:
-        process(self, group)
-        process(self, group)
+    def twice(group: RowGroup, **given: Any) -> None:
+        made = group.of([*group.rows])
+        commit_group(made, **given)
+        commit_group(made, **given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CommitGroups, "process", twice)
+        patch.setattr(distributed_driver, "commit_group", twice)
         audit.run(tmp_path)
     assert contents(tmp_path) == contents(undisturbed)
     assert written_files(tmp_path) == named_files(tmp_path)
@@ -277,13 +277,11 @@ def test_a_group_that_a_runner_does_twice_is_committed_once(
 def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(
     audit: DistributedAudit, tmp_path: Path
 ) -> None:
-    process = CommitGroups.process
-
-    def without_letters(self: CommitGroups, group: object) -> None:
-        process(self, replace(group, letters=()))  # type: ignore[type-var]
+    def without_letters(group: RowGroup, **given: Any) -> None:
+        commit_group(replace(group, rows=[*group.rows], letters=[]), **given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CommitGroups, "process", without_letters)
+        patch.setattr(distributed_driver, "commit_group", without_letters)
         with pytest.raises(RunError, match="audited or dead-lettered exactly once"):
             audit.run(tmp_path)
     assert all(one.counts.is_reconciled for one in chunk_manifests(tmp_path).values())
@@ -365,7 +363,7 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
     audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     job = _Job(number)
-    monkeypatch.setattr(distributed_driver, "build_group_graph", lambda *_, **__: None)
+    monkeypatch.setattr(distributed_driver, "build_graph", lambda *_, **__: None)
     monkeypatch.setattr(distributed_driver.beam, "Pipeline", lambda **_: job)
     before = signal.signal(number, signal.default_int_handler)  # under nohup, say, a signal may be ignored
     try:

@@ -24,8 +24,8 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
+from attribeam.pipeline.chunks import output_directory
 from attribeam.pipeline.chunks.output_directory import RESULTS, write_atomically
-from attribeam.pipeline.outcome import run_record
 from attribeam.pipeline.outcome.run_record import RunRecord
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
@@ -309,7 +309,7 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write_atomically(path, text)
 
-    monkeypatch.setattr(run_record, "write_atomically", write_until_full)
+    monkeypatch.setattr(output_directory, "write_atomically", write_until_full)
     assert audit.run_here(output, "--workers", "1") == 1
     assert "the disk is full" in capfd.readouterr().err
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())

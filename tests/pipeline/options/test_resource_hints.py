@@ -10,14 +10,13 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.common_urns import resource_hints as urns
 from apache_beam.transforms.resources import ResourceHint
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.engines.group_store import GroupStore
-from attribeam.pipeline.graph import build_group_graph
+from attribeam.pipeline.graph import build_graph
 from attribeam.pipeline.options.resource_hints import KNOWN_HINTS, check_hints, resource_hints
-from attribeam.schemas import dead_letter_schema, evidence_schema
+from attribeam.schemas import evidence_schema
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -27,12 +26,14 @@ CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile(
 def hints_by_transform(text: str) -> dict[str, dict[str, bytes]]:
     """The resource hints of the environment of every ParDo, from the pipeline's proto."""
     pipeline = beam.Pipeline()
-    build_group_graph(
+    build_graph(
         pipeline,
-        chunks=[CHUNK],
+        chunks=[(CHUNK, CHUNK.rows)],
         settings=AuditSettings(),
-        store=GroupStore("/nowhere", "c"),
-        schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
+        storage=ArrowStorage(),
+        evidence=evidence_schema(),
+        commit=repr,
+        take_up=bool,
         model_hints=check_hints(resource_hints(text)),
     )
     components: beam_runner_api_pb2.Components = pipeline.to_runner_api().components
@@ -45,8 +46,7 @@ def hints_by_transform(text: str) -> dict[str, dict[str, bytes]]:
 
 def test_the_hints_are_those_of_the_model_stage_and_of_no_stage_before_it() -> None:
     found = hints_by_transform("accelerator=type:nvidia-l4;count:1;install-nvidia-driver,min_ram=16GB")
-    behind = {name for name in found if name.startswith("OnModelWorkers/")}
-    assert any("RunInference" in name for name in behind)
+    behind = {"AuditRows", "Commit"}
     wanted = {
         urns.ACCELERATOR.urn: b"type:nvidia-l4;count:1;install-nvidia-driver",
         urns.MIN_RAM_BYTES.urn: b"16000000000",
