@@ -13,18 +13,16 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState, create_runner
 
+from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore, damage_notes
 from attribeam.pipeline.chunks.configuration import (
     OutputSchemas,
     configuration_hash,
     output_schemas,
     with_pinned_model,
 )
-from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import OutputDirectory
-from attribeam.pipeline.engines.commit_groups import commit_group, take_up
-from attribeam.pipeline.engines.group_store import GroupStore, check_output
-from attribeam.pipeline.engines.isolated_groups import commit_isolated
+from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
+from attribeam.pipeline.distributed_chunks import commit_group, commit_isolated, take_up
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_graph
 from attribeam.pipeline.interruption import interrupted_once
@@ -39,7 +37,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.beam_storage import BeamStorage, check_extra, put_text
+from attribeam.transforms.beam_storage import BeamStorage, check_extra
 
 
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -60,10 +58,9 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    store = GroupStore(root, configuration_hash(settings, models, check.extra_fields))
+    store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
     kept = _finished(store, plan, options)
     clock.mark_loaded()
-    put = partial(_put_text, root)
     record = RunRecord(
         settings=settings,
         options=options,
@@ -72,7 +69,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         configuration=store.configuration,
         clock=clock,
         earlier_rows=sum(manifest.counts.rows for manifest in kept.values()),
-        put=put,
+        put=store.put,
     )
     run = _DistributedRun(
         record=record,
@@ -83,12 +80,12 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     )
     with interrupted_once():
         manifest = run.run(beam_options, kept)
-    finished = finish_run(AuditDirectory.open(root, BeamStorage()), manifest, options, put)
+    finished = finish_run(AuditDirectory.open(root, BeamStorage()), manifest, options, store.put)
     print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished
 
 
-def _finished(store: GroupStore, plan: InputPlan, options: RunOptions) -> dict[str, ChunkManifest]:
+def _finished(store: ChunkStore, plan: InputPlan, options: RunOptions) -> dict[str, ChunkManifest]:
     """The chunks that need not be done again; says how many others there are, and changes nothing.
 
     Digests of files in an object store are compared with ``--verify`` only: it checks them itself.
@@ -98,8 +95,8 @@ def _finished(store: GroupStore, plan: InputPlan, options: RunOptions) -> dict[s
         progress.note(note)
     if options.overwrite:
         return {}
-    kept, found = store.fitting(plan.chunks, digests=options.verify or "://" not in store.root)
-    for note in damage_notes(found.damaged, kept, verify=options.verify):
+    kept, damaged = store.fitting(plan.chunks, digests=options.verify or "://" not in store.root)
+    for note in damage_notes(damaged, kept, verify=options.verify):
         progress.note(note)
     return kept
 
@@ -111,7 +108,7 @@ class _DistributedRun:
     record: RunRecord
     sent: AuditSettings
     schemas: OutputSchemas
-    store: GroupStore
+    store: ChunkStore
     model_hints: Mapping[str, str]
 
     def run(self, beam_options: PipelineOptions, kept: Mapping[str, ChunkManifest]) -> RunManifest:
@@ -196,10 +193,6 @@ class _DistributedRun:
         return finished
 
 
-def _put_text(root: str, name: str, text: str) -> None:
-    put_text(FileSystems.join(root, name), text)
-
-
 def _output_root(options: RunOptions) -> str:
     """Where the output goes; a local path is made absolute, because workers may stand elsewhere.
 
@@ -209,10 +202,21 @@ def _output_root(options: RunOptions) -> str:
     root = options.output if "://" in options.output else str(Path(options.output).resolve())
     check_extra(root)
     try:
-        check_output(root)
+        _check_foreign(root)
     except OSError as error:
         raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
     return root
+
+
+def _check_foreign(root: str) -> None:
+    """Refuse an output whose folders hold what this run must not remove; changes nothing."""
+    if "://" not in root:
+        OutputDirectory(Path(root)).check_foreign()
+        return
+    for folder in FOLDERS:
+        for name in BeamStorage().sizes(f"{root.rstrip('/')}/{folder}"):
+            if not OWN_FOLDERS[folder].fullmatch(name) and not name.startswith("."):
+                raise UsageError(f"--output holds '{root}/{folder}/{name}', which no audit wrote; move it away")
 
 
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
 from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas
-from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import (
     Chunk,
     InputCheck,
@@ -67,7 +67,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
         pool = WorkerPool(settings, verbose=options.verbose, models=plan)
         try:
-            manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
+            manifest, record = _audit(settings, options, check, directory, pool, clock)
         except UsageError:  # nothing was changed
             raise
         except BaseException as error:
@@ -76,8 +76,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         finally:
             pool.kill()
         directory.remove_working_folders()
-        finished = finish_run(AuditDirectory.open(directory.root), manifest, options, directory.put)
-    print_outcome(finished, options, earlier_rows=earlier_rows)
+        finished = finish_run(AuditDirectory.open(directory.root), manifest, options, record.put)
+    print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished
 
 
@@ -88,17 +88,16 @@ def _audit(
     directory: OutputDirectory,
     pool: WorkerPool,
     clock: RunClock,
-) -> tuple[RunManifest, int]:
-    """Run the audit in its locked directory; returns the manifest and the number of rows that earlier runs finished."""
+) -> tuple[RunManifest, RunRecord]:
+    """Run the audit in its locked directory; returns the last manifest, and what has written it."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     progress = choose_progress(quiet=options.quiet, console=options.console)
     first, models = start_first_worker(pool)
-    store = ChunkStore(directory, configuration=configuration_hash(settings, models, check.extra_fields))
-    finished = {} if options.overwrite else store.fitting(plan.chunks)
+    store = ChunkStore(str(directory.root), configuration_hash(settings, models, check.extra_fields))
+    finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks)
     if options.umask is not None:
         directory.take_rights(options.umask)
-    store.keep_only(finished)
-    for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify)):
+    for note in (*plan.notes, *damage_notes(damaged, finished, verify=options.verify)):
         progress.note(note)
     record = RunRecord(
         settings=settings,
@@ -108,7 +107,7 @@ def _audit(
         configuration=store.configuration,
         clock=clock,
         earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
-        put=directory.put,
+        put=store.put,
     )
     run = _ChunkRun(
         plan=plan,
@@ -123,7 +122,7 @@ def _audit(
     clock.mark_loaded()
     manifest = _run_with_record(run, first, record, workers=pool.worker_count(options, models))
     pool.finish()
-    return manifest, record.earlier_rows
+    return manifest, record
 
 
 @dataclass(eq=False)
@@ -179,6 +178,7 @@ class _ChunkRun:
     def _commit(self, chunk: Chunk, attempt: ChunkAttempt, *, reported: int = 0) -> None:
         check_input_unchanged(chunk.rows)
         self.finished[chunk.name] = self.store.commit(chunk, attempt)
+        shutil.rmtree(attempt.folder)
         self.progress.advance(chunk.rows.row_count - reported)
 
     def _replace_worker(self, worker: Worker, death: WorkerDied) -> None:
@@ -252,8 +252,10 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
     """
     try:
         record.write(RunStatus.RUNNING, run.finished)
+        run.directory.remove_attempts()
+        run.store.keep_only(run.finished)
         if len(run.finished) < len(run.plan.chunks):
-            run.directory.remove_results()
+            run.store.remove_results()
         run.run(first, workers=workers)
         record.check_reconciled(run.finished)
         if lost := run.store.lost(run.finished):

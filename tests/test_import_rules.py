@@ -105,7 +105,7 @@ def test_answers_evidence_and_verdict_know_nothing_of_models(room: str, allowed:
     assert found <= allowed
 
 
-PIPELINE_ROOMS = ("chunks", "measures", "options", "workers", "engines", "outcome", "commands")
+PIPELINE_ROOMS = ("chunks", "measures", "options", "workers", "outcome", "commands")
 
 
 def test_the_rooms_of_the_pipeline_stand_in_an_order() -> None:

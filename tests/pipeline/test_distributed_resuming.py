@@ -26,12 +26,12 @@ from tests.pipeline.distributed_audit import (
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunk_runner import run_chunk
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.engines.commit_groups import commit_group
-from attribeam.pipeline.engines.group_store import GroupStore
+from attribeam.pipeline.distributed_chunks import commit_group
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
@@ -62,17 +62,17 @@ def interrupted(audit: DistributedAudit, tmp_path: Path) -> Path:
     """The output of a run that ended after two commits, in the middle of the third."""
     output = tmp_path / "interrupted"
     commits: list[str] = []
-    commit = GroupStore.commit
+    commit = ChunkStore.commit
 
-    def third_fails(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+    def third_fails(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
         commits.append(chunk.name)
         if len(commits) > 2:
             (output / "evidence" / f"{chunk.name}-{'0' * 12}.parquet").write_bytes(b"half of a fi")
             raise RuntimeError("the worker is gone")
-        commit(self, chunk, attempt)
+        commit(self, chunk, attempt, mark=mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupStore, "commit", third_fails)
+        patch.setattr(ChunkStore, "commit", third_fails)
         with pytest.raises(RunError, match="the worker is gone"):
             audit.run(output)
     return output
@@ -159,9 +159,9 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
     audit.run(tmp_path)
     (tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path).unlink()
     before: list[tuple[RunStatus, int]] = []
-    keep_only = GroupStore.keep_only
+    keep_only = ChunkStore.keep_only
 
-    def noted(self: GroupStore, kept: Mapping[str, ChunkManifest]) -> None:
+    def noted(self: ChunkStore, kept: Mapping[str, ChunkManifest]) -> None:
         before.append((status_of(tmp_path), len(chunk_manifests(tmp_path))))
         keep_only(self, kept)
 
@@ -169,7 +169,7 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
         assert [name for name in RESULTS if (tmp_path / name).exists()] == []
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GroupStore, "keep_only", noted)
+    monkeypatch.setattr(ChunkStore, "keep_only", noted)
     monkeypatch.setattr(distributed_driver._DistributedRun, "_submit", end)
     with pytest.raises(KeyboardInterrupt):
         audit.run(tmp_path)
@@ -186,7 +186,7 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     def end(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GroupStore, "keep_only", end)
+    monkeypatch.setattr(ChunkStore, "keep_only", end)
     with pytest.raises(KeyboardInterrupt):
         other.run(tmp_path, overwrite=True)
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
@@ -288,14 +288,14 @@ def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk
 
 
 def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit, tmp_path: Path) -> None:
-    commit = GroupStore.commit
+    commit = ChunkStore.commit
 
-    def all_but_one(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+    def all_but_one(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
         if chunk.rows.row_start:
-            commit(self, chunk, attempt)
+            commit(self, chunk, attempt, mark=mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupStore, "commit", all_but_one)
+        patch.setattr(ChunkStore, "commit", all_but_one)
         with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
             audit.run(tmp_path)
     assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED

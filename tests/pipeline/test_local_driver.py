@@ -24,8 +24,8 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks import output_directory
-from attribeam.pipeline.chunks.output_directory import RESULTS, write_atomically
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.outcome.run_record import RunRecord
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
@@ -304,12 +304,14 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
 ) -> None:
     output = shutil.copytree(undisturbed, tmp_path / "out")
 
-    def write_until_full(path: Path, text: str) -> None:
+    put = ChunkStore.put
+
+    def write_until_full(self: ChunkStore, name: str, text: str) -> None:
         if '"status": "running"' not in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write_atomically(path, text)
+        put(self, name, text)
 
-    monkeypatch.setattr(output_directory, "write_atomically", write_until_full)
+    monkeypatch.setattr(ChunkStore, "put", write_until_full)
     assert audit.run_here(output, "--workers", "1") == 1
     assert "the disk is full" in capfd.readouterr().err
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())

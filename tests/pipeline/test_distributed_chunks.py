@@ -14,11 +14,10 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.engines.commit_groups import take_up
-from attribeam.pipeline.engines.group_store import GroupStore
-from attribeam.pipeline.engines.isolated_groups import commit_isolated
+from attribeam.pipeline.distributed_chunks import commit_isolated, take_up
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.run_manifest import InputFile
@@ -41,14 +40,14 @@ def chunk(tmp_path: Path) -> Chunk:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> GroupStore:
-    made = GroupStore(str(tmp_path / "out"), "c")
+def store(tmp_path: Path) -> ChunkStore:
+    made = ChunkStore(str(tmp_path / "out"), "c")
     made.keep_only({})
     return made
 
 
 @pytest.fixture
-def take(tmp_path: Path, store: GroupStore) -> Callable[[Chunk], bool]:
+def take(tmp_path: Path, store: ChunkStore) -> Callable[[Chunk], bool]:
     """Takes a chunk up, or isolates it."""
     settings = AuditSettings(
         parser=str(save_tiny_parser(tmp_path / "parser")),
@@ -60,7 +59,7 @@ def take(tmp_path: Path, store: GroupStore) -> Callable[[Chunk], bool]:
 
 
 def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
-    take: Callable[[Chunk], bool], store: GroupStore, chunk: Chunk, tmp_path: Path
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
 ) -> None:
     assert take(chunk)
     assert not store.is_committed(chunk)
@@ -81,7 +80,7 @@ def test_a_log_that_changed_is_not_isolated(take: Callable[[Chunk], bool], chunk
 
 
 def test_marks_do_not_outlive_a_run(
-    take: Callable[[Chunk], bool], store: GroupStore, chunk: Chunk, tmp_path: Path
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
 ) -> None:
     take(chunk)
     store.keep_only({})
