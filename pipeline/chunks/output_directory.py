@@ -24,7 +24,6 @@ from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
 from attribeam.report.privacy import take_rights
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
-from attribeam.schemas.written_files import new_file
 
 MARKER = "_attribeam"
 REPORT_PAGE, METRICS_JSON, METRICS_PROM = "report.html", "metrics.json", "metrics.prom"

@@ -51,12 +51,13 @@ def run_locally(
     *,
     rows: tuple[int, int] | None = None,
     extra_fields: Sequence[pa.Field] = (),
+    schemas: OutputSchemas | None = None,
 ) -> ChunkAttempt:
     """Audit some rows of a file into a new folder, all by default."""
     return run_chunk(
         RowRange(file, *(rows or (0, pq.read_metadata(file).num_rows))),
         settings=settings,
-        schemas=schemas_with(extra_fields),
+        schemas=schemas or schemas_with(extra_fields),
         folder=folder,
         on_rows=lambda _: None,
     )
