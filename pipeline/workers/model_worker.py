@@ -10,8 +10,12 @@ import logging
 import pickle
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import cast
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, model_outcomes
@@ -67,7 +71,9 @@ class RemoteModels:
         self._stage = stage_of(resolve_method(settings.method).needs)
         self._replies: dict[int, Reply | None] = {}
         self._number = 0
+        self._inbox: SimpleQueue[object] = SimpleQueue()
         self.error: Exception | None = None
+        Thread(target=self._listen, name="replies", daemon=True).start()
         connection.send(RunBlock(0, None))
         ready = self._receive()
         if not isinstance(ready, ModelsReady):
@@ -86,6 +92,25 @@ class RemoteModels:
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
         self._connection.send(RunBlock(number, pickle.dumps(sent, protocol=5)))
         return _PendingBlock(lambda: self._outcomes(number))
+
+    def receive(self) -> object:
+        """The next message of the driver.
+
+        Raises:
+            EOFError: if there will be none.
+        """
+        message = self._inbox.get()
+        if message is None:
+            self._inbox.put(None)
+            raise EOFError
+        return message
+
+    def _listen(self) -> None:
+        """Take messages as they come, so that no model worker has to wait until this process reads its reply."""
+        with suppress(EOFError, OSError):
+            while (message := self._connection.recv()) is not None:
+                self._inbox.put(message)
+        self._inbox.put(None)
 
     def forget(self) -> None:
         """Drop all blocks that nobody waits for any more."""
@@ -111,11 +136,11 @@ class RemoteModels:
                 self._replies[reply.number] = reply
 
     def _receive(self) -> ModelsReady | BlockDone | BlockFailed | BlockDied:
-        reply: Reply = self._connection.recv()
+        reply = self.receive()
         if isinstance(reply, ModelsFailed):
             self.error = (UsageError if reply.is_usage else ModelWorkersError)(reply.explanation)
             raise self.error
-        return reply
+        return cast("ModelsReady | BlockDone | BlockFailed | BlockDied", reply)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ def serve(connection: Connection, settings: AuditSettings, *, remote: bool = Fal
     if models is not None:
         settings = with_pinned_model(settings, provenance)
         run_blocks_elsewhere(models)
-    while (job := connection.recv()) is not None:
+    receive = connection.recv if models is None else models.receive
+    while (job := receive()) is not None:
         if not isinstance(job, RunRows):  # a late reply of a model worker
             continue
         try:
