@@ -10,8 +10,6 @@ packed_layers       oneDNN's operators of torch's compiler,     products of rand
 spacy_pipeline      the states of spaCy's transition parser     its private methods are there     spaCy's own parser
 ==================  ==========================================  ================================  ======================
 
-Three more places rely on private parts and stay where they are needed. ``pipeline/workers/import_server.py`` ends the
-fork server of ``multiprocessing`` early and lets it live where its parts are not found.
-``attribution/models/four_bit_layers.py`` keeps bitsandbytes from repacking NF4 weights. ``integer_products.py`` beside
-it calls ``torch._int_mm`` if a trial shows it exact and fast; else products in float32 give the same bits.
+Two more places rely on private parts and stay where they are needed. ``attribution/models/four_bit_layers.py`` keeps
+bitsandbytes from repacking NF4 weights. ``integer_products.py`` beside it calls ``torch._int_mm`` if a trial shows it exact and fast; else products in float32 give the same bits.
 """

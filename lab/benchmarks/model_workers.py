@@ -30,9 +30,9 @@ from attribeam.lab.markdown_table import markdown_table
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 
-_USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")
+_USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time")
 _HEADER = (
-    "model ms/row", "workers", "rows/s", "CPU ms/row", "CPU ms/row / workers", "model waits", "blocks MB", "peak MiB",
+    "model ms/row", "workers", "rows/s", "CPU ms/row", "CPU ms/row / workers", "model waits", "peak MiB",
 )  # fmt: skip
 _CONFIGURATION = """
 from transformers import LlamaConfig
@@ -151,7 +151,6 @@ def _measure(log: Path, output: Path, model: Sequence[str], workers: int, args: 
         f"{cpu_ms:.1f}",
         f"{cpu_ms / workers:.1f}",
         f"{float(told[1]):.1f} %",
-        f"{float(told[2].replace(',', '')):.1f}",
         f"{run.peak_bytes / 2**20:.0f}",
     )
 
