@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
+import sys
 from collections.abc import Callable, Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +50,8 @@ def _own_import_server() -> Iterator[None]:
     ``stop_import_server`` before its audit, which then starts another.
     """
     yield
-    stop_import_server()
-
-
-def stop_import_server() -> None:
-    """End the import server of this process at once, if it runs, and its workers with it."""
-    server: Any = getattr(forkserver, "_forkserver")  # noqa: B009 - it has no public name
-    if server._forkserver_pid is not None:
-        os.kill(server._forkserver_pid, signal.SIGKILL)
-        server._stop()
+    if (module := sys.modules.get("attribeam.pipeline.workers.worker_process")) is not None:
+        module.stop_import_server()
 
 
 class _CarefulLibrary:

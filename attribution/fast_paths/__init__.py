@@ -11,5 +11,6 @@ spacy_pipeline      the states of spaCy's transition parser     its private meth
 ==================  ==========================================  ================================  ======================
 
 Two more places rely on private parts and stay where they are needed. ``attribution/models/four_bit_layers.py`` keeps
-bitsandbytes from repacking NF4 weights. ``integer_products.py`` beside it calls ``torch._int_mm`` if a trial shows it exact and fast; else products in float32 give the same bits.
+bitsandbytes from repacking NF4 weights. ``integer_products.py`` beside it calls ``torch._int_mm`` if a trial shows it
+exact and fast; else products in float32 give the same bits.
 """

@@ -5,6 +5,7 @@ This module imports no model library, because the driver loads no models.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
 import multiprocessing
@@ -66,6 +67,19 @@ def start_import_server(threads: int, *, verbose: bool) -> None:
                 forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@atexit.register
+def stop_import_server() -> None:
+    """End the import server of this process at once, if it runs, and its workers with it.
+
+    It is waited for, so that its time is that of this process's children. It has no public name; where it has another
+    one, it ends with this process all the same.
+    """
+    server: Any = getattr(forkserver, "_forkserver", None)
+    if getattr(server, "_forkserver_pid", None) is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
 
 
 def start_process(

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.conftest import stop_import_server
 from tests.pipeline.audit_process import output_digests, read_all
 from tests.pipeline.secret_log import (
     CARD,
@@ -36,6 +35,7 @@ from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
 from attribeam.transforms.audit_settings import AuditSettings

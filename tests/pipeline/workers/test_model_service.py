@@ -12,7 +12,6 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.conftest import stop_import_server
 from tests.pipeline.workers.stand_in_model_worker import (
     BROKEN,
     DEADLY_DEVICE,
@@ -28,6 +27,7 @@ from attribeam.pipeline.options.devices import ModelWorkerPlan
 from attribeam.pipeline.workers import model_service, worker_process
 from attribeam.pipeline.workers.model_service import ModelService, Reply
 from attribeam.pipeline.workers.model_worker import BLOCKS_AHEAD, ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import take_stage_seconds

@@ -13,13 +13,13 @@ import psutil
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.conftest import stop_import_server
 from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
 from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 ROWS = 14

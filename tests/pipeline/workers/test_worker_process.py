@@ -14,10 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.conftest import stop_import_server
 
 from attribeam.pipeline.workers import worker_process
 from attribeam.pipeline.workers.worker_pool import WorkerPool
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
