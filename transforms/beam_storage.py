@@ -188,6 +188,7 @@ class BeamStorage:
             OSError: if it cannot be written.
         """
         if "://" not in path:
+            self.make_folders([path.rpartition("/")[0]])
             with new_file(Path(path)) as file:
                 file.write(text.encode())
             return

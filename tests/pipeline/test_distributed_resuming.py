@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +27,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.configuration import output_schemas
+from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
@@ -36,6 +36,7 @@ from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
@@ -262,10 +263,10 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
 def test_a_group_that_a_runner_does_twice_is_committed_once(
     audit: DistributedAudit, tmp_path: Path, undisturbed: Path
 ) -> None:
-    def twice(group: RowGroup, **given: Any) -> None:
+    def twice(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
         made = group.of([*group.rows])
-        commit_group(made, **given)
-        commit_group(made, **given)
+        commit_group(made, store, settings, schemas)
+        commit_group(made, store, settings, schemas)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_driver, "commit_group", twice)
@@ -277,8 +278,8 @@ def test_a_group_that_a_runner_does_twice_is_committed_once(
 def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(
     audit: DistributedAudit, tmp_path: Path
 ) -> None:
-    def without_letters(group: RowGroup, **given: Any) -> None:
-        commit_group(replace(group, rows=[*group.rows], letters=[]), **given)
+    def without_letters(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+        commit_group(replace(group, rows=[*group.rows], letters=[]), store, settings, schemas)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed_driver, "commit_group", without_letters)
