@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Optional
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.typehints import Sequence
+from apache_beam.utils.timestamp import Timestamp
 
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
@@ -22,12 +26,19 @@ from attribeam.transforms.make_evidence import audit_rows
 from attribeam.transforms.prepare_rows import encode_rows, parse_answers
 from attribeam.transforms.read_rows import read_answers
 from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.schema_rows import row_type, rows_of
 from attribeam.transforms.write_group import dead_letter_table
 
 _DEAD_LETTERS = "dead_letters"
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "redact_patterns_file", "no_texts")
+
+_PLAIN: dict[pa.DataType, type] = {
+    pa.string(): str,
+    pa.bool_(): bool,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+}
 
 
 class AuditedAnswers(dict[str, beam.PCollection]):
@@ -136,3 +147,49 @@ def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
         patterns_file=options.get("redact_patterns_file"),
         no_texts=bool(options.get("no_texts")),
     )
+
+
+def row_type(schema: pa.Schema) -> RowTypeConstraint:
+    """The type of the rows of a table of this schema.
+
+    Raises:
+        TypeError: if Beam has no such type.
+    """
+    return RowTypeConstraint.from_fields([(field.name, _field_type(field)) for field in schema])
+
+
+def rows_of(table: pa.Table) -> Iterator[beam.Row]:
+    """The rows of a table in its order; structs are rows, and times are ``Timestamp``s of Beam."""
+    names = table.schema.names
+    columns = [[_value(value, column.type) for value in column.to_pylist()] for column in table.columns]
+    for values in zip(*columns, strict=True):
+        yield beam.Row(**dict(zip(names, values, strict=True)))
+
+
+def _field_type(field: pa.Field) -> Any:
+    kind = _type(field.type)
+    return Optional[kind] if field.nullable else kind  # noqa: UP045 - Beam's types know no "|"
+
+
+def _type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return Sequence[_type(kind.value_type)]
+    if pa.types.is_struct(kind):
+        return RowTypeConstraint.from_fields([(field.name, _field_type(field)) for field in kind])
+    if pa.types.is_timestamp(kind):
+        return Timestamp
+    if kind not in _PLAIN:
+        raise TypeError(f"a Beam row should have no column of type {kind}")
+    return _PLAIN[kind]
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_value(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return beam.Row(**{field.name: _value(value[field.name], field.type) for field in kind})
+    if pa.types.is_timestamp(kind):
+        return Timestamp.from_utc_datetime(value)
+    return value

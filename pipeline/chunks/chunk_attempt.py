@@ -1,24 +1,32 @@
-"""What a run of a chunk left in its folder: read back, reconciled and digested."""
+"""What a run of a chunk left in its folder: read back, reconciled, digested, and without what is masked."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from attribeam.logs.files import LogStorage
+from attribeam.logs.privacy.masked_record import record_secrets, texts_in
+from attribeam.logs.privacy.redactor import Redactor, without_secrets
+from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.leak_check import check_leaks
 from attribeam.pipeline.chunks.reconciliation import count_rows
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
+from attribeam.schemas import QARecord
+from attribeam.schemas.errors import LeakError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, ReadingNote
 from attribeam.schemas.written_files import file_sha256
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.hide_texts import given_names
 from attribeam.transforms.row_groups import RowCounts
 from attribeam.transforms.write_group import DEAD_LETTER_FILE, EVIDENCE_FILE
+
+_BATCH_ROWS = 1024
 
 
 def read_attempt(
@@ -80,3 +88,39 @@ def _describe(path: Path) -> OutputFile:
     with path.open("rb") as file:
         os.fsync(file.fileno())
     return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, file_sha256(path))
+
+
+def check_leaks(
+    rows: RowRange, files: Iterable[Path], settings: AuditSettings, storage: LogStorage, *, last_try: bool = False
+) -> None:
+    """Refuse files in which a text still shows what masks should hide, or what they hide elsewhere in the same row.
+
+    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``.
+
+    Raises:
+        LeakError: if there is one; the message says where, and never shows it.
+    """
+    redactor = Redactor(settings.privacy)
+    if not settings.privacy.masks:
+        return
+    log, wanted = QALog(rows.file, settings.log_options, storage), range(rows.row_start, rows.row_end)
+    records = log.outcomes(wanted, last_try=last_try)
+    secrets = {one.source.source_row: record_secrets(one, redactor) for one in records if isinstance(one, QARecord)}
+    for path in sorted(files):
+        for column, row, value in _values(path):
+            hidden = secrets.get(row, frozenset())
+            if any(redactor.mask(text) != text or without_secrets(text, hidden) != text for text in texts_in(value)):
+                raise LeakError(
+                    f"column {column!r} of {path.name}, made from row {row} of {rows.file!r}, should show nothing that "
+                    "is to be masked, but does, so it was not kept; please report it, and leave that row or column out"
+                )
+
+
+def _values(path: Path) -> Iterator[tuple[str, int, object]]:
+    """(column, row of the log, value) of everything in a file but our own words and what the user gave."""
+    with pq.ParquetFile(path) as file:
+        names = [name for name in file.schema_arrow.names if name not in given_names(file.schema_arrow)]
+        for batch in file.iter_batches(_BATCH_ROWS):
+            rows = batch.column("source_row").to_pylist()
+            for name in names:
+                yield from ((name, row, value) for row, value in zip(rows, batch.column(name).to_pylist(), strict=True))

@@ -20,10 +20,10 @@ from tests.pipeline.secret_log import CASE_PATTERN, leaks, secret_rows
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
 from attribeam.logs.privacy.redactor import MASK
 from attribeam.schemas import evidence_schema
+from attribeam.transforms.audit_answers import row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_rows import read_answers
 from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.schema_rows import row_type, rows_of
 
 RUNNERS = {
     "direct": ["--runner=DirectRunner"],
