@@ -47,7 +47,7 @@ def read_attempt(
         LeakError: if a file shows what should be masked.
     """
     evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
-    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)])
+    counts = count_rows(rows, evidence=evidence, dead_letters=dead_letters)
     if settings.encodes_rows:
         counts = replace(counts, tokens=counted.tokens, rows_in_windows=counted.rows_in_windows)
     if settings.has_probe:
