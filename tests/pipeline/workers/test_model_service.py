@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -25,7 +26,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.failures import ModelWorkersError
 from attribeam.pipeline.options.devices import ModelWorkerPlan
 from attribeam.pipeline.workers import model_service, worker_process
-from attribeam.pipeline.workers.model_service import ModelService, Reply
+from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
 from attribeam.pipeline.workers.model_worker import BLOCKS_AHEAD, ModelWorkerDiedError, RemoteModels
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.errors import UsageError
@@ -126,9 +127,10 @@ def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start: S
 
 def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start: StartService) -> None:
     service = start()
-    lost, other = service.client(), service.client()
-    lost.start([FATAL])  # type: ignore[list-item]
-    lost._connection.close()
+    other = service.client()
+    ours, theirs = Pipe()
+    theirs.close()
+    service.run(RunBlock(1, pickle.dumps([FATAL])), partial(_send, ours))
     assert run(other, "fine") == ("fine",)
 
 
