@@ -48,10 +48,14 @@ def read_attempt(
     """
     evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
     counts = count_rows(rows, evidence=evidence, dead_letters=dead_letters)
-    if settings.encodes_rows:
-        counts = replace(counts, tokens=counted.tokens, rows_in_windows=counted.rows_in_windows)
-    if settings.has_probe:
-        counts = replace(counts, rows_unread=counted.rows_unread, rows_asked=counted.rows_asked)
+    encoded, probed = settings.encodes_rows, settings.has_probe
+    counts = replace(
+        counts,
+        tokens=counted.tokens if encoded else None,
+        rows_in_windows=counted.rows_in_windows if encoded else None,
+        rows_unread=counted.rows_unread if probed else None,
+        rows_asked=counted.rows_asked if probed else None,
+    )
     check_leaks(rows, (evidence, dead_letters), settings, storage, last_try=last_try)
     return ChunkAttempt(
         folder=str(folder),
