@@ -5,42 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
+from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore, damage_notes
 from attribeam.pipeline.chunks.configuration import (
     OutputSchemas,
     configuration_hash,
     output_schemas,
     with_pinned_model,
 )
-from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
-from attribeam.pipeline.engines.group_store import GroupStore, check_output
+from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
+from attribeam.pipeline.distributed_chunks import commit_group, commit_isolated, take_up
 from attribeam.pipeline.failures import RESUME_HINT
-from attribeam.pipeline.graph import build_group_graph
+from attribeam.pipeline.graph import build_graph
 from attribeam.pipeline.interruption import interrupted_once
-from attribeam.pipeline.measures.evidence_totals import sum_evidence
-from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.measures.metrics_export import metrics_json, prometheus_text
-from attribeam.pipeline.measures.quality_gates import judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.runner_options import beam_options
 from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
+from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
 from attribeam.pipeline.progress import choose_progress
 from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.html_page import PageRequest, html_page
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.beam_storage import BeamStorage, check_extra, put_text
+from attribeam.transforms.beam_storage import BeamStorage, check_extra
 
 
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -61,50 +56,56 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    run = _DistributedRun(
+    store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
+    kept = _finished(store, plan, options)
+    clock.mark_loaded()
+    record = RunRecord(
         settings=settings,
-        sent=with_pinned_model(sent, models),
         options=options,
         plan=plan,
         models=models,
-        schemas=output_schemas(settings, models, check.extra_fields),
-        store=GroupStore(root, configuration_hash(settings, models, check.extra_fields)),
+        configuration=store.configuration,
         clock=clock,
+        earlier_rows=sum(manifest.counts.rows for manifest in kept.values()),
+        put=store.put,
     )
-    kept = run.finished()
-    clock.mark_loaded()
+    run = _DistributedRun(
+        record=record,
+        sent=with_pinned_model(sent, models),
+        schemas=output_schemas(settings, models, check.extra_fields),
+        store=store,
+    )
     with interrupted_once():
         manifest = run.run(given, kept)
-    return _finish(root, manifest, options, earlier_rows=_row_count(kept))
+    finished = finish_run(AuditDirectory.open(root, BeamStorage()), manifest, options, store.put)
+    print_outcome(finished, options, earlier_rows=record.earlier_rows)
+    return finished
+
+
+def _finished(store: ChunkStore, plan: InputPlan, options: RunOptions) -> dict[str, ChunkManifest]:
+    """The chunks that need not be done again; says how many others there are, and changes nothing.
+
+    Digests of files in an object store are not compared: it checks them itself.
+    """
+    progress = choose_progress(quiet=options.quiet, console=options.console)
+    for note in plan.notes:
+        progress.note(note)
+    if options.overwrite:
+        return {}
+    kept, damaged = store.fitting(plan.chunks, digests="://" not in store.root)
+    for note in damage_notes(damaged, kept):
+        progress.note(note)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
 class _DistributedRun:
-    """One run: ``settings`` as they were given and recorded, ``sent`` as the workers get them."""
+    """One run: its ``record`` has the settings as they were given, ``sent`` are those that the workers get."""
 
-    settings: AuditSettings
+    record: RunRecord
     sent: AuditSettings
-    options: RunOptions
-    plan: InputPlan
-    models: Mapping[str, str]
     schemas: OutputSchemas
-    store: GroupStore
-    clock: RunClock
-
-    def finished(self) -> dict[str, ChunkManifest]:
-        """The chunks that need not be done again; says how many others there are, and changes nothing.
-
-        Digests of files in an object store are not compared: it checks them itself.
-        """
-        progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
-        for note in self.plan.notes:
-            progress.note(note)
-        if self.options.overwrite:
-            return {}
-        kept, found = self.store.fitting(self.plan.chunks, digests="://" not in self.store.root)
-        for note in damage_notes(found.damaged, kept):
-            progress.note(note)
-        return kept
+    store: ChunkStore
 
     def run(self, beam_options: PipelineOptions, kept: Mapping[str, ChunkManifest]) -> RunManifest:
         """Remove all chunks but the kept ones, submit them, and keep the status in the run manifest.
@@ -114,38 +115,40 @@ class _DistributedRun:
         Raises:
             RunError: if the runner failed or rows do not reconcile.
         """
-        earlier_rows = _row_count(kept)
-        self._record(RunStatus.RUNNING, kept, earlier_rows)
+        plan = self.record.plan
+        self.record.write(RunStatus.RUNNING, kept)
         try:
             self.store.keep_only(kept)
-            missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
+            missing = [chunk for chunk in plan.chunks if chunk.name not in kept]
             if missing:
                 self.store.remove_results()
                 self._submit(beam_options, missing)
-            return self._record(RunStatus.DONE, self._reconciled(), earlier_rows)
+            return self.record.write(RunStatus.DONE, self._reconciled())
         except BaseException as error:
-            status = RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
             with suppress(OSError):
-                self._record(status, self._committed(), earlier_rows)
+                self.record.write(end_status(error), self._committed())
             raise
 
     def _committed(self) -> dict[str, ChunkManifest]:
         """The chunks that are committed so far; none where those of another audit are not all removed yet."""
         try:
-            return self.store.fitting(self.plan.chunks, digests=False)[0]
+            return self.store.fitting(self.record.plan.chunks, digests=False)[0]
         except UsageError:
             return {}
 
     def _submit(self, beam_options: PipelineOptions, chunks: Sequence[Chunk]) -> None:
         pipeline = beam.Pipeline(options=beam_options)
-        build_group_graph(
+        isolate = partial(commit_isolated, store=self.store, settings=self.sent, schemas=self.schemas)
+        build_graph(
             pipeline,
-            chunks=chunks,
+            chunks=[(chunk, chunk.rows) for chunk in chunks],
             settings=self.sent,
-            store=self.store,
-            schemas=self.schemas,
+            storage=BeamStorage(),
+            evidence=self.schemas.evidence,
+            commit=partial(commit_group, store=self.store, settings=self.sent, schemas=self.schemas),
+            take_up=partial(take_up, store=self.store, isolate=isolate),
         )
-        runner = self.options.runner
+        runner = self.record.options.runner
         try:
             result = pipeline.run()
             try:
@@ -154,7 +157,7 @@ class _DistributedRun:
                 result.cancel()
                 raise
         except RuntimeError as error:
-            hides = self.settings.privacy.hides  # the message may hold texts
+            hides = self.sent.privacy.hides  # the message may hold texts
             reason = f"{type(error).__name__}; its own logs say more" if hides else str(error)
             raise RunError(f"{runner} could not run the audit: {reason}. {RESUME_HINT}") from (None if hides else error)
         if state not in (PipelineState.DONE, None):
@@ -167,64 +170,20 @@ class _DistributedRun:
             RunError: if a chunk is missing or rows do not add up.
             LogReadError: if the input was changed meanwhile.
         """
-        for rows in {chunk.rows.file: chunk.rows for chunk in self.plan.chunks}.values():
+        chunks = self.record.plan.chunks
+        for rows in {chunk.rows.file: chunk.rows for chunk in chunks}.values():
             check_input_unchanged(rows, BeamStorage())
-        finished, _ = self.store.fitting(self.plan.chunks, digests=False)
-        missing = [chunk.name for chunk in self.plan.chunks if chunk.name not in finished]
+        finished, _ = self.store.fitting(chunks, digests=False)
+        missing = [chunk.name for chunk in chunks if chunk.name not in finished]
         if missing:
             raise RunError(
-                f"{self.options.runner} ended the run, but {len(missing)} of {len(self.plan.chunks)} chunks are not in "
+                f"{self.record.options.runner} ended the run, but {len(missing)} of {len(chunks)} chunks are not in "
                 f"{self.store.root!r}, first {missing[0]}; --output must be the same place for workers and for this "
                 f"machine. {RESUME_HINT}"
             )
-        counts = sum_counts(manifest.counts for manifest in finished.values())
-        if not (counts.is_reconciled and counts.rows == self.plan.row_count):
-            raise RunError(
-                f"the run does not reconcile: the input has {self.plan.row_count} rows, {counts.audited} were audited "
-                f"and {counts.dead_lettered} became dead letters; please report this"
-            )
+        self.record.check_reconciled(finished)
         self.store.keep_only(finished)
         return finished
-
-    def _record(self, status: RunStatus, finished: Mapping[str, ChunkManifest], earlier_rows: int) -> RunManifest:
-        manifest = make_run_manifest(
-            status=status,
-            settings=self.settings,
-            options=self.options,
-            plan=self.plan,
-            models=self.models,
-            configuration=self.store.configuration,
-            clock=self.clock,
-            finished=finished,
-            earlier_rows=earlier_rows,
-        )
-        _put_text(self.store.root, RUN_MANIFEST, manifest.to_json())
-        return manifest
-
-
-def _row_count(manifests: Mapping[str, ChunkManifest]) -> int:
-    return sum(manifest.counts.rows for manifest in manifests.values())
-
-
-def _finish(root: str, manifest: RunManifest, options: RunOptions, *, earlier_rows: int) -> FinishedRun:
-    """Sum up the evidence, judge the gates, write the metrics and the page, and print the summary.
-
-    Raises:
-        RunError: if the evidence cannot be read.
-    """
-    audit = AuditDirectory.open(root, BeamStorage())
-    metrics = RunMetrics(manifest, sum_evidence(audit))
-    finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
-    _put_text(root, METRICS_JSON, metrics_json(metrics, finished.verdicts))
-    _put_text(root, METRICS_PROM, prometheus_text(metrics, finished.verdicts))
-    if options.report:
-        _put_text(root, REPORT_PAGE, html_page(PageRequest(audit)))
-    print_outcome(finished, options, earlier_rows=earlier_rows)
-    return finished
-
-
-def _put_text(root: str, name: str, text: str) -> None:
-    put_text(FileSystems.join(root, name), text)
 
 
 def _output_root(options: RunOptions) -> str:
@@ -236,10 +195,21 @@ def _output_root(options: RunOptions) -> str:
     root = options.output if "://" in options.output else str(Path(options.output).resolve())
     check_extra(root)
     try:
-        check_output(root)
+        _check_foreign(root)
     except OSError as error:
         raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
     return root
+
+
+def _check_foreign(root: str) -> None:
+    """Refuse an output whose folders hold what this run must not remove; changes nothing."""
+    if "://" not in root:
+        OutputDirectory(Path(root)).check_foreign()
+        return
+    for folder in FOLDERS:
+        for name in BeamStorage().sizes(f"{root.rstrip('/')}/{folder}"):
+            if not OWN_FOLDERS[folder].fullmatch(name) and not name.startswith("."):
+                raise UsageError(f"--output holds '{root}/{folder}/{name}', which no audit wrote; move it away")
 
 
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:

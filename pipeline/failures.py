@@ -9,7 +9,7 @@ import re
 from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.output_directory import FULL_DISK
-from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed
+from attribeam.pipeline.chunks.worker_messages import WORKER, WorkerDied, WorkerFailed
 from attribeam.schemas.errors import (
     AttribeamError,
     LeakError,
@@ -53,20 +53,18 @@ def describe_failure(message: object, when: str) -> str:
     if isinstance(message, WorkerFailed):
         return message.explanation
     if isinstance(message, WorkerDied):
-        return describe_death(message.how, when)
+        return describe_death(message, when)
     return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
 
 
-def describe_death(how: str, when: str) -> str:
-    """What it means that a worker process ended by, say, "signal SIGKILL"."""
-    return (
-        f"a worker process ended by {how} {when}; if the system ran out of memory, try fewer --workers. {RESUME_HINT}"
+def describe_death(death: WorkerDied, when: str) -> str:
+    """What the end of a process means to the user."""
+    out = (
+        "if the system ran out of memory, try fewer --workers"
+        if death.who == WORKER
+        else "if memory ran out, try fewer --model-workers"
     )
-
-
-def describe_model_worker_death(how: str, when: str) -> str:
-    """What it means that a model worker ended by, say, "signal SIGKILL"."""
-    return f"a model worker ended by {how} {when}; if memory ran out, try fewer --model-workers. {RESUME_HINT}"
+    return f"{death.who} ended by {death.how} {when}; {out}. {RESUME_HINT}"
 
 
 class ModelWorkersError(RunError):

@@ -1,111 +1,62 @@
-"""The whole audit as one graph: locally row by row, on a distributed runner group by group, with the same stages."""
+"""The whole audit as one Beam graph: each chunk goes through all stages as one element, on whatever runner."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 
+from attribeam.logs.files import LogStorage
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.engines.commit_groups import CommitGroups, TakeUpGroups
-from attribeam.pipeline.engines.group_store import GroupStore
-from attribeam.transforms.attribute_rows import pack_for_model
-from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.beam_storage import BeamStorage
-from attribeam.transforms.dead_letters import DEAD_LETTERS, WriteDeadLetters
-from attribeam.transforms.prepare_rows import Encode, ParseRows, pack_for_parser
-from attribeam.transforms.read_qa_logs import ReadQALogs, ReadRows
-from attribeam.transforms.row_groups import (
-    AttributeGroups,
-    MakeGroupEvidence,
-    RowGroup,
-    each_group,
-    register_group_coder,
-)
-from attribeam.transforms.write_evidence import WriteTables
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOutput:
-    """Where the local graph writes, see ``WriteTables``."""
-
-    evidence_prefix: str
-    dead_letter_prefix: str
-    schemas: OutputSchemas
+from attribeam.transforms.make_evidence import audit_rows
+from attribeam.transforms.prepare_rows import encode_rows, parse_answers
+from attribeam.transforms.read_rows import read_rows
+from attribeam.transforms.row_groups import RowGroup
 
 
 def build_graph(
     pipeline: beam.Pipeline,
     *,
-    row_ranges: Sequence[RowRange],
+    chunks: Sequence[tuple[Any, RowRange]],
     settings: AuditSettings,
-    output: GraphOutput,
+    storage: LogStorage,
+    evidence: pa.Schema,
+    commit: Callable[[RowGroup], None],
     fatal_rows: Mapping[int, str] | None = None,
+    take_up: Callable[[Any], bool] | None = None,
 ) -> None:
-    """Add the audit of ``row_ranges`` to ``pipeline``; all stages run fused, so evidence keeps the order of the rows.
+    """Add the audit of ``chunks``, each with its rows, to ``pipeline``; ``commit`` gets the tables of each.
 
-    ``fatal_rows`` belong to the only range, see ``ReadQALogs``.
+    A distributed run takes chunks up: the list is shuffled, less than 1 kB a chunk and no rows, and ``take_up`` says
+    whether a chunk is to be audited. Each is committed as soon as it is finished, because nothing waits for others.
+
+    ``fatal_rows`` belong to the only chunk, see ``read_rows``.
     """
-    ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False)
-    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows)
-    made = read.records | "AuditRecords" >> AuditRecords(settings, output.schemas.evidence)
-    letters = (read[DEAD_LETTERS], made.dead_letters)
-    schemas = output.schemas
-    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, schemas.evidence, schemas.privacy)
+    listed = pipeline | "ListChunks" >> beam.Create(
+        [RowGroup(chunk, [rows]) for chunk, rows in chunks], reshuffle=False
+    )
+    if take_up is not None:
+        listed = listed | "SpreadChunks" >> beam.Reshuffle() | "TakeUp" >> beam.Filter(_taken_up, take_up)
     (
-        letters
-        | "GatherDeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, schemas.dead_letters, schemas.privacy)
+        listed
+        | "ReadRows" >> beam.Map(_started, settings, storage, fatal_rows).with_output_types(RowGroup)
+        | "EncodeRows" >> beam.Map(encode_rows, settings).with_output_types(RowGroup)
+        | "ParseAnswers" >> beam.Map(parse_answers, settings).with_output_types(RowGroup)
+        | "AuditRows" >> beam.Map(audit_rows, settings, evidence).with_output_types(RowGroup)
+        | "Commit" >> beam.Map(commit)
     )
 
 
-def build_group_graph(
-    pipeline: beam.Pipeline,
-    *,
-    chunks: Sequence[Chunk],
-    settings: AuditSettings,
-    store: GroupStore,
-    schemas: OutputSchemas,
-) -> None:
-    """Add the audit of ``chunks`` to ``pipeline``, each as one element that ends with its commit.
-
-    Only the list of chunks is shuffled. Each is committed as soon as it is finished, because nothing waits for others.
-    """
-    register_group_coder()
-    groups = [RowGroup(chunk, (chunk.rows,)) for chunk in chunks]
-    (
-        pipeline
-        | "ListChunks" >> beam.Create(groups, reshuffle=False).with_output_types(RowGroup)
-        | "SpreadChunks" >> beam.Reshuffle()
-        | "TakeUp" >> beam.ParDo(TakeUpGroups(store, settings, schemas)).with_output_types(RowGroup)
-        | "ReadRows" >> each_group(ReadRows(settings, {}, BeamStorage()))
-        | "EncodeRows" >> each_group(Encode(settings))
-        | "ParseAnswers" >> each_group(pack_for_parser(), ParseRows(settings))
-        | "PackRows" >> each_group(pack_for_model())
-        | "OnModelWorkers" >> _AttributeAndCommit(settings, store, schemas)
-    )
+def _taken_up(group: RowGroup, take_up: Callable[[Any], bool]) -> bool:
+    return take_up(group.chunk)
 
 
-@dataclass
-class _AttributeAndCommit(beam.PTransform):
-    """The model, and the stages behind it: a group is committed on the machine that attributed it."""
-
-    settings: AuditSettings
-    store: GroupStore
-    schemas: OutputSchemas
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, groups: beam.PCollection) -> beam.PCollection:
-        make = beam.ParDo(MakeGroupEvidence(self.settings, self.schemas.evidence)).with_output_types(RowGroup)
-        return (
-            groups
-            | "AttributeRows" >> AttributeGroups(self.settings)
-            | "MakeEvidence" >> make
-            | "Commit" >> beam.ParDo(CommitGroups(self.store, self.settings, self.schemas))
-        )
+def _started(
+    group: RowGroup, settings: AuditSettings, storage: LogStorage, fatal_rows: Mapping[int, str] | None
+) -> RowGroup:
+    return read_rows(replace(group, started=time.time()), settings, storage, fatal_rows)

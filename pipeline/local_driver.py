@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
-from attribeam.pipeline.chunks.finished_chunks import damage_notes
+from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
+from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas
 from attribeam.pipeline.chunks.input_plan import (
     Chunk,
     InputCheck,
@@ -26,22 +27,20 @@ from attribeam.pipeline.chunks.worker_messages import (
     RowsFinished,
     RunRows,
     WorkerDied,
-    WorkerNote,
 )
 from attribeam.pipeline.failures import describe_death, describe_failure, describe_rows
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
+from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.model_service import ModelUse
 from attribeam.pipeline.workers.row_isolation import RowIsolation
-from attribeam.pipeline.workers.unchanged_models import are_unchanged
-from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
+from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
@@ -63,19 +62,19 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), interrupted_once():
         settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
-        pool = open_pool(settings, options, plan)
+        pool = WorkerPool(settings, verbose=options.verbose, models=plan)
         try:
-            manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
+            manifest, record = _audit(settings, options, check, directory, pool, clock)
         except UsageError:  # nothing was changed
             raise
         except BaseException as error:
-            directory.end_running(_end_status(error))
+            directory.end_running(end_status(error))
             raise
         finally:
             pool.kill()
         directory.remove_working_folders()
-        finished = finish_local_run(directory.root, manifest, options)
-    print_outcome(finished, options, earlier_rows=earlier_rows)
+        finished = finish_run(AuditDirectory.open(directory.root), manifest, options, record.put)
+    print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished
 
 
@@ -86,19 +85,16 @@ def _audit(
     directory: OutputDirectory,
     pool: WorkerPool,
     clock: RunClock,
-) -> tuple[RunManifest, int]:
-    """Run the audit in its locked directory; returns the manifest and the number of rows that earlier runs finished."""
+) -> tuple[RunManifest, RunRecord]:
+    """Run the audit in its locked directory; returns the last manifest, and what has written it."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     progress = choose_progress(quiet=options.quiet, console=options.console)
-    start = _finished_start(settings, options, check, plan, directory)
-    if start is None or len(start.finished) < len(plan.chunks):
-        start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
-    first, models, store, finished = start.worker, start.models, start.store, start.finished
-    store.keep_only(finished)
-    for note in (*plan.notes, *damage_notes(store.damaged, finished)):
+    first, models = start_first_worker(pool)
+    store = ChunkStore(str(directory.root), configuration_hash(settings, models, check.extra_fields))
+    finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks)
+    for note in (*plan.notes, *damage_notes(damaged, finished)):
         progress.note(note)
     record = RunRecord(
-        directory,
         settings=settings,
         options=options,
         plan=plan,
@@ -106,6 +102,7 @@ def _audit(
         configuration=store.configuration,
         clock=clock,
         earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
+        put=store.put,
     )
     run = _ChunkRun(
         plan=plan,
@@ -120,50 +117,7 @@ def _audit(
     clock.mark_loaded()
     manifest = _run_with_record(run, first, record, workers=pool.worker_count(options, models))
     pool.finish()
-    return manifest, record.earlier_rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """What a run starts with. ``worker`` has loaded ``models``; it is None if all chunks are finished."""
-
-    worker: Worker | None
-    models: Mapping[str, str]
-    store: ChunkStore
-    finished: dict[str, ChunkManifest]
-
-
-def _finished_start(
-    settings: AuditSettings, options: RunOptions, check: InputCheck, plan: InputPlan, directory: OutputDirectory
-) -> _Start | None:
-    """How to start after a run that was done, if files prove that the models are the same; else None."""
-    earlier = directory.earlier_manifest()
-    if options.overwrite or earlier is None or not directory.is_done():
-        return None
-    configuration = configuration_hash(settings, earlier.models, check.extra_fields)
-    if (earlier.configuration, earlier.versions) != (configuration, package_versions()):
-        return None
-    if not are_unchanged(settings, earlier.models):
-        return None
-    store = ChunkStore(directory, configuration=configuration)
-    return _Start(None, earlier.models, store, store.fitting(plan.chunks))
-
-
-def _start(
-    settings: AuditSettings,
-    options: RunOptions,
-    check: InputCheck,
-    plan: InputPlan,
-    directory: OutputDirectory,
-    first: tuple[Worker, Mapping[str, str]],
-    tried: _Start | None,
-) -> _Start:
-    """How to start with a worker that has loaded the models; keeps what was ``tried`` if they are the same."""
-    worker, models = first
-    if tried is not None and tried.models == models:
-        return replace(tried, worker=worker)
-    store = ChunkStore(directory, configuration=configuration_hash(settings, models, check.extra_fields))
-    return _Start(worker, models, store, {} if options.overwrite else store.fitting(plan.chunks))
+    return manifest, record
 
 
 @dataclass(eq=False)
@@ -185,13 +139,12 @@ class _ChunkRun:
     _suspects: list[Chunk] = field(default_factory=list)
     _idle_deaths: int = 0
 
-    def run(self, first: Worker | None, *, workers: int) -> None:
-        """Run all unfinished chunks. ``first`` has its models loaded, or is None if there is nothing to do."""
+    def run(self, first: Worker, *, workers: int) -> None:
+        """Run all unfinished chunks. ``first`` has its models loaded."""
         self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
         rows = sum(manifest.counts.rows for manifest in self.finished.values())
         self.progress.start(total=self.plan.row_count, finished=rows)
-        if first is not None:
-            self._assign_chunk(first)
+        self._assign_chunk(first)
         for _ in range(min(workers - 1, len(self._waiting))):
             self.pool.start()
         while self._running or self._waiting:
@@ -199,16 +152,8 @@ class _ChunkRun:
             for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
                 self._handle_message(worker, message)
         self._audit_suspects()
-        if self.pool.service is not None:
-            self._tell_use(self.pool.service.use)
-
-    def _tell_use(self, use: ModelUse) -> None:
-        """Tell how busy the model workers were, if they had anything to do."""
-        if use.worked:
-            self.progress.note(
-                f"model workers waited for rows {use.waiting_share:.1%} of the time; blocks of rows took up at most "
-                f"{use.peak_bytes / 1e6:,.1f} MB"
-            )
+        if self.pool.service is not None and (share := self.pool.service.waiting_share) is not None:
+            self.progress.note(f"model workers waited for rows {share:.1%} of the time")
 
     def _handle_message(self, worker: Worker, message: object) -> None:
         if isinstance(message, ModelsLoaded):
@@ -217,8 +162,6 @@ class _ChunkRun:
         elif isinstance(message, RowsFinished):
             self._reported[worker] = self._reported.get(worker, 0) + message.count
             self.progress.advance(message.count)
-        elif isinstance(message, WorkerNote):
-            self.progress.note(message.text)
         elif isinstance(message, ChunkAttempt):
             self._commit(self._running.pop(worker), message, reported=self._reported.pop(worker, 0))
             self._assign_chunk(worker)
@@ -230,21 +173,24 @@ class _ChunkRun:
     def _commit(self, chunk: Chunk, attempt: ChunkAttempt, *, reported: int = 0) -> None:
         check_input_unchanged(chunk.rows)
         self.finished[chunk.name] = self.store.commit(chunk, attempt)
+        shutil.rmtree(attempt.folder)
         self.progress.advance(chunk.rows.row_count - reported)
 
     def _replace_worker(self, worker: Worker, death: WorkerDied) -> None:
-        """Retry the chunk of a dead worker; after a second death, set it aside until the others are finished."""
+        """Retry the chunk on which a process died; after a second death, set it aside until the others are finished."""
         chunk = self._running.pop(worker)
         self.progress.advance(-self._reported.pop(worker, 0))
         self._deaths[chunk.name] += 1
         retried = self._deaths[chunk.name] < _DEATHS_OF_A_SUSPECT
         plan = "trying them again" if retried else "they will be tried alone when all others are finished"
-        self.progress.note(f"a worker process ended by {death.how} {describe_rows(chunk.rows)}; {plan}")
+        self.progress.note(f"{death.who} ended by {death.how} {describe_rows(chunk.rows)}; {plan}")
         if retried:
             self._waiting.appendleft(chunk)
         else:
             self._suspects.append(chunk)
-        if self._waiting:
+        if worker in self.pool:
+            self._assign_chunk(worker)
+        elif self._waiting:
             self.pool.start()
 
     def _go_on_without(self, death: WorkerDied) -> None:
@@ -258,7 +204,7 @@ class _ChunkRun:
         self._idle_deaths += 1
         replaced = self._idle_deaths <= _MOST_IDLE_DEATHS
         if not replaced and self.pool.is_empty:
-            raise RunError(describe_death(death.how, "before it had any rows, as others did"))
+            raise RunError(describe_death(death, "before it had any rows, as others did"))
         plan = "another takes its place" if replaced else "the others go on without it; try fewer --workers"
         self.progress.note(f"a worker process ended by {death.how} before it had any rows; {plan}")
         if replaced:
@@ -292,7 +238,7 @@ class _ChunkRun:
         return "while the models were loaded" if chunk is None else describe_rows(chunk.rows)
 
 
-def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *, workers: int) -> RunManifest:
+def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
     """Run the chunks, and keep the status in the run manifest: "running", then how the run ended.
 
     Raises:
@@ -301,33 +247,24 @@ def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *,
     """
     try:
         record.write(RunStatus.RUNNING, run.finished)
+        run.directory.remove_attempts()
+        run.store.keep_only(run.finished)
         if len(run.finished) < len(run.plan.chunks):
-            run.directory.remove_results()
+            run.store.remove_results()
         run.run(first, workers=workers)
-        _reconcile(run)
+        record.check_reconciled(run.finished)
+        if lost := run.store.lost(run.finished):
+            raise RunError(
+                f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced "
+                "meanwhile; does another machine write to this --output? End one of the runs, then start the command "
+                "again."
+            )
         return record.write(RunStatus.DONE, run.finished)
     except BaseException as error:
         run.pool.kill()
         run.directory.remove_attempts()  # they may have filled the disk
-        record.write_end(_end_status(error), run.finished)
+        with suppress(OSError):  # on a full disk, the status is changed in place
+            record.write(end_status(error), run.finished)
         raise
     finally:
         run.progress.close()
-
-
-def _end_status(error: BaseException) -> RunStatus:
-    return RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
-
-
-def _reconcile(run: _ChunkRun) -> None:
-    counts = sum_counts(manifest.counts for manifest in run.finished.values())
-    if not (counts.is_reconciled and counts.rows == run.plan.row_count):
-        raise RunError(
-            f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
-            f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
-        )
-    if lost := run.store.lost(run.finished):
-        raise RunError(
-            f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced meanwhile; "
-            "does another machine write to this --output? End one of the runs, then start the command again."
-        )

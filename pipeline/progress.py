@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from typing import NoReturn, Protocol, TextIO
+from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
@@ -15,45 +15,42 @@ _LINE_SECONDS = 10
 _MIN_ROWS_FOR_SPEED = 20
 
 
-class Progress(Protocol):
-    """Shows how many rows are finished."""
+class Progress:
+    """Shows how many rows are finished; this one shows problems only."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._total = self._initial = self._finished = 0
+        self._started = self._printed = time.monotonic()
 
     def start(self, *, total: int, finished: int) -> None:
         """``finished`` of ``total`` rows were finished by an earlier run."""
+        self._total, self._initial, self._finished = total, finished, finished
+        self._started = self._printed = time.monotonic()
 
     def advance(self, rows: int) -> None:
         """Add finished rows: negative if a worker was lost with its rows, 0 to refresh the display."""
+        self._finished += rows
+        now = time.monotonic()
+        if now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            self._show(now - self._started)
 
     def note(self, text: str) -> None:
         """Tell the user of a problem that does not stop the audit."""
+        print_line(f"audit: {text}", self._stream)
 
     def close(self) -> None:
         """Stop showing progress."""
 
-
-class SilentProgress:
-    """Prints problems only."""
-
-    def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
-
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-
-    def note(self, text: str) -> None:
-        """See ``Progress``."""
-        print_line(f"audit: {text}", sys.stderr)
-
-    def close(self) -> None:
-        """See ``Progress``."""
+    def _show(self, seconds: float) -> None:
+        """Tell how far it is, every ten seconds."""
 
 
-class BarProgress:
+class BarProgress(Progress):
     """A tqdm bar: rows, rows/s over the whole run, and time left."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._bar: tqdm[NoReturn] | None = None
+    _bar: tqdm[NoReturn] | None = None
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
@@ -87,68 +84,39 @@ class BarProgress:
                 self._bar.close()
 
 
-class LineProgress:
+class LineProgress(Progress):
     """One line every ten seconds, for logs."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._total = self._initial = self._finished = 0
-        self._started = self._printed = time.monotonic()
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
-        self._total, self._initial, self._finished = total, finished, finished
-        self._started = self._printed = time.monotonic()
+        super().start(total=total, finished=finished)
         print_line(f"audit: {finished:,} of {total:,} rows are finished", self._stream)
 
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-        self._finished += rows
-        now = time.monotonic()
-        if now - self._printed >= _LINE_SECONDS:
-            self._printed = now
-            seconds = now - self._started
-            print_line(progress_line(self._finished, self._total, self._initial, seconds), self._stream)
-
-    def note(self, text: str) -> None:
-        """See ``Progress``."""
-        print_line(f"audit: {text}", self._stream)
-
-    def close(self) -> None:
-        """See ``Progress``."""
+    def _show(self, seconds: float) -> None:
+        print_line(progress_line(self._finished, self._total, self._initial, seconds), self._stream)
 
 
-class JsonProgress:
+class JsonProgress(Progress):
     """Events for machines: ``start``, ``progress`` every ten seconds, and ``note``; only notes if ``quiet``."""
 
     def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        self._stream, self._quiet = stream, quiet
-        self._total = self._initial = self._finished = 0
-        self._started = self._printed = time.monotonic()
+        super().__init__(stream)
+        self._quiet = quiet
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
-        self._total, self._initial, self._finished = total, finished, finished
-        self._started = self._printed = time.monotonic()
+        super().start(total=total, finished=finished)
         self._print("start", rows=total, finished=finished)
-
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-        self._finished += rows
-        now = time.monotonic()
-        if now - self._printed >= _LINE_SECONDS:
-            self._printed = now
-            rate = measured_rate(self._finished - self._initial, now - self._started)
-            left = None if rate is None else round((self._total - self._finished) / rate, 1)
-            speed = None if rate is None else round(rate, 3)
-            self._print("progress", rows=self._total, finished=self._finished, rows_per_second=speed, seconds_left=left)
 
     def note(self, text: str) -> None:
         """See ``Progress``."""
         print_line(event_line("note", message=text), self._stream)
 
-    def close(self) -> None:
-        """See ``Progress``."""
+    def _show(self, seconds: float) -> None:
+        rate = measured_rate(self._finished - self._initial, seconds)
+        left = None if rate is None else round((self._total - self._finished) / rate, 1)
+        speed = None if rate is None else round(rate, 3)
+        self._print("progress", rows=self._total, finished=self._finished, rows_per_second=speed, seconds_left=left)
 
     def _print(self, event: str, **fields: object) -> None:
         if not self._quiet:
@@ -161,7 +129,7 @@ def choose_progress(*, quiet: bool, console: ConsoleKind = ConsoleKind.TEXT, str
     if console is ConsoleKind.JSON:
         return JsonProgress(stream, quiet=quiet)
     if quiet:
-        return SilentProgress()
+        return Progress(stream)
     return BarProgress(stream) if stream.isatty() else LineProgress(stream)
 
 

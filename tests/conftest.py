@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,23 +42,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="module")
-def one_import_server() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _own_import_server() -> Iterator[None]:
     """Let the audits that a module runs in this process fork their workers from one import server; it ends with them.
 
-    Its imports are most of a small audit's time. An audit by itself ends it, which tests of the import server check.
     Workers of one server have the same seed of hashes, umask and environment: a test for which that matters calls
     ``stop_import_server`` before its audit, which then starts another.
     """
-    from attribeam.pipeline.commands import audit_command
-    from attribeam.pipeline.workers import import_server, worker_pool
-
-    import_server.stop_import_server()
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (audit_command, worker_pool):
-            patch.setattr(module, "stop_import_server", lambda: None)
-        yield
-    import_server.stop_import_server()
+    yield
+    if (module := sys.modules.get("attribeam.pipeline.workers.worker_process")) is not None:
+        module.stop_import_server()
 
 
 class _CarefulLibrary:

@@ -94,7 +94,7 @@ SUB_ROOMS = {
     ),
     "evaluation": ("datasets", "methods", "measures", "calibration", "model_check", "support"),
     "logs": ("traces", "privacy"),
-    "pipeline": ("chunks", "measures", "options", "workers", "engines", "outcome", "commands"),
+    "pipeline": ("chunks", "measures", "options", "workers", "outcome", "commands"),
 }  # fmt: skip
 """The rooms within a room, in an order in which each imports itself and those before it."""
 

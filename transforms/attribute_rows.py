@@ -1,91 +1,150 @@
-"""Stage 4: runs blocks of rows through the models that the method needs, with RunInference and our own handler."""
+"""Stage 4: runs blocks of rows through the models that the method needs, here or in another process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-import apache_beam as beam
-from apache_beam.ml.inference.base import ModelHandler, RunInference
-
-from attribeam.attribution.methods.audit_row import AuditRow
-from attribeam.attribution.methods.models import ModelStage, stage_of
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, model_outcomes
+from attribeam.attribution.methods.models import ModelStage, load_audit_models, stage_of
 from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.options import MethodOptions
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.block_model import BlockModel, load_block_model
-from attribeam.transforms.elements import AttributedBlock, BlockOutcomes, PackRows, row_weight
-from attribeam.transforms.stage_metrics import NAMESPACE
+from attribeam.transforms.row_groups import RowGroup, packs
+from attribeam.transforms.stage_metrics import stage, thread_stage
+
+if TYPE_CHECKING:
+    import torch
 
 BLOCK_ROWS = 256
 BLOCK_TOKENS = 131_072
+_CHARS_PER_TOKEN = 4
+_MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
+"""One thread per process, shared by all groups; it starts with the first block."""
 
 
-@dataclass
-class PackForModel(beam.PTransform):
-    """Gathers rows into blocks of many batches, so that rows of similar length can share a batch."""
+class Pending(Protocol):
+    """Outcomes that a thread or another process computes."""
 
-    settings: AuditSettings
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, rows: beam.PCollection) -> beam.PCollection:
-        return rows | beam.ParDo(pack_for_model()).with_output_types(beam.typehints.Tuple[AuditRow, ...])
+    def result(self) -> Sequence[Outcome]:
+        """One outcome per row, once they are ready; exceptions of the model surface here."""
+        ...
 
 
-def pack_for_model() -> PackRows:
-    """Blocks of ``AuditRow``."""
-    return PackRows(BLOCK_ROWS, weigh=row_weight, max_weight=BLOCK_TOKENS)
+@dataclass(frozen=True, slots=True)
+class AttributedBlock:
+    """Rows with what the models found for each, in order, or the fault of a row that they could not process.
+
+    ``settings`` are the method's options merged with the model's, None without a model.
+    """
+
+    rows: tuple[AuditRow, ...]
+    outcomes: Sequence[Outcome] | Pending
+    settings: MethodOptions | None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the outcomes are computed in the model's thread or process; it may be done by now."""
+        return not isinstance(self.outcomes, Sequence)
+
+    def pairs(self) -> list[tuple[AuditRow, Outcome]]:
+        """Each row and its outcome, once they are ready; exceptions of the model surface here."""
+        outcomes = self.outcomes if isinstance(self.outcomes, Sequence) else self.outcomes.result()
+        return [*zip(self.rows, outcomes, strict=True)]
 
 
-@dataclass
-class AttributeRows(beam.PTransform):
-    """Blocks of ``AuditRow`` in, ``AttributedBlock`` out; a method without a model loads nothing."""
+class BlockModel(Protocol):
+    """Runs blocks through the models of a method."""
 
-    settings: AuditSettings
+    @property
+    def settings(self) -> MethodOptions | None:
+        """The method's options merged with the model's; None without an attention model."""
+        ...
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        if stage_of(resolve_method(self.settings.method).needs) is ModelStage.NONE:
-            return blocks | beam.Map(without_model).with_output_types(AttributedBlock)
-        run = RunInference(MethodModelHandler(self.settings).with_no_batching())
-        return blocks | run.with_output_types(AttributedBlock)
+    def start(self, rows: Sequence[AuditRow]) -> Sequence[Outcome] | Pending:
+        """Run a block, or start on it."""
+        ...
 
 
-def without_model(rows: Sequence[AuditRow]) -> AttributedBlock:
-    """A block without model outcomes."""
-    return AttributedBlock(tuple(rows), BlockOutcomes([None] * len(rows)), None)
+class OwnModels:
+    """The models of this process, which are loaded once for all of its threads.
 
-
-class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, BlockModel]):
-    """Runs one block through the models of the method.
-
-    The attention model packs the block by its token budget and halves a batch that does not fit into memory. Torch is
-    not touched before ``load_model``.
+    On a GPU they work in a thread of their own, while other blocks are parsed and written. On a CPU all stages share
+    the processors anyway.
     """
 
     def __init__(self, settings: AuditSettings) -> None:
-        super().__init__()
-        self._settings = settings
+        """Load the models.
 
-    def load_model(self) -> BlockModel:
-        return load_block_model(self._settings)
+        Raises:
+            ModelLoadError: as ``load_audit_models``.
+        """
+        self._method = resolve_method(settings.method)
+        self._models = load_audit_models(settings.models, self._method.needs)
 
-    def run_inference(
-        self,
-        batch: Sequence[AuditRow],
-        model: BlockModel,
-        inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
-    ) -> Iterable[AttributedBlock]:
-        return [AttributedBlock(tuple(batch), model.start(batch), model.settings)]
+    @property
+    def settings(self) -> MethodOptions | None:
+        """See ``BlockModel``."""
+        return None if self._models.attention is None else self._models.attention.settings
 
-    def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:
-        return sum(row.encoded.token_ids.nbytes for row in batch if row.encoded is not None)
+    def start(self, rows: Sequence[AuditRow]) -> Sequence[Outcome] | Pending:
+        """See ``BlockModel``."""
+        if runs_in_model_thread(self._models.device):
+            return _MODEL_THREAD.submit(self._run_in_thread, rows)
+        with stage("attribute"):
+            return model_outcomes(self._method, self._models, rows)
 
-    def get_metrics_namespace(self) -> str:
-        return NAMESPACE
+    def _run_in_thread(self, rows: Sequence[AuditRow]) -> list[Outcome]:
+        with thread_stage("attribute"):
+            return model_outcomes(self._method, self._models, rows)
 
-    def share_model_across_processes(self) -> bool:
-        return False
+
+def runs_in_model_thread(device: torch.device) -> bool:
+    """Whether the model runs in its own thread: True on a GPU."""
+    return device.type != "cpu"
+
+
+_elsewhere: BlockModel | None = None
+
+
+def run_blocks_elsewhere(model: BlockModel) -> None:
+    """Let all stages of this process use ``model``, which runs in another process, instead of models of their own.
+
+    Beam pickles its stages, so what cannot be pickled belongs to the process.
+    """
+    global _elsewhere
+    _elsewhere = model
+
+
+def attributed_blocks(group: RowGroup, settings: AuditSettings) -> Iterator[AttributedBlock]:
+    """The ``AuditRow``s of a group in blocks of many batches, so that rows of similar length can share a batch.
+
+    A block with pending outcomes comes when the next one was started, or all rows were read; the model works meanwhile.
+    A method without a model loads nothing.
+    """
+    model: BlockModel | None = None
+    if stage_of(resolve_method(settings.method).needs) is not ModelStage.NONE:
+        model = _elsewhere or OwnModels(settings)
+    pending: AttributedBlock | None = None
+    for rows in packs(group.rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=BLOCK_TOKENS):
+        if model is None:
+            block = AttributedBlock(rows, [None] * len(rows), None)
+        else:
+            block = AttributedBlock(rows, model.start(rows), model.settings)
+        if pending is not None:
+            yield pending
+        pending = block if block.is_pending else None
+        if pending is None:
+            yield block
+    if pending is not None:
+        yield pending
+
+
+def _token_count(row: AuditRow) -> int:
+    """Tokens of prompt and response, those of all its windows where a row has some; else an estimate."""
+    if row.encoded is not None:
+        return row.encoded.token_count
+    record = row.record
+    return 1 + (len(record.answer) + sum(len(one.text) for one in record.passages)) // _CHARS_PER_TOKEN

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.typehints.row_type import RowTypeConstraint
+from apache_beam.typehints.typehints import Sequence
+from apache_beam.utils.timestamp import Timestamp
 
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
-from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
-from attribeam.transforms.audit_records import AuditRecords
+from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.dead_letters import DEAD_LETTERS, dead_letter_table
 from attribeam.transforms.hide_texts import HideTexts
-from attribeam.transforms.read_answers import ReadAnswers
-from attribeam.transforms.schema_rows import row_type, rows_of
+from attribeam.transforms.make_evidence import audit_rows
+from attribeam.transforms.prepare_rows import encode_rows, parse_answers
+from attribeam.transforms.read_rows import read_answers
+from attribeam.transforms.row_groups import RowGroup
+from attribeam.transforms.write_group import dead_letter_table
 
+_DEAD_LETTERS = "dead_letters"
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
+
+_PLAIN: dict[pa.DataType, type] = {
+    pa.string(): str,
+    pa.bool_(): bool,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float32(): np.float32,
+}
 
 
 class AuditedAnswers(dict[str, beam.PCollection]):
@@ -76,21 +91,35 @@ class AuditAnswers(beam.PTransform):
     def expand(self, answers: beam.PCollection) -> AuditedAnswers:
         if not isinstance(answers.windowing.windowfn, GlobalWindows):
             raise UsageError("AuditAnswers needs the global window; put beam.WindowInto(GlobalWindows()) before it")
-        read = beam.ParDo(ReadAnswers(self._settings)).with_outputs(DEAD_LETTERS, main="records")
-        found = answers | "ReadAnswers" >> read
-        audited = found.records | "AuditRecords" >> AuditRecords(self._settings, self._schema)
-        letters = (found[DEAD_LETTERS], audited.dead_letters) | "GatherDeadLetters" >> beam.Flatten()
-        tables = letters | "DeadLetterTables" >> beam.Map(_letter_table)
+        made = (
+            answers
+            | "GroupAnswers" >> beam.BatchElements(BLOCK_ROWS, BLOCK_ROWS)
+            | "ReadAnswers" >> beam.Map(_read, self._settings).with_output_types(RowGroup)
+            | "EncodeRows" >> beam.Map(encode_rows, self._settings).with_output_types(RowGroup)
+            | "ParseAnswers" >> beam.Map(parse_answers, self._settings).with_output_types(RowGroup)
+            | "AuditRows" >> beam.Map(audit_rows, self._settings, self._schema).with_output_types(RowGroup)
+            | "Tables" >> beam.FlatMap(_tables).with_outputs(_DEAD_LETTERS, main="evidence")
+        )
         return AuditedAnswers(
-            evidence=audited.evidence | "EvidenceRows" >> self._rows(self._schema),
-            dead_letters=tables | "DeadLetterRows" >> self._rows(dead_letter_schema()),
+            evidence=made.evidence | "EvidenceRows" >> self._rows(self._schema),
+            dead_letters=made[_DEAD_LETTERS] | "DeadLetterRows" >> self._rows(dead_letter_schema()),
         )
 
     def _rows(self, schema: pa.Schema) -> beam.PTransform:
         """Tables to rows that hold nothing of what the settings hide."""
         privacy = self._settings.privacy
-        shown = HideTexts(privacy) if privacy.hides else _as_it_is
-        return beam.FlatMap(lambda table: rows_of(shown(table))).with_output_types(row_type(schema))
+        hide = HideTexts(privacy) if privacy.hides else None
+        return beam.FlatMap(lambda table: rows_of(hide(table) if hide else table)).with_output_types(row_type(schema))
+
+
+def _read(answers: list[object], settings: AuditSettings) -> RowGroup:
+    return read_answers(RowGroup(None, answers), settings)
+
+
+def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
+    yield from group.rows
+    if group.letters:
+        yield beam.pvalue.TaggedOutput(_DEAD_LETTERS, dead_letter_table(group.letters, dead_letter_schema()))
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
@@ -119,9 +148,47 @@ def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
     )
 
 
-def _letter_table(letter: DeadLetter) -> pa.Table:
-    return dead_letter_table([letter], dead_letter_schema())
+def row_type(schema: pa.Schema) -> RowTypeConstraint:
+    """The type of the rows of a table of this schema.
+
+    Raises:
+        TypeError: if Beam has no such type.
+    """
+    return RowTypeConstraint.from_fields([(field.name, _field_type(field)) for field in schema])
 
 
-def _as_it_is(table: pa.Table) -> pa.Table:
-    return table
+def rows_of(table: pa.Table) -> Iterator[beam.Row]:
+    """The rows of a table in its order; structs are rows, and times are ``Timestamp``s of Beam."""
+    names = table.schema.names
+    columns = [[_value(value, column.type) for value in column.to_pylist()] for column in table.columns]
+    for values in zip(*columns, strict=True):
+        yield beam.Row(**dict(zip(names, values, strict=True)))
+
+
+def _field_type(field: pa.Field) -> Any:
+    kind = _type(field.type)
+    return Optional[kind] if field.nullable else kind  # noqa: UP045 - Beam's types know no "|"
+
+
+def _type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return Sequence[_type(kind.value_type)]
+    if pa.types.is_struct(kind):
+        return RowTypeConstraint.from_fields([(field.name, _field_type(field)) for field in kind])
+    if pa.types.is_timestamp(kind):
+        return Timestamp
+    if kind not in _PLAIN:
+        raise TypeError(f"a Beam row should have no column of type {kind}")
+    return _PLAIN[kind]
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_value(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return beam.Row(**{field.name: _value(value[field.name], field.type) for field in kind})
+    if pa.types.is_timestamp(kind):
+        return Timestamp.from_utc_datetime(value)
+    return value

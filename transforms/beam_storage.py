@@ -11,6 +11,7 @@ times what the operation takes.
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import re
 import shutil
@@ -32,7 +33,7 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.logs.files import ArrowStorage, local_status
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.written_files import unfinished_name
+from attribeam.schemas.written_files import new_file, sync_folder, unfinished_name
 
 _make_client: Any = boto3_client.Client
 
@@ -139,6 +140,83 @@ class BeamStorage:
             found = FileSystems.get_filesystem(path).metadata(path)
             return f"{found.size_in_bytes} bytes of {found.last_updated_in_seconds}, {FileSystems.checksum(path)}"
 
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file.
+
+        Raises:
+            OSError: if the file system cannot be asked.
+        """
+        with _as_os_errors():
+            return Path(path).exists() if "://" not in path else bool(FileSystems.exists(path))
+
+    def make_folders(self, paths: Sequence[str]) -> None:
+        """Make folders that are not there yet; object stores need none.
+
+        Raises:
+            OSError: if one cannot be made.
+        """
+        with _as_os_errors():
+            for path in paths:
+                if "://" not in path:
+                    Path(path).mkdir(parents=True, exist_ok=True)
+                elif FileSystems.get_filesystem(path).has_dirs() and not FileSystems.exists(path):
+                    FileSystems.mkdirs(path)
+
+    def put_file(self, path: str, local: Path) -> None:
+        """Move a local file, whose content is on the disk, to a path that nothing else writes to.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        if "://" not in path:
+            try:
+                local.replace(path)
+                sync_folder(Path(path).parent)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                with local.open("rb") as source, new_file(Path(path)) as target:
+                    shutil.copyfileobj(source, target, _COPY_BYTES)
+            return
+        with _as_os_errors(), local.open("rb") as source, _created(path) as target:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
+
+    def put_text(self, path: str, text: str) -> None:
+        """Replace a small file, so that readers see either the old or the new one: it is written beside it and renamed.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        if "://" not in path:
+            self.make_folders([path.rpartition("/")[0]])
+            with new_file(Path(path)) as file:
+                file.write(text.encode())
+            return
+        by = f"{path.rpartition('/')[0]}/{unfinished_name()}"
+        with _as_os_errors():
+            with _created(by) as file:
+                file.write(text.encode())
+            try:
+                FileSystems.rename([by], [path])
+            except BeamIOError:
+                if not FileSystems.exists(path):
+                    raise
+                FileSystems.delete([path])  # HDFS renames to no file that is there
+                FileSystems.rename([by], [path])
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files that are there.
+
+        Raises:
+            OSError: if one cannot be deleted.
+        """
+        for path in paths:
+            if "://" not in path:
+                Path(path).unlink()
+        if remote := [path for path in paths if "://" in path]:
+            with _as_os_errors():
+                FileSystems.delete(remote)
+
 
 def check_extra(path: str) -> None:
     """Refuse a bucket whose client is not installed.
@@ -191,58 +269,6 @@ def _listed(start: str) -> list[FileMetadata]:
         (result,) = FileSystems.match([f"{start}**"])
     metadata: list[FileMetadata] = result.metadata_list
     return metadata
-
-
-def make_folders(paths: Sequence[str]) -> None:
-    """Make folders that are not there yet; object stores need none.
-
-    Raises:
-        OSError: if one cannot be made.
-    """
-    with _as_os_errors():
-        for path in paths:
-            if FileSystems.get_filesystem(path).has_dirs() and not FileSystems.exists(path):
-                FileSystems.mkdirs(path)
-
-
-def put_file(path: str, local: Path) -> None:
-    """Copy a local file to a path that nothing else writes to.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
-    with _as_os_errors(), local.open("rb") as source, _created(path) as target:
-        shutil.copyfileobj(source, target, _COPY_BYTES)
-
-
-def put_text(path: str, text: str) -> None:
-    """Replace a small file, so that readers see either the old or the new one: it is written beside it and renamed.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
-    by = f"{path.rpartition('/')[0]}/{unfinished_name()}"
-    with _as_os_errors():
-        with _created(by) as file:
-            file.write(text.encode())
-        try:
-            FileSystems.rename([by], [path])
-        except BeamIOError:
-            if not FileSystems.exists(path):
-                raise
-            FileSystems.delete([path])  # HDFS renames to no file that is there
-            FileSystems.rename([by], [path])
-
-
-def delete_files(paths: Sequence[str]) -> None:
-    """Delete files that are there.
-
-    Raises:
-        OSError: if one cannot be deleted.
-    """
-    if paths:
-        with _as_os_errors():
-            FileSystems.delete(list(paths))
 
 
 def _created(path: str) -> AbstractContextManager[BinaryIO]:

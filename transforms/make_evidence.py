@@ -1,11 +1,8 @@
-"""Stage 5, and the masking of what it makes.
+"""Stage 5: attributed blocks in, tables of the evidence schema out, with the texts that may be written.
 
-Stage 5: attributed blocks in, tables of the evidence schema out.
-
-Masks spans and their evidence by where they stand in the whole texts.
-
-A piece may hold half of an e-mail address, in which nothing could be recognised; so the answer and the passages are
-searched whole, and the pieces are cut out of the masked texts.
+Spans and their evidence are masked by where they stand in the whole texts. A piece may hold half of an e-mail address,
+in which nothing could be recognised; so the answer and the passages are searched whole, and the pieces are cut out of
+the masked texts.
 """
 
 from __future__ import annotations
@@ -13,24 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, is_asked, is_unread
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.logs.privacy.masked_record import masked_record
 from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.logs.privacy.settings import SlowPatternError
 from attribeam.schemas import CharRange, EvidencePiece, QARecord, Reason, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
+from attribeam.schemas.passage_sample import sample_passages
+from attribeam.transforms.attribute_rows import attributed_blocks
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.dead_letters import DeadLetterOffice
-from attribeam.transforms.elements import AttributedBlock
-from attribeam.transforms.stage_metrics import count_audited_rows, see_records, stage
+from attribeam.transforms.row_groups import RowCounts, RowGroup, dead_letter
+from attribeam.transforms.stage_metrics import stage, tell_rows_finished
 
 
 def redacted(
@@ -91,78 +84,46 @@ def _occurrences(value: str, text: str) -> Iterator[CharRange]:
         start = text.find(value, start + 1)
 
 
-class MakeEvidence(beam.DoFn):
-    """Turns a block into one table with the evidence of all its spans (main output), and faulty rows into dead letters.
+def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> RowGroup:
+    """Stages 4 and 5: ``AuditRow``s in, tables of the evidence schema out, one per block; faulty rows are dead letters.
 
-    A block with pending outcomes waits until the next block arrives or the bundle ends; the model works meanwhile.
+    Counts the audited rows in the group.
     """
 
-    def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._options = settings.method
-        self._redactor = Redactor(settings.privacy)
-        self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings)
-        self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings)
+    def tables() -> Iterator[pa.Table]:
+        method, redactor = resolve_method(settings.method), Redactor(settings.privacy)
+        for block in attributed_blocks(group, settings):
+            audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
+            for row, outcome in block.pairs():
+                try:
+                    with stage("evidence"):
+                        if isinstance(outcome, RowFault):
+                            raise outcome
+                        spans = evidence_of(
+                            row, outcome, method=method, options=settings.method, settings=block.settings
+                        )
+                        audited.append(redacted(row.record, spans, redactor))
+                except RowFault as fault:
+                    of = Stage.ATTRIBUTE if fault is outcome else Stage.EVIDENCE
+                    group.refuse(dead_letter(row.record, fault, of, settings))
+                else:
+                    _count(group.counts, row, outcome)
+            records = [record for record, _ in audited]
+            texts = (passage.text for record in records for passage in record.passages)
+            group.counts.passage_sample = sample_passages(texts, group.counts.passage_sample)
+            group.counts.notes.update(note for record in records for note in record.notes)
+            tell_rows_finished(len(audited))
+            with stage("write"):
+                table = evidence_table(audited, schema)
+            if table.num_rows:
+                yield table
 
-    def setup(self) -> None:
-        self._method = resolve_method(self._options)
-
-    def start_bundle(self) -> None:
-        self._pending_block: AttributedBlock | None = None
-
-    def process(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
-        held, self._pending_block = self._pending_block, block if block.outcomes.is_pending else None
-        if held is not None:
-            yield from self._make_tables(held)
-        if self._pending_block is None:
-            yield from self._make_tables(block)
-
-    def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
-        if self._pending_block is not None:
-            yield from map(_in_window, self._make_tables(self._pending_block))
-        self._pending_block = None
-
-    def _make_tables(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
-        audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
-        encoded: list[EncodedRow] = []
-        unread = asked = 0
-        for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
-            made = self._evidence(row, outcome, block.settings)
-            if isinstance(made, beam.pvalue.TaggedOutput):
-                yield made
-            else:
-                audited.append(made)
-                encoded += [row.encoded] if row.encoded is not None else []
-                unread += is_unread(outcome)
-                asked += is_asked(outcome)
-        count_audited_rows(
-            [spans for _, spans in audited],
-            tokens=sum(one.token_count for one in encoded),
-            in_windows=sum(bool(one.windows) for one in encoded),
-            unread=unread,
-            asked=asked,
-        )
-        see_records([record for record, _ in audited])
-        with stage("write"):
-            table = evidence_table(audited, self._schema)
-        if table.num_rows:
-            yield table
-
-    def _evidence(
-        self, row: AuditRow, outcome: Outcome, settings: MethodOptions | None
-    ) -> tuple[QARecord, tuple[SpanEvidence, ...]] | beam.pvalue.TaggedOutput:
-        if isinstance(outcome, RowFault):
-            return self._model_faults.refuse(row.record, outcome)
-        try:
-            with stage("evidence"):
-                spans = evidence_of(row, outcome, method=self._method, options=self._options, settings=settings)
-                return redacted(row.record, spans, self._redactor)
-        except RowFault as fault:
-            return self._own_faults.refuse(row.record, fault)
+    return group.of(tables())
 
 
-def _in_window(made: pa.Table | beam.pvalue.TaggedOutput) -> WindowedValue | beam.pvalue.TaggedOutput:
-    """Wrapped as Beam requires at the end of a bundle."""
-    if isinstance(made, beam.pvalue.TaggedOutput):
-        return beam.pvalue.TaggedOutput(made.tag, GlobalWindows.windowed_value(made.value))
-    return GlobalWindows.windowed_value(made)
+def _count(counts: RowCounts, row: AuditRow, outcome: Outcome) -> None:
+    if row.encoded is not None:
+        counts.tokens += row.encoded.token_count
+        counts.rows_in_windows += bool(row.encoded.windows)
+    counts.rows_unread += is_unread(outcome)
+    counts.rows_asked += is_asked(outcome)

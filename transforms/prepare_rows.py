@@ -6,60 +6,76 @@ Tokens come first, so that an answer too long for the model is refused before th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-import apache_beam as beam
-
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.models.row_encoder import load_row_encoder
-from attribeam.schemas import QARecord, RowFault, Stage, TargetSpan
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import QARecord, RowFault, Stage
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
-from attribeam.transforms.elements import PackRows, TokenisedRow, register_row_coders
+from attribeam.transforms.row_groups import RowGroup, dead_letter, packs
 from attribeam.transforms.stage_metrics import stage
 
-
-@dataclass
-class EncodeRows(beam.PTransform):
-    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter if it is too long.
-
-    If the method needs no attention model, rows pass without tokens.
-    """
-
-    settings: AuditSettings
-
-    def __post_init__(self) -> None:
-        super().__init__()
-        register_row_coders()
-
-    def expand(self, records: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        encode = beam.ParDo(Encode(self.settings)).with_output_types(TokenisedRow)
-        return records | encode.with_outputs(DEAD_LETTERS, main="rows")
+MICRO_BATCH_ROWS = 64
+MICRO_BATCH_CHARS = 50_000
+"""spaCy needs some kilobytes per character while it parses."""
 
 
-class Encode(beam.DoFn):
-    """A record in, one outcome out."""
+@dataclass(frozen=True, slots=True)
+class TokenisedRow:
+    """A record and its tokens, short enough for the model and so for the parser; None where no model reads them."""
 
-    def __init__(self, settings: AuditSettings) -> None:
-        self._settings = settings
-        self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings)
+    record: QARecord
+    encoded: EncodedRow | None
 
-    def setup(self) -> None:
-        self._encoder = load_row_encoder(self._settings.model) if self._settings.encodes_rows else None
 
-    def process(self, record: QARecord) -> Iterator[TokenisedRow | beam.pvalue.TaggedOutput]:
-        try:
-            with stage("encode"):
-                encoded = None if self._encoder is None else self._encoder.encode(record)
-        except RowFault as fault:
-            yield self._office.refuse(record, fault)
-        else:
-            yield TokenisedRow(record, encoded)
+def encode_rows(group: RowGroup, settings: AuditSettings) -> RowGroup:
+    """Records in, ``TokenisedRow``s out; a record that is too long for the model is a dead letter."""
+
+    def rows() -> Iterator[TokenisedRow]:
+        encoder = load_row_encoder(settings.model) if settings.encodes_rows else None
+        for record in group.rows:
+            try:
+                with stage("encode"):
+                    row = TokenisedRow(record, None if encoder is None else encoder.encode(record))
+            except RowFault as fault:
+                group.refuse(dead_letter(record, fault, Stage.ATTRIBUTE, settings))
+            else:
+                yield row
+
+    return group.of(rows())
+
+
+def parse_answers(group: RowGroup, settings: AuditSettings) -> RowGroup:
+    """``TokenisedRow``s in, ``AuditRow``s out; an answer that the parser fails on is a dead letter."""
+
+    def rows() -> Iterator[AuditRow]:
+        parser = take_parser(settings.parser)
+        batches = packs(group.rows, max_rows=MICRO_BATCH_ROWS, weigh=_answer_chars, max_weight=MICRO_BATCH_CHARS)
+        for batch in batches:
+            with stage("parse"):
+                outcomes = parse_each(parser, [row.record for row in batch])
+            for row, parsed in zip(batch, outcomes, strict=True):
+                record = row.record
+                if isinstance(parsed, RowFault):
+                    group.refuse(dead_letter(record, parsed, Stage.PARSE, settings))
+                    continue
+                with stage("parse"):
+                    spans = choose_target_spans(
+                        parsed, record.answer, kinds=settings.span_kinds, given=record.target_spans
+                    )
+                yield AuditRow(record, parsed, spans, row.encoded)
+        return_parser(settings.parser, parser)
+
+    return group.of(rows())
+
+
+def _answer_chars(row: TokenisedRow) -> int:
+    return len(row.record.answer)
 
 
 _idle_parsers: dict[str, list[AnswerParser]] = defaultdict(list)
@@ -82,66 +98,3 @@ def return_parser(name: str, parser: AnswerParser) -> None:
     """Make a parser available to the next ``take_parser``; the caller must not use it any more."""
     with _parsers_lock:
         _idle_parsers[name].append(parser)
-
-
-MICRO_BATCH_ROWS = 64
-MICRO_BATCH_CHARS = 50_000
-"""spaCy needs some kilobytes per character while it parses."""
-
-
-@dataclass
-class ParseAnswers(beam.PTransform):
-    """Parses every answer: an ``AuditRow`` (main output), or a dead letter if the parser fails."""
-
-    settings: AuditSettings
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, rows: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        gather = beam.ParDo(pack_for_parser())
-        parse = beam.ParDo(ParseRows(self.settings)).with_output_types(AuditRow)
-        return (
-            rows
-            | "GatherRows" >> gather.with_output_types(beam.typehints.Tuple[TokenisedRow, ...])
-            | "Parse" >> parse.with_outputs(DEAD_LETTERS, main="parsed")
-        )
-
-
-def pack_for_parser() -> PackRows:
-    """Micro-batches of ``TokenisedRow``."""
-    return PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS)
-
-
-class ParseRows(beam.DoFn):
-    """Turns a micro-batch of rows into one outcome per row, in order."""
-
-    def __init__(self, settings: AuditSettings) -> None:
-        self._settings = settings
-        self._office = DeadLetterOffice(Stage.PARSE, settings)
-
-    def setup(self) -> None:
-        self._parser = take_parser(self._settings.parser)
-
-    def teardown(self) -> None:
-        return_parser(self._settings.parser, self._parser)
-
-    def process(self, rows: Sequence[TokenisedRow]) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
-        with stage("parse"):
-            outcomes = parse_each(self._parser, [row.record for row in rows])
-        for row, outcome in zip(rows, outcomes, strict=True):
-            if isinstance(outcome, RowFault):
-                yield self._office.refuse(row.record, outcome)
-            else:
-                yield AuditRow(row.record, outcome, self._spans(row.record, outcome), row.encoded)
-
-    def _spans(self, record: QARecord, parsed: ParsedAnswer) -> tuple[TargetSpan, ...]:
-        with stage("parse"):
-            return choose_target_spans(
-                parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans
-            )
-
-
-def answer_chars(row: TokenisedRow) -> int:
-    """Code points of the answer."""
-    return len(row.record.answer)

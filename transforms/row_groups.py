@@ -1,186 +1,133 @@
-"""Groups of rows: in a distributed run, each chunk goes through all stages as one element.
+"""The unit of work: a group of rows goes through all stages as one element of a Beam pipeline.
 
-So a chunk is read, audited and committed wherever a runner puts it, whatever it fuses, retries or doubles, and its rows
-never meet those of another chunk: the files are the same, however many workers there are. The stages are those of a
-local run. A group is to them what a bundle is there.
+In an audit, a group is a chunk. So it is read, audited and committed wherever a runner puts it, whatever it fuses,
+retries or doubles, and its rows never meet those of another group: the files are the same, however many workers there
+are. A stage is a function from a group to a group. Its rows are made when they are asked for, so that a worker holds
+the rows of some blocks only, unless a runner moves the group between two stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-import apache_beam as beam
-import pyarrow as pa
-from apache_beam.coders import registry
-from apache_beam.ml.inference.base import ModelHandler, RunInference
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.coders import Coder, registry
 
-from attribeam.attribution.methods.audit_row import AuditRow, is_asked, is_unread
-from attribeam.attribution.methods.models import ModelStage, stage_of
-from attribeam.attribution.methods.registry import resolve_method
-from attribeam.schemas import DeadLetter
-from attribeam.transforms.attribute_rows import MethodModelHandler, without_model
+from attribeam.logs.privacy.masked_record import record_secrets
+from attribeam.logs.privacy.redactor import Redactor, without_secrets
+from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage
+from attribeam.schemas.passage_sample import PassageEnd
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.block_model import BlockModel
-from attribeam.transforms.dead_letters import DEAD_LETTERS
-from attribeam.transforms.elements import AttributedBlock, RowCoder
-from attribeam.transforms.make_evidence import MakeEvidence
-from attribeam.transforms.stage_metrics import NAMESPACE, RecordsSeen, TokenCounts
+from attribeam.transforms.stage_metrics import tell_rows_finished
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
+class RowCounts:
+    """What no table tells of a group's audited rows.
+
+    Attributes:
+        tokens: of prompts and responses.
+        rows_in_windows: rows that were longer than the model's context.
+        rows_unread: rows that were too long for the verdict's own model, a decoder or a verifier.
+        rows_asked: rows that it was asked about.
+        passage_sample: of their passages.
+        notes: what was noted when they were read, and of how many rows.
+    """
+
+    tokens: int = 0
+    rows_in_windows: int = 0
+    rows_unread: int = 0
+    rows_asked: int = 0
+    passage_sample: tuple[PassageEnd, ...] = ()
+    notes: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
 class RowGroup:
     """The rows of one chunk between two stages.
 
     Attributes:
         chunk: what the group is of; stages only pass it on.
-        rows: what the last stage made, in the order of the input: a range, records, rows, blocks or tables.
+        rows: what the last stage makes, in the order of the input: ranges, records, rows or tables. They can be asked
+            for once, and only then are the dead letters and the counts complete.
         letters: the dead letters of all stages so far.
-        counts: of the audited rows, once there is evidence.
+        counts: of the audited rows.
         started: seconds since 1970 when the group was taken up.
     """
 
     chunk: Any
-    rows: tuple[Any, ...]
-    letters: tuple[DeadLetter, ...] = ()
-    counts: TokenCounts = field(default_factory=TokenCounts)
+    rows: Iterable[Any]
+    letters: list[DeadLetter] = field(default_factory=list)
+    counts: RowCounts = field(default_factory=RowCounts)
     started: float = 0.0
 
-    def __len__(self) -> int:
-        """Number of elements, which ``RunInference`` counts."""
-        return len(self.rows)
+    def of(self, rows: Iterable[Any]) -> RowGroup:
+        """The group with the rows that a stage makes of its own."""
+        return replace(self, rows=rows)
+
+    def refuse(self, letter: DeadLetter) -> None:
+        """Add a dead letter."""
+        self.letters.append(letter)
+        tell_rows_finished(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.rows = tuple(self.rows)
+        return self.__dict__
 
 
-def register_group_coder() -> None:
-    """Let Beam pickle groups once, and not also to weigh them."""
-    registry.register_coder(RowGroup, RowGroupCoder)
+class RowGroupCoder(Coder):
+    """Pickles groups, and tells Beam a size without doing so, which would take longer than many a stage."""
 
+    def encode(self, value: RowGroup) -> bytes:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
-class RowGroupCoder(RowCoder):
-    """Pickles groups; the size is that of a short row for each element, which is near enough for a metric."""
+    def decode(self, encoded: bytes) -> RowGroup:
+        group: RowGroup = pickle.loads(encoded)
+        return group
 
-    def estimate_size(self, value: object) -> int:
-        return 1000 * len(value) if isinstance(value, RowGroup) else 0
+    def estimate_size(self, value: RowGroup) -> int:  # noqa: ARG002 - the rows are not made yet
+        return 1
 
-
-def each_group(*stages: beam.DoFn) -> beam.ParDo:
-    """Runs the stages, one behind the other, on the rows of one group at a time."""
-    return beam.ParDo(StagesOfGroup(stages)).with_output_types(RowGroup)
-
-
-class StagesOfGroup(beam.DoFn):
-    """A group in, a group out; its dead letters stay with it."""
-
-    def __init__(self, stages: Sequence[beam.DoFn]) -> None:
-        self._stages = tuple(stages)
-
-    def setup(self) -> None:
-        for stage in self._stages:
-            stage.setup()
-
-    def teardown(self) -> None:
-        for stage in self._stages:
-            stage.teardown()
-
-    def process(self, group: RowGroup) -> Iterator[RowGroup]:
-        rows, letters = list(group.rows), list(group.letters)
-        for stage in self._stages:
-            rows = run_bundle(stage, rows, letters)
-        yield replace(group, rows=tuple(rows), letters=tuple(letters))
-
-
-def run_bundle(stage: beam.DoFn, elements: Iterable[object], letters: list[DeadLetter]) -> list[object]:
-    """What a DoFn makes of a bundle of these elements; tagged dead letters are added to ``letters``."""
-    made: list[object] = []
-    stage.start_bundle()
-    for element in elements:
-        _sort(stage.process(element), made, letters)
-    _sort(stage.finish_bundle(), made, letters)
-    return made
-
-
-def _sort(outputs: Iterable[Any] | None, made: list[object], letters: list[DeadLetter]) -> None:
-    for output in outputs or ():
-        if isinstance(output, beam.pvalue.TaggedOutput):
-            if output.tag != DEAD_LETTERS:
-                raise ValueError(f"a stage should have dead letters beside its main output, has {output.tag!r}")
-            letters.append(_without_window(output.value))
-        else:
-            made.append(_without_window(output))
-
-
-def _without_window(value: Any) -> Any:
-    """What a DoFn gives at the end of a bundle is wrapped."""
-    return value.value if isinstance(value, WindowedValue) else value
-
-
-@dataclass
-class AttributeGroups(beam.PTransform):
-    """Groups of blocks of ``AuditRow`` in, groups of ``AttributedBlock`` out; see ``AttributeRows``."""
-
-    settings: AuditSettings
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, groups: beam.PCollection) -> beam.PCollection:
-        if stage_of(resolve_method(self.settings.method).needs) is ModelStage.NONE:
-            return groups | each_group(_WithoutModel())
-        run = RunInference(GroupModelHandler(self.settings).with_no_batching())
-        return groups | run.with_output_types(RowGroup)
-
-
-class _WithoutModel(beam.DoFn):
-    def process(self, block: Sequence[AuditRow]) -> Iterator[AttributedBlock]:
-        yield without_model(block)
-
-
-class GroupModelHandler(ModelHandler[RowGroup, RowGroup, BlockModel]):
-    """Runs the blocks of one group through the models, as ``MethodModelHandler`` runs each."""
-
-    def __init__(self, settings: AuditSettings) -> None:
-        super().__init__()
-        self._of_blocks = MethodModelHandler(settings)
-
-    def load_model(self) -> BlockModel:
-        return self._of_blocks.load_model()
-
-    def run_inference(
-        self, batch: RowGroup, model: BlockModel, inference_args: Mapping[str, object] | None = None
-    ) -> Iterable[RowGroup]:
-        blocks = (made for block in batch.rows for made in self._of_blocks.run_inference(block, model, inference_args))
-        return [replace(batch, rows=tuple(blocks))]
-
-    def get_num_bytes(self, batch: RowGroup) -> int:
-        return sum(map(self._of_blocks.get_num_bytes, batch.rows))
-
-    def get_metrics_namespace(self) -> str:
-        return NAMESPACE
-
-    def share_model_across_processes(self) -> bool:
+    def is_deterministic(self) -> bool:
         return False
 
 
-class MakeGroupEvidence(StagesOfGroup):
-    """``MakeEvidence`` on each group; adds up what no table has of the audited rows."""
+registry.register_coder(RowGroup, RowGroupCoder)
 
-    def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
-        super().__init__((MakeEvidence(settings, schema),))
-        self._encodes, self._has_probe = settings.encodes_rows, settings.has_probe
 
-    def process(self, group: RowGroup) -> Iterator[RowGroup]:
-        for made in super().process(group):
-            refused = {letter.source for letter in made.letters}
-            pairs = [pair for block in group.rows for pair in zip(block.rows, block.outcomes.wait(), strict=True)]
-            audited = [(row, outcome) for row, outcome in pairs if row.record.source not in refused]
-            encoded = [row.encoded for row, _ in audited if row.encoded is not None]
-            counts = TokenCounts(
-                tokens=sum(one.token_count for one in encoded) if self._encodes else None,
-                rows_in_windows=sum(bool(one.windows) for one in encoded) if self._encodes else None,
-                rows_unread=sum(is_unread(outcome) for _, outcome in audited) if self._has_probe else None,
-                rows_asked=sum(is_asked(outcome) for _, outcome in audited) if self._has_probe else None,
-                seen=RecordsSeen().with_records([row.record for row, _ in audited]),
-            )
-            yield replace(made, counts=counts)
+def packs(
+    rows: Iterable[_T], *, max_rows: int, weigh: Callable[[_T], int], max_weight: int
+) -> Iterator[tuple[_T, ...]]:
+    """The rows in tuples of at most ``max_rows``; one is also closed when its weight reaches ``max_weight``."""
+    pack: list[_T] = []
+    weight = 0
+    for row in rows:
+        pack.append(row)
+        weight += weigh(row)
+        if len(pack) >= max_rows or weight >= max_weight:
+            yield tuple(pack)
+            pack, weight = [], 0
+    if pack:
+        yield tuple(pack)
+
+
+def dead_letter(record: QARecord, fault: RowFault, stage: Stage, settings: AuditSettings) -> DeadLetter:
+    """The dead letter of a valid record that failed at a stage.
+
+    What the record holds of e-mail addresses and numbers is masked in it; the rest is, when it is written.
+    """
+    secrets = record_secrets(record, Redactor(settings.privacy))
+    return DeadLetter(
+        record_id=without_secrets(record.record_id, secrets),
+        source=record.source,
+        stage=stage,
+        reason=fault.reason,
+        message=without_secrets(str(fault), secrets),
+        column=fault.column,
+        answer=without_secrets(record.answer, secrets) if settings.dead_letter_text else None,
+    )

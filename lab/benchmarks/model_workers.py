@@ -29,9 +29,9 @@ from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_page
 from lab.benchmarks.machine import machine_description, markdown_table, run_measured
 from lab.benchmarks.random_model import SHAPES, RandomModel
 
-_USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")
+_USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time")
 _HEADER = (
-    "model ms/row", "workers", "rows/s", "CPU ms/row", "CPU ms/row / workers", "model waits", "blocks MB", "peak MiB",
+    "model ms/row", "workers", "rows/s", "CPU ms/row", "CPU ms/row / workers", "model waits", "peak MiB",
 )  # fmt: skip
 _CONFIGURATION = """
 from transformers import LlamaConfig
@@ -150,7 +150,6 @@ def _measure(log: Path, output: Path, model: Sequence[str], workers: int, args: 
         f"{cpu_ms:.1f}",
         f"{cpu_ms / workers:.1f}",
         f"{float(told[1]):.1f} %",
-        f"{float(told[2].replace(',', '')):.1f}",
         f"{run.peak_bytes / 2**20:.0f}",
     )
 

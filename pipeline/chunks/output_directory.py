@@ -17,14 +17,12 @@ import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
-from attribeam.schemas.written_files import UNFINISHED, new_file
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 MARKER = "_attribeam"
 REPORT_PAGE, METRICS_JSON, METRICS_PROM = "report.html", "metrics.json", "metrics.prom"
@@ -188,19 +186,11 @@ class OutputDirectory:
         except (OSError, ValueError):
             return None
 
-    def is_done(self) -> bool:
-        """Whether an earlier run is done."""
-        manifest = self.earlier_manifest()
-        return manifest is not None and manifest.status is RunStatus.DONE
-
     def remove_attempts(self) -> None:
-        """Remove the unfinished work of interrupted runs."""
-        for attempt in own_paths(self.attempts, _OWN_ATTEMPT):
-            shutil.rmtree(attempt)
-        for folder in (self.root, self.chunks):
-            for path in folder.iterdir():
-                if UNFINISHED.fullmatch(path.name):
-                    path.unlink()
+        """Remove the unfinished work of interrupted runs; nothing hidden, such as what a file manager left."""
+        for attempt in self.attempts.iterdir():
+            if _OWN_ATTEMPT.fullmatch(attempt.name) and not attempt.name.startswith("."):
+                shutil.rmtree(attempt)
 
     def remove_working_folders(self) -> None:
         """Remove the folder of the attempts, which readers do not need, unless it holds a hidden file."""
@@ -208,47 +198,12 @@ class OutputDirectory:
         with suppress(OSError):
             self.attempts.rmdir()
 
-    def remove_chunks_but(self, kept: Mapping[str, ChunkManifest]) -> None:
-        """Remove all chunks but ``kept``, by name: first the manifests, then the files.
-
-        If an earlier run was done, its manifest says "running" before anything is removed. Its results go first.
-
-        Raises:
-            OSError: if something cannot be removed, or the manifest not be changed.
-        """
-        names = kept_names(kept)
-        wanted = ((self.chunks, OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2]))
-        paths = [path for folder, pattern in wanted for path in own_paths(folder, pattern)]
-        removed = [path for path in paths if f"{path.parent.name}/{path.name}" not in names]
-        if removed:
-            self._replace_status(RunStatus.DONE, RunStatus.RUNNING)
-            self.remove_results()
-        for path in removed:
-            path.unlink()
-
-    def remove_results(self) -> None:
-        """Remove the page and the metrics of an earlier run, which are not those of the chunks that are to be.
-
-        Raises:
-            OSError: if one cannot be removed.
-        """
-        for name in RESULTS:
-            (self.root / name).unlink(missing_ok=True)
-
     def end_running(self, status: RunStatus) -> None:
         """Let a manifest that says "running" say how the run ended, as far as it can be written."""
-        with suppress(OSError):
-            self._replace_status(RunStatus.RUNNING, status)
-
-    def _replace_status(self, old: RunStatus, new: RunStatus) -> None:
-        """Change the status of a manifest that has the ``old`` one; in place where a full disk holds no second one."""
         manifest = self.earlier_manifest()
-        if manifest is None or manifest.status is not old:
-            return
-        try:
-            write_atomically(self.run_manifest, replace(manifest, status=new).to_json())
-        except OSError:
-            replace_status(self.run_manifest, new)
+        if manifest is not None and manifest.status is RunStatus.RUNNING:
+            with suppress(OSError, ValueError):
+                replace_status(self.run_manifest, status)
 
 
 def _foreign_paths(root: Path) -> Iterator[Path]:
@@ -276,23 +231,6 @@ def _make_folders(path: Path, made: list[Path]) -> None:
         except FileExistsError:  # another process was faster, or it is a link that leads nowhere
             if not folder.is_dir():
                 raise
-
-
-def kept_names(kept: Mapping[str, ChunkManifest]) -> set[str]:
-    """The files of committed chunks, relative to the output directory: of each its manifest and its two files."""
-    manifests = {f"_chunks/{name}.json" for name in kept}
-    return manifests | {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
-
-
-def own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """What audits wrote into a folder; never hidden files or folders, such as those of a file manager."""
-    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.name.startswith("."))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a text file, so that readers see either the old or the new one, even after a power cut."""
-    with new_file(path) as file:
-        file.write(text.encode())
 
 
 def replace_status(path: Path, status: RunStatus) -> None:

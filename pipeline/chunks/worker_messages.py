@@ -60,13 +60,6 @@ class RowsFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerNote:
-    """From a worker: a problem that does not stop the audit, for the user."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """From a worker, before it ends: one paragraph for the user.
 
@@ -81,25 +74,27 @@ OUT_OF_MEMORY = errno.ENOMEM
 """The exit code of a process that was refused memory: it ends then, as it does where the kernel kills it instead."""
 
 
+WORKER, MODEL_WORKER = "a worker process", "a model worker"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """The process ended silently; ``exit_code`` is negative for a signal."""
+    """A process ended silently on a worker's rows: the worker, or a model worker, of which the worker tells.
+
+    ``exit_code`` is negative for a signal.
+    """
 
     exit_code: int | None
+    who: str = WORKER
 
     @property
     def how(self) -> str:
-        """See ``how_it_ended``."""
-        return how_it_ended(self.exit_code)
+        """``signal SIGKILL``, ``a lack of memory`` or ``exit code 1``."""
+        if self.exit_code == OUT_OF_MEMORY:
+            return "a lack of memory"
+        if self.exit_code is not None and self.exit_code < 0:
+            return f"signal {signal.Signals(-self.exit_code).name}"
+        return f"exit code {self.exit_code}"
 
 
-def how_it_ended(exit_code: int | None) -> str:
-    """``signal SIGKILL``, ``a lack of memory`` or ``exit code 1``."""
-    if exit_code == OUT_OF_MEMORY:
-        return "a lack of memory"
-    if exit_code is not None and exit_code < 0:
-        return f"signal {signal.Signals(-exit_code).name}"
-    return f"exit code {exit_code}"
-
-
-FromWorker: TypeAlias = ModelsLoaded | RowsFinished | WorkerNote | ChunkAttempt | WorkerFailed | WorkerDied
+FromWorker: TypeAlias = ModelsLoaded | RowsFinished | ChunkAttempt | WorkerFailed | WorkerDied

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.command_line import GONE_DIRECTORY, is_directory_gone, set_verbosity
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.interruption import interrupted_once
@@ -19,7 +17,7 @@ from attribeam.pipeline.options.audit_options import (
 )
 from attribeam.pipeline.options.config_file import asked_console as asked_console
 from attribeam.pipeline.options.config_file import read_options
-from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
+from attribeam.pipeline.workers.worker_process import start_import_server
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -54,8 +52,7 @@ def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
             run_dry(settings, options)
             return ExitCode.DONE
         if options.runner == LOCAL:
-            if options.overwrite or not OutputDirectory(Path(options.output)).is_done():
-                start_import_server(settings.threads, verbose=options.verbose)
+            start_import_server(settings.threads, verbose=options.verbose)
             from attribeam.pipeline.local_driver import run_local
 
             finished = run_local(settings, options)
@@ -70,5 +67,3 @@ def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
         raise RunError(f"{reason}. {RESUME_HINT}") from error
-    finally:
-        stop_import_server()

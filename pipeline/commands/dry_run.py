@@ -21,7 +21,7 @@ from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
+from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
 from attribeam.report.messages import ConsoleKind, event_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -105,7 +105,7 @@ def estimate_lines(estimate: Estimate) -> list[str]:
 
 def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -> Estimate:
     plan = plan_model_workers(settings, options) if options.runner == LOCAL else None
-    pool = open_pool(settings, options, plan)
+    pool = WorkerPool(settings, verbose=options.verbose, models=plan)
     started = time.monotonic()
     try:
         worker, models = start_first_worker(pool)

@@ -14,12 +14,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from attribeam.logs.privacy.masked_record import check_masked
 from attribeam.logs.privacy.settings import redacting
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, write_atomically
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics, Value
 from attribeam.pipeline.measures.quality_gates import GateVerdict
@@ -208,16 +206,6 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return _escaped(text).replace('"', r"\"")
-
-
-def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> None:
-    """Replace both files atomically.
-
-    Raises:
-        OSError: if they cannot be written.
-    """
-    write_atomically(root / METRICS_JSON, metrics_json(metrics, verdicts))
-    write_atomically(root / METRICS_PROM, prometheus_text(metrics, verdicts))
 
 
 def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:

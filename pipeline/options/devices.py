@@ -30,7 +30,7 @@ class ModelWorkerPlan:
 
     Attributes:
         devices: one per model worker.
-        turns: workers that compute at a time.
+        turns: workers besides those that wait for blocks.
     """
 
     devices: tuple[str, ...]
@@ -38,7 +38,7 @@ class ModelWorkerPlan:
 
     @property
     def workers(self) -> int:
-        """Workers: a chunk that waits for its last block keeps its worker, but not its worker's turn."""
+        """Workers: a chunk that waits for its last block keeps its worker, which needs no processor then."""
         return self.turns + min(self.turns, _WAITING_WORKERS * len(self.devices))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING
 from attribeam import __version__
 from attribeam.pipeline.chunks.configuration import package_versions, plain_settings
 from attribeam.pipeline.chunks.input_plan import InputPlan
-from attribeam.pipeline.chunks.output_directory import REPORT_PAGE, OutputDirectory, replace_status, write_atomically
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.measures.metrics_export import metric_families, send_metrics, write_metrics
+from attribeam.pipeline.measures.metrics_export import metric_families, metrics_json, prometheus_text, send_metrics
 from attribeam.pipeline.measures.quality_gates import GateVerdict, failed_gate_lines, judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.report.audit_directory import AuditDirectory
@@ -57,42 +56,6 @@ class RunClock:
         return time.monotonic() - self._started
 
 
-def make_run_manifest(
-    *,
-    status: RunStatus,
-    settings: AuditSettings,
-    options: RunOptions,
-    plan: InputPlan,
-    models: Mapping[str, str],
-    configuration: str,
-    clock: RunClock,
-    finished: Mapping[str, ChunkManifest],
-    earlier_rows: int,
-) -> RunManifest:
-    """The manifest of a run with its ``finished`` chunks; ``earlier_rows`` of their rows it did not audit itself."""
-    seconds = clock.seconds
-    counts = sum_counts(one.counts for one in finished.values())
-    own_rows = max(0, counts.rows - earlier_rows)
-    return RunManifest(
-        status=status,
-        attribeam_version=__version__,
-        runner=options.runner,
-        started_at=clock.started_at,
-        seconds=round(seconds, 3),
-        load_seconds=round(clock.load_seconds, 3),
-        rows_per_second=round(own_rows / max(seconds - clock.load_seconds, 0.001), 3),
-        configuration=configuration,
-        inputs=with_row_notes(plan.inputs, finished.values()),
-        options={**plain_settings(settings), "run": options.given()},
-        models=dict(models),
-        versions=package_versions(),
-        counts=counts,
-        chunks=tuple(sorted(finished)),
-        stages=sum_stage_seconds(one.stages for one in finished.values()),
-        cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
-    )
-
-
 def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest]) -> tuple[InputFile, ...]:
     """The inputs with what their chunks tell of rows behind their own notes."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
@@ -104,58 +67,76 @@ def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest])
     )
 
 
+@dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Keeps the manifest of one local run up to date."""
+    """Keeps the manifest of one run up to date.
 
-    def __init__(
-        self,
-        directory: OutputDirectory,
-        *,
-        settings: AuditSettings,
-        options: RunOptions,
-        plan: InputPlan,
-        models: Mapping[str, str],
-        configuration: str,
-        clock: RunClock,
-        earlier_rows: int,
-    ) -> None:
-        self.earlier_rows = earlier_rows
-        self._directory = directory
-        self._settings = settings
-        self._options = options
-        self._plan = plan
-        self._models = models
-        self._configuration = configuration
-        self._clock = clock
+    Attributes:
+        put: replaces a file of the output, by its name, with a text.
+        earlier_rows: rows that earlier runs finished.
+    """
+
+    settings: AuditSettings
+    options: RunOptions
+    plan: InputPlan
+    models: Mapping[str, str]
+    configuration: str
+    clock: RunClock
+    earlier_rows: int
+    put: Callable[[str, str], None]
 
     def write(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        """Write and return the current manifest; for a run that failed or was interrupted, write the metrics too."""
+        """Write and return the manifest of a run with its ``finished`` chunks; where it ended early, the metrics too.
+
+        Raises:
+            OSError: if they cannot be written.
+        """
         manifest = self._manifest(status, finished)
-        write_atomically(self._directory.run_manifest, manifest.to_json())
+        self.put(RUN_MANIFEST, manifest.to_json())
         if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
-            write_metrics(self._directory.root, RunMetrics(manifest))
+            _put_metrics(self.put, RunMetrics(manifest))
         return manifest
 
-    def write_end(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> None:
-        """Like ``write``, for a run that ends early; on a full disk it only changes the status in place."""
-        try:
-            self.write(status, finished)
-        except OSError:
-            with suppress(OSError, ValueError):
-                replace_status(self._directory.run_manifest, status)
+    def check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
+        """Refuse chunks that do not hold every row of the input once.
+
+        Raises:
+            RunError: if so.
+        """
+        counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
+        if not (counts.is_reconciled and counts.rows == rows):
+            raise RunError(
+                f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
+                f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
+            )
 
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        return make_run_manifest(
+        seconds, load_seconds = self.clock.seconds, self.clock.load_seconds
+        counts = sum_counts(one.counts for one in finished.values())
+        own_rows = max(0, counts.rows - self.earlier_rows)
+        return RunManifest(
             status=status,
-            settings=self._settings,
-            options=self._options,
-            plan=self._plan,
-            models=self._models,
-            configuration=self._configuration,
-            clock=self._clock,
-            finished=finished,
-            earlier_rows=self.earlier_rows,
+            attribeam_version=__version__,
+            runner=self.options.runner,
+            started_at=self.clock.started_at,
+            seconds=round(seconds, 3),
+            load_seconds=round(load_seconds, 3),
+            rows_per_second=round(own_rows / max(seconds - load_seconds, 0.001), 3),
+            configuration=self.configuration,
+            inputs=with_row_notes(self.plan.inputs, finished.values()),
+            options={**plain_settings(self.settings), "run": self.options.given()},
+            models=dict(self.models),
+            versions=package_versions(),
+            counts=counts,
+            chunks=tuple(sorted(finished)),
+            stages=sum_stage_seconds(one.stages for one in finished.values()),
+            cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
         )
+
+
+def end_status(error: BaseException) -> RunStatus:
+    """How a run ended because of an error."""
+    return RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
 
 
 RUN_MANIFEST = "run_manifest.json"
@@ -183,25 +164,30 @@ class FinishedRun:
         return self.exit_code
 
 
-def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:
+def finish_run(
+    audit: AuditDirectory, manifest: RunManifest, options: RunOptions, put: Callable[[str, str], None]
+) -> FinishedRun:
     """Sum up the evidence, judge the gates, write the metrics and the page, even if an earlier run did all rows.
 
     Raises:
         RunError: if the evidence cannot be read or the page cannot be written.
         OSError: if the metrics cannot be written.
     """
+    from attribeam.report.html_page import PageRequest, html_page, write_html_report
+
     try:
-        metrics = RunMetrics(manifest, sum_evidence(AuditDirectory.open(root)))
+        metrics = RunMetrics(manifest, sum_evidence(audit))
         finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
-        write_metrics(root, metrics, finished.verdicts)
-        if options.report:
-            _write_report_page(root)
+        _put_metrics(put, metrics, finished.verdicts)
+        if options.report and "://" in audit.root:
+            put(REPORT_PAGE, html_page(PageRequest(audit)))
+        elif options.report:
+            write_html_report(audit.root, Path(audit.root) / REPORT_PAGE)
     except RunError as error:
         raise RunError(f"the audit is done, but its evidence cannot be summed up: {error}") from error
     return finished
 
 
-def _write_report_page(root: Path) -> None:
-    from attribeam.report.html_page import write_html_report
-
-    write_html_report(root, root / REPORT_PAGE)
+def _put_metrics(put: Callable[[str, str], None], metrics: RunMetrics, verdicts: tuple[GateVerdict, ...] = ()) -> None:
+    put(METRICS_JSON, metrics_json(metrics, verdicts))
+    put(METRICS_PROM, prometheus_text(metrics, verdicts))

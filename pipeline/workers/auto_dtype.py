@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
 from attribeam.attribution.methods.registry import resolve_method
@@ -19,11 +19,48 @@ from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.workers.import_server import has_gpu, thread_environment
+from attribeam.pipeline.workers.worker_process import has_gpu, thread_environment
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
 _ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
+
+
+@dataclass(frozen=True, slots=True)
+class _Auto:
+    """A model whose precision is to be chosen.
+
+    Attributes:
+        model: how to load it.
+        may_be_chosen: whether it is worth while to look at it.
+        room: the settings that ask for the precision, and its name there and in the provenance.
+        record: the option that keeps the choice.
+        said: what the user calls it.
+    """
+
+    model: ModelOptions
+    may_be_chosen: bool
+    room: str
+    name: str
+    record: str
+    said: str = ""
+
+    def as_before(self, settings: AuditSettings, earlier: RunManifest) -> bool:
+        """Whether the earlier run had "auto" as well, or nothing to choose, and all else that it asked for here."""
+        before, asked = earlier.options.get(self.room), plain_settings(settings)[self.room]
+        if not isinstance(before, dict) or not isinstance(asked, dict) or self.name not in earlier.models:
+            return False
+        if self.room == "model":
+            had_nothing_to_choose = before.get(self.name) is None and earlier.models[self.name] == "float32"
+        else:
+            had_nothing_to_choose = before.get(self.name) == AUTO_DTYPE
+        was_auto = had_nothing_to_choose or self.recorded(earlier) is not None
+        return was_auto and {**asked, self.name: None} == {**before, self.name: None}
+
+    def recorded(self, earlier: RunManifest) -> str | None:
+        """The choice of an earlier run, and its reason."""
+        run = earlier.options.get("run")
+        return run.get(self.record) if isinstance(run, dict) else None
 
 
 def with_auto_dtype(
@@ -39,102 +76,41 @@ def with_auto_dtype(
     needs = resolve_method(settings.method).needs
     decoder = decoder_to_choose_for(settings.model, settings.method, needs)
     if settings.model.dtype == AUTO_DTYPE:
-        settings, options = _of_model(settings, options, earlier)
-    return (settings, options) if decoder is None else _of_decoder(decoder, settings, options, earlier)
-
-
-def _of_model(
-    settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
-) -> tuple[AuditSettings, RunOptions]:
-    if earlier is not None and _is_of_same_model(settings, earlier):
-        return _as_before(settings, options, earlier)
-    chosen = _chosen(settings.model, threads=settings.threads) if _may_choose(settings) else None
-    if chosen is None:
+        is_candidate = may_leave_float32(needs) and settings.model.model != BUNDLED_MODEL_NAME
+        auto = _Auto(settings.model, is_candidate, "model", "dtype", "dtype_choice")
+        if (choice := _choice(auto, settings, options, earlier)) is not None:
+            dtype, why = choice
+            settings = replace(settings, model=settings.model.replaced(dtype=dtype))
+            options = options.replaced(dtype_choice=why)
+    if decoder is None:
         return settings, options
-    dtype, reason = chosen
-    options.messages.say(f"--dtype auto chooses {dtype}: {reason}")
-    return _settled(settings, options, dtype, f"{dtype}: {reason}")
-
-
-def _of_decoder(
-    decoder: ModelOptions, settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
-) -> tuple[AuditSettings, RunOptions]:
-    """As ``_of_model``; a decoder without a choice is told so, lest it should take the choice for the model."""
-    if earlier is not None and _is_of_same_decoder(settings, earlier):
-        dtype, choice = earlier.models["language_model_dtype"], _recorded(earlier, "language_model_dtype_choice")
-        if choice is not None:
-            _warn_if_slow(dtype, options)
-            return _with_decoder_in(dtype, settings, options.replaced(language_model_dtype_choice=choice))
-        return _with_decoder_in(AUTO_DTYPE, settings, options)
-    may_choose = _runs_on_cpu(decoder) and bool(half_precision_instructions())
-    chosen = _chosen(decoder, threads=settings.threads) if may_choose else None
-    if chosen is None:
-        return _with_decoder_in(AUTO_DTYPE, settings, options)
-    dtype, reason = chosen
-    options.messages.say(f"--dtype auto chooses {dtype} for the language model: {reason}")
-    return _with_decoder_in(dtype, settings, options.replaced(language_model_dtype_choice=f"{dtype}: {reason}"))
-
-
-def _with_decoder_in(dtype: str, settings: AuditSettings, options: RunOptions) -> tuple[AuditSettings, RunOptions]:
+    name, said = "language_model_dtype", " for the language model"
+    auto = _Auto(decoder, True, "method", name, "language_model_dtype_choice", said)
+    choice = _choice(auto, settings, options, earlier)
+    dtype = AUTO_DTYPE if choice is None else choice[0]  # it is told, lest it should take the model's
+    options = options if choice is None else options.replaced(language_model_dtype_choice=choice[1])
     return replace(settings, method=settings.method.replaced(language_model_dtype=dtype)), options
 
 
-def _is_of_same_decoder(settings: AuditSettings, earlier: RunManifest) -> bool:
-    """Whether the earlier run chose for a decoder, too, or had nothing to choose, and all else of it was the same."""
-    before, asked = earlier.options.get("method"), plain_settings(settings)["method"]
-    if not isinstance(before, dict) or not isinstance(asked, dict) or "language_model_dtype" not in earlier.models:
-        return False
-    was_auto = (
-        before.get("language_model_dtype") == AUTO_DTYPE
-        or _recorded(earlier, "language_model_dtype_choice") is not None
-    )
-    dtypes = {"language_model_dtype": None}
-    return was_auto and {**asked, **dtypes} == {**before, **dtypes}
-
-
-def _recorded(earlier: RunManifest, name: str) -> str | None:
-    run = earlier.options.get("run")
-    return run.get(name) if isinstance(run, dict) else None
-
-
-def _is_of_same_model(settings: AuditSettings, earlier: RunManifest) -> bool:
-    """Whether the earlier run had "auto" as well, and all other options of the model were the same."""
-    run, model = earlier.options.get("run"), earlier.options.get("model")
-    if not isinstance(run, dict) or not isinstance(model, dict):
-        return False
-    had_nothing_to_choose = model.get("dtype") is None and earlier.models.get("dtype") == "float32"
-    was_auto = had_nothing_to_choose or run.get("dtype_choice") is not None
-    asked = plain_settings(settings)["model"]
-    return was_auto and isinstance(asked, dict) and {**asked, "dtype": None} == {**model, "dtype": None}
-
-
-def _as_before(settings: AuditSettings, options: RunOptions, earlier: RunManifest) -> tuple[AuditSettings, RunOptions]:
-    """Keep what the earlier run chose; one that had nothing to choose ran in float32."""
-    dtype, choice = earlier.models["dtype"], _recorded(earlier, "dtype_choice")
-    if choice is None:
-        return settings, options
-    _warn_if_slow(dtype, options)
-    return _settled(settings, options, dtype, choice)
-
-
-def _warn_if_slow(dtype: str, options: RunOptions) -> None:
-    if dtype != "float32" and dtype not in half_precision_instructions():
-        options.messages.say(
-            f"--dtype auto keeps {dtype}, in which this audit was started, but this processor has no instructions for "
-            f"products in {dtype}, which may take many times as long; --dtype float32 does all rows again"
-        )
-
-
-def _settled(settings: AuditSettings, options: RunOptions, dtype: str, choice: str) -> tuple[AuditSettings, RunOptions]:
-    model = settings.model.replaced(dtype=dtype)
-    return replace(settings, model=model), options.replaced(dtype_choice=choice)
-
-
-def _may_choose(settings: AuditSettings) -> bool:
-    """Whether it is worth while to look at the model: it may run on this CPU, which has the instructions."""
-    reads_attention = may_leave_float32(resolve_method(settings.method).needs)
-    is_candidate = reads_attention and settings.model.model != BUNDLED_MODEL_NAME
-    return is_candidate and _runs_on_cpu(settings.model) and bool(half_precision_instructions())
+def _choice(
+    auto: _Auto, settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
+) -> tuple[str, str] | None:
+    """The dtype and what to record of it; None if there is nothing to choose."""
+    if earlier is not None and auto.as_before(settings, earlier):
+        why, dtype = auto.recorded(earlier), earlier.models[auto.name]
+        if why is not None and dtype != "float32" and dtype not in half_precision_instructions():
+            options.messages.say(
+                f"--dtype auto keeps {dtype}, in which this audit was started, but this processor has no instructions "
+                f"for products in {dtype}, which may take many times as long; --dtype float32 does all rows again"
+            )
+        return None if why is None else (dtype, why)
+    may_choose = auto.may_be_chosen and _runs_on_cpu(auto.model) and bool(half_precision_instructions())
+    chosen = _chosen(auto.model, threads=settings.threads) if may_choose else None
+    if chosen is None:
+        return None
+    dtype, reason = chosen
+    options.messages.say(f"--dtype auto chooses {dtype}{auto.said}: {reason}")
+    return dtype, f"{dtype}: {reason}"
 
 
 def _runs_on_cpu(model: ModelOptions) -> bool:

@@ -1,320 +1,205 @@
-"""The driver's model service: one thread that hands the blocks of worker processes to model workers.
+"""The driver's side of model workers: one process with the models on each device, and one thread that feeds it.
 
-It waits for messages and does nothing else; it never sees a block's rows.
+Workers ask for blocks of rows to be run; whichever model worker is idle takes the next one. The driver never looks into
+a block. This module imports no model library, because the driver loads no models.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import deque
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
+from threading import Thread
+from typing import TypeAlias
 
-from attribeam.pipeline.chunks.worker_messages import how_it_ended
-from attribeam.pipeline.failures import describe_model_worker_death
+from attribeam.attribution.options import MethodOptions
+from attribeam.pipeline.chunks.worker_messages import MODEL_WORKER, WorkerDied
+from attribeam.pipeline.failures import describe_death
 from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.import_server import start_context, worker_environment
-from attribeam.pipeline.workers.model_messages import (
-    BlockDied,
-    BlockDone,
-    BlockFailed,
-    ModelsFailed,
-    ModelsReady,
-    ModelWorkerDied,
-    RunBlock,
-    Turn,
-    TurnOver,
-    TurnWanted,
-)
-from attribeam.pipeline.workers.shared_block import SharedBlock, receive_block
-from attribeam.pipeline.workers.worker_start import run_model_worker
+from attribeam.pipeline.workers.worker_process import start_process
 from attribeam.transforms.audit_settings import AuditSettings
 
-_BLOCKS_PER_MODEL_WORKER = 2
-"""One that it works on, and one that it finds when it is done."""
-_MOST_IDLE_DEATHS = 3
 _END_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUse:
-    """What model workers did from each one's first block to its last.
+class RunBlock:
+    """From a worker, and on to a model worker: run these pickled rows; without rows, say which models there are."""
 
-    Attributes:
-        worked: seconds with a block.
-        waited: seconds without one.
-        peak_bytes: the most bytes that blocks took up at a time, rows and outcomes.
+    number: int
+    rows: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDone:
+    """The reply: the pickled outcomes, and the seconds and seconds of processor time that they took."""
+
+    number: int
+    outcomes: bytes
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFailed:
+    """The reply where the models raised an error, ``ValueError: ...``."""
+
+    number: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDied:
+    """The reply where the model worker ended on the block."""
+
+    number: int
+    death: WorkerDied
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsReady:
+    """From a model worker, once: ``models`` are the models' provenance.
+
+    ``settings`` are the method's options merged with the model's; None without an attention model.
     """
 
-    worked: float = 0.0
-    waited: float = 0.0
-    peak_bytes: int = 0
-
-    @property
-    def waiting_share(self) -> float:
-        """The share of the time without a block."""
-        return self.waited / (self.worked + self.waited) if self.worked else 0.0
+    models: Mapping[str, str]
+    settings: MethodOptions | None
 
 
-@dataclass(eq=False)
-class _Client:
-    """A worker process, as the service sees it."""
+@dataclass(frozen=True, slots=True)
+class ModelsFailed:
+    """The reply where blocks cannot be run any more; one paragraph for the user says why.
 
-    connection: Connection
-    has_turn: bool = False
+    ``is_usage`` if the models cannot be loaded as asked.
+    """
 
-    def send(self, message: object) -> None:
-        with suppress(OSError):  # its end shows when something is received
-            self.connection.send(message)
-
-
-@dataclass(eq=False)
-class _Block:
-    """A block on its way."""
-
-    client: _Client
-    job: RunBlock
-    shared: SharedBlock
-    deaths: int = 0
+    explanation: str
+    is_usage: bool = False
 
 
-@dataclass(eq=False)
-class _ModelWorker:
-    """A process with models on one device; ``blocks`` are in the order in which it takes them."""
-
-    device: str
-    process: BaseProcess
-    connection: Connection
-    is_ready: bool = False
-    has_worked: bool = False
-    blocks: deque[_Block] = field(default_factory=deque)
+Reply: TypeAlias = ModelsReady | ModelsFailed | BlockDone | BlockFailed | BlockDied
 
 
 class ModelService:
-    """The model workers of a run, one per device, and the turns of its workers.
-
-    A model worker that dies is replaced, and its block is run again. Nobody is told of a block twice, and a worker that
-    has died is forgotten together with its blocks.
-    """
+    """The model workers of a run; one that dies is replaced, and whoever sent its block is told."""
 
     def __init__(self, settings: AuditSettings, plan: ModelWorkerPlan, *, verbose: bool) -> None:
         self.plan = plan
-        self._settings = settings
-        self._verbose = verbose
-        self._free_turns = plan.turns
-        self._context = start_context(verbose=verbose)
-        self._thread: threading.Thread | None = None
-        self._woken, self._waker = Pipe(duplex=False)
-        self._new_connections: SimpleQueue[Connection] = SimpleQueue()
-        self._stopping = False
-        self._clients: dict[Connection, _Client] = {}
-        self._workers: dict[Connection, _ModelWorker] = {}
-        self._queue: deque[_Block] = deque()
-        self._turn_queue: deque[_Client] = deque()
-        self._greeting: ModelsReady | ModelsFailed | None = None
-        self._idle_deaths = 0
-        self.use = ModelUse()
+        self.settings = settings
+        self.verbose = verbose
+        self.models: ModelsReady | ModelsFailed | None = None
+        self.is_stopping = False
+        self.requests: SimpleQueue[tuple[RunBlock, Callable[[Reply], None]] | None] = SimpleQueue()
+        self._workers = [_ModelWorker(self, device) for device in plan.devices]
 
-    def connect(self) -> Connection:
-        """The end of a new pipe, for one more worker; starts the model workers with the first one."""
-        ours, theirs = Pipe()
-        if self._thread is None:
-            for device in self.plan.devices:
-                self._start_worker(device)
-            self._thread = threading.Thread(target=self._serve, name="attribeam-model-service", daemon=True)
-            self._thread.start()
-        self._new_connections.put(ours)
-        self._waker.send(None)
-        return theirs
+    def start(self) -> None:
+        """Start the model workers, unless they run."""
+        for worker in self._workers:
+            if worker.ident is None:
+                worker.start()
 
-    def stop(self) -> None:
-        """End the service and its model workers at once."""
-        self._stopping = True
-        if self._thread is not None:
-            self._waker.send(None)
-            self._thread.join()
-        for worker in self._workers.values():
-            worker.process.kill()
-        for worker in self._workers.values():
-            worker.process.join()
-            worker.connection.close()
-        self._workers.clear()
+    def run(self, block: RunBlock, reply: Callable[[Reply], None]) -> None:
+        """Let a model worker run the block, and ``reply`` from another thread."""
+        self.requests.put((block, reply))
 
-    def _serve(self) -> None:
-        try:
-            while not self._stopping:
-                for ready in wait([self._woken, *self._clients, *self._workers]):
-                    self._take_message(ready)  # type: ignore[arg-type]
-                self._give_turns()
-                self._give_blocks()
-        except Exception:
-            if not self._stopping:
-                logging.exception("the model service failed")
-        finally:
-            for connection in self._clients:
-                connection.close()  # whoever waits for a block is told so
-
-    def _take_message(self, connection: Connection) -> None:
-        if connection is self._woken:
-            connection.recv()
-            while not self._new_connections.empty():
-                self._add_client(self._new_connections.get())
-        elif connection in self._clients:
-            self._hear_client(self._clients[connection])
-        elif connection in self._workers:
-            self._hear_worker(self._workers[connection])
-
-    def _add_client(self, connection: Connection) -> None:
-        client = self._clients[connection] = _Client(connection)
-        if self._greeting is not None:
-            client.send(self._greeting)
-
-    def _hear_client(self, client: _Client) -> None:
-        try:
-            message = client.connection.recv()
-            block = receive_block(client.connection) if isinstance(message, RunBlock) else None
-        except (EOFError, OSError):
-            self._forget(client)
-            return
-        if isinstance(message, TurnWanted):
-            self._turn_queue.append(client)
-        elif isinstance(message, TurnOver):
-            self._end_turn(client)
-        elif block is not None:
-            self._queue.append(_Block(client, message, block))
-            self._count_bytes()
-
-    def _forget(self, client: _Client) -> None:
-        """A worker has ended; what a model worker does for it is lost."""
-        client.connection.close()
-        del self._clients[client.connection]
-        self._end_turn(client)
-        self._turn_queue = deque(one for one in self._turn_queue if one is not client)
-        self._queue = deque(block for block in self._queue if block.client is not client)
-
-    def _hear_worker(self, worker: _ModelWorker) -> None:
-        try:
-            message: object = worker.connection.recv()
-        except (EOFError, OSError):
-            self._replace(worker)
-            return
-        if isinstance(message, BlockDone | BlockFailed):
-            self._finish_block(worker, message)
-        elif isinstance(message, ModelsReady):
-            worker.is_ready = True
-            self._greet(message)
-        elif isinstance(message, ModelsFailed):
-            self._fail(message.explanation, is_usage=message.is_usage)
-
-    def _finish_block(self, worker: _ModelWorker, message: BlockDone | BlockFailed) -> None:
-        if isinstance(message, BlockDone):
-            waited = message.waited if worker.has_worked else 0.0
-            self.use = replace(self.use, worked=self.use.worked + message.wall, waited=self.use.waited + waited)
-        self._count_bytes()
-        worker.has_worked, self._idle_deaths = True, 0
-        block = worker.blocks.popleft()
-        block.client.send(message)
-        block.shared.close()
-
-    def _greet(self, message: ModelsReady) -> None:
-        """Tell the workers of the models, once."""
-        if self._greeting is None:
-            self._greeting = message
-            self._tell_all(message)
-        elif self._greeting != message:
-            self._fail(
+    def hear(self, message: ModelsReady | ModelsFailed) -> None:
+        """Take note of what a model worker has loaded; all have to have the same, and the first failure counts."""
+        if self.models is None or message == self.models:
+            self.models = message
+        elif isinstance(self.models, ModelsReady):
+            differing = (
                 "all model workers should have the same models on the same kind of device, but they differ; name "
                 "devices of one kind in --device, and leave the models' files alone while the audit runs"
             )
+            self.models = ModelsFailed(message.explanation if isinstance(message, ModelsFailed) else differing)
 
-    def _replace(self, worker: _ModelWorker) -> None:
-        """Start another model worker for one that has ended, which is held against the block that it worked on."""
-        worker.process.join(_END_SECONDS)
-        worker.connection.close()
-        del self._workers[worker.connection]
-        how = how_it_ended(worker.process.exitcode)
-        if isinstance(self._greeting, ModelsFailed):
-            return
-        if not worker.is_ready:
-            self._fail(describe_model_worker_death(how, "while the models were loaded"))
-            return
-        if worker.blocks:
-            self._blame(worker.blocks[0], how)
-        else:
-            self._idle_deaths += 1
-        if self._idle_deaths > _MOST_IDLE_DEATHS:
-            self._fail(describe_model_worker_death(how, "without any work, as others did before it"))
-            return
-        again = [one for one in worker.blocks if one.deaths < one.job.tries and one.client.connection in self._clients]
-        self._queue.extendleft(reversed(again))
-        self._start_worker(worker.device)
+    @property
+    def waiting_share(self) -> float | None:
+        """The share of the time without a block, from each model worker's first to its last; None without blocks."""
+        worked, waited = (sum(getattr(one, name) for one in self._workers) for name in ("worked", "waited"))
+        return waited / (worked + waited) if worked else None
 
-    def _blame(self, block: _Block, how: str) -> None:
-        block.deaths += 1
-        last = block.deaths >= block.job.tries
-        block.client.send((BlockDied if last else ModelWorkerDied)(block.job.number, how))
-
-    def _fail(self, explanation: str, *, is_usage: bool = False) -> None:
-        """Tell all workers, present and future, that nothing can be run; the first reason counts.
-
-        Models that could be loaded before were asked for rightly.
-        """
-        if not isinstance(self._greeting, ModelsFailed):
-            self._greeting = ModelsFailed(explanation, is_usage and self._greeting is None)
-            self._tell_all(self._greeting)
-
-    def _tell_all(self, message: object) -> None:
-        for client in self._clients.values():
-            client.send(message)
-
-    def _end_turn(self, client: _Client) -> None:
-        self._free_turns += client.has_turn
-        client.has_turn = False
-
-    def _give_turns(self) -> None:
-        while self._free_turns and self._turn_queue:
-            client = self._turn_queue.popleft()
-            client.has_turn = True
-            self._free_turns -= 1
-            client.send(Turn())
-
-    def _give_blocks(self) -> None:
-        """Give waiting blocks to the model workers that have the fewest."""
-        while self._queue:
-            able = [one for one in self._workers.values() if _is_able(one)]
-            if not able:
-                return
-            worker = min(able, key=lambda one: len(one.blocks))
-            worker.blocks.append(block := self._queue.popleft())
-            with suppress(OSError):  # its end shows when something is received
-                worker.connection.send(block.job)
-                block.shared.send_through(worker.connection)
-
-    def _start_worker(self, device: str) -> None:
-        settings = replace(self._settings, model=self._settings.model.replaced(device=device))
-        ours, theirs = Pipe()
-        process = self._context.Process(
-            target=run_model_worker, args=(theirs, settings, self._verbose), daemon=True, name=f"models on {device}"
-        )
-        with worker_environment(self._settings.threads):
-            process.start()
-        theirs.close()
-        self._workers[ours] = _ModelWorker(device, process, ours)
-
-    def _count_bytes(self) -> None:
-        now = sum(one.shared.size for one in _all_blocks(self._queue, self._workers.values()))
-        self.use = replace(self.use, peak_bytes=max(self.use.peak_bytes, now))
+    def stop(self) -> None:
+        """End the model workers at once."""
+        self.is_stopping = True
+        for worker in self._workers:
+            self.requests.put(None)
+            worker.kill()
+        for worker in self._workers:
+            if worker.ident is not None:
+                worker.join(_END_SECONDS)
 
 
-def _is_able(worker: _ModelWorker) -> bool:
-    return worker.is_ready and len(worker.blocks) < _BLOCKS_PER_MODEL_WORKER
+class _ModelWorker(Thread):
+    """A process with the models on one device, and the thread that hands it one block after another."""
+
+    def __init__(self, service: ModelService, device: str) -> None:
+        super().__init__(name=f"models on {device}", daemon=True)
+        self._service = service
+        self._settings = replace(service.settings, model=service.settings.model.replaced(device=device))
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+        self._replied: float | None = None
+        self.worked = self.waited = 0.0
+
+    def run(self) -> None:
+        while not self._service.is_stopping:
+            if self._process is None and not isinstance(self._service.models, ModelsFailed):
+                self._load()
+            request = self._service.requests.get()
+            if request is not None:
+                block, reply = request
+                reply(self._answer(block))
+
+    def kill(self) -> None:
+        if (process := self._process) is not None:
+            process.kill()
+            process.join(_END_SECONDS)
+
+    def _load(self) -> None:
+        try:
+            self._process, self._connection = start_process(
+                _serve_blocks,
+                settings=self._settings,
+                verbose=self._service.verbose,
+                name=self.name,
+            )
+            if self._service.is_stopping:
+                self.kill()
+            self._service.hear(self._connection.recv())
+        except (EOFError, OSError):
+            self._service.hear(ModelsFailed(describe_death(self._death(), "while the models were loaded")))
+
+    def _answer(self, block: RunBlock) -> Reply:
+        models = self._service.models
+        if models is None or isinstance(models, ModelsFailed) or block.rows is None or self._connection is None:
+            return models or ModelsFailed("no model worker has loaded the models; please report this")
+        try:
+            self._connection.send(block)
+            reply: BlockDone | BlockFailed = self._connection.recv()
+        except (EOFError, OSError):
+            return BlockDied(block.number, self._death())
+        if isinstance(reply, BlockDone):
+            now = time.monotonic()
+            self.waited += 0.0 if self._replied is None else max(0.0, now - self._replied - reply.wall)
+            self.worked += reply.wall
+            self._replied = now
+        return reply
+
+    def _death(self) -> WorkerDied:
+        """How the process has ended; another one will take its place."""
+        process, self._process = self._process, None
+        if process is None:
+            return WorkerDied(None, MODEL_WORKER)
+        process.join(_END_SECONDS)
+        return WorkerDied(process.exitcode, MODEL_WORKER)
 
 
-def _all_blocks(queue: Iterable[_Block], workers: Iterable[_ModelWorker]) -> list[_Block]:
-    return [*queue, *(block for worker in workers for block in worker.blocks)]
+def _serve_blocks(connection: Connection, settings: AuditSettings) -> None:
+    from attribeam.pipeline.workers.model_worker import serve_blocks
+
+    serve_blocks(connection, settings)

@@ -5,7 +5,7 @@ These imports take longer than loading the bundled models, so they happen once a
 
 import gc
 
-from attribeam.pipeline.workers.import_server import end_with_parent, silence_libraries
+from attribeam.pipeline.workers.worker_process import end_with_parent, silence_libraries
 
 end_with_parent()
 silence_libraries()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from attribeam.pipeline.chunks.worker_messages import (
@@ -17,18 +18,11 @@ from attribeam.pipeline.chunks.worker_messages import (
     RunRows,
     WorkerDied,
     WorkerFailed,
-    WorkerNote,
 )
 from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
 from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.import_server import (
-    start_context,
-    start_import_server,
-    stop_import_server,
-    worker_environment,
-)
-from attribeam.pipeline.workers.model_service import ModelService
-from attribeam.pipeline.workers.worker_start import run_worker
+from attribeam.pipeline.workers.model_service import ModelService, RunBlock
+from attribeam.pipeline.workers.worker_process import start_import_server, start_process
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -47,24 +41,30 @@ class Worker:
     process: BaseProcess
     connection: Connection
     loaded: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
-    def send(self, job: RunRows) -> None:
-        """Hand over a job; a dead worker shows in the next ``WorkerPool.messages``."""
-        try:
-            self.connection.send(job)
-        except OSError:
-            self.process.join(_END_SECONDS)
+    def send(self, message: object) -> None:
+        """Hand over a job, or a reply of the model workers; a dead worker shows in the next ``WorkerPool.messages``."""
+        with self._lock:
+            try:
+                self.connection.send(message)
+            except OSError:
+                self.process.join(_END_SECONDS)
+
+    def close(self) -> None:
+        """Let the worker end when it has nothing to do."""
+        with self._lock:
+            self.connection.close()
 
 
 class WorkerPool:
     """Starts workers, listens to all of them, and leaves none behind."""
 
-    def __init__(self, settings: AuditSettings, *, verbose: bool, service: ModelService | None = None) -> None:
-        """With a ``service``, its model workers hold the models, and it ends with the pool."""
-        self.service = service
+    def __init__(self, settings: AuditSettings, *, verbose: bool, models: ModelWorkerPlan | None = None) -> None:
+        """With ``models``, model workers hold the models, and end with the pool."""
+        self.service = None if models is None else ModelService(settings, models, verbose=verbose)
         self._settings = settings
         self._verbose = verbose
-        self._context = start_context(verbose=verbose)
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
@@ -74,25 +74,22 @@ class WorkerPool:
             RunError: if the import server has ended.
         """
         start_import_server(self._settings.threads, verbose=self._verbose)
-        ours, theirs = self._context.Pipe()
+        if self.service is not None:
+            self.service.start()
         try:
-            models = None if self.service is None else self.service.connect()
-            process = self._context.Process(
-                target=run_worker, args=(theirs, models, self._settings, self._verbose), daemon=True
+            process, connection = start_process(
+                _serve, self.service is not None, settings=self._settings, verbose=self._verbose, name="worker"
             )
-            with worker_environment(self._settings.threads):
-                process.start()
         except (EOFError, ConnectionError) as error:
             raise RunError(
                 "the process that workers are forked from ended before it had imported what they need; with --verbose "
                 f"workers start without it and show why. {RESUME_HINT}"
             ) from error
-        theirs.close()
-        if models is not None:
-            models.close()
-        worker = Worker(process, ours)
-        self._workers.append(worker)
+        self._workers.append(worker := Worker(process, connection))
         return worker
+
+    def __contains__(self, worker: Worker) -> bool:
+        return worker in self._workers
 
     @property
     def is_empty(self) -> bool:
@@ -100,11 +97,18 @@ class WorkerPool:
         return not self._workers
 
     def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
-        """Messages of the workers; waits up to ``timeout`` seconds for the first one."""
+        """Messages of the workers; waits up to ``timeout`` seconds for the first one.
+
+        Blocks for the model workers are passed on to them.
+        """
         by_connection = {worker.connection: worker for worker in self._workers}
         for ready in wait(list(by_connection), timeout):
             worker = by_connection[ready]  # type: ignore[index]
-            yield worker, self._receive(worker)
+            message = self._receive(worker)
+            if not isinstance(message, RunBlock):
+                yield worker, message
+            elif self.service is not None:
+                self.service.run(message, worker.send)
 
     def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:
         """Number of worker processes: by default one per CPU, or a single one if it runs the model on a GPU."""
@@ -119,17 +123,16 @@ class WorkerPool:
         for worker in self._workers:
             if not worker.loaded:
                 worker.process.kill()
-            worker.connection.close()
+            worker.close()
         for worker in self._workers:
             worker.process.join(_END_SECONDS)
         self.kill()
 
     def kill(self) -> None:
-        """End all workers, model workers and the import server at once."""
+        """End all workers and model workers at once."""
         self.kill_workers()
         if self.service is not None:
             self.service.stop()
-        stop_import_server()
 
     def kill_workers(self) -> None:
         """End all workers at once; nothing uncommitted counts."""
@@ -137,7 +140,7 @@ class WorkerPool:
             worker.process.kill()
         for worker in self._workers:
             worker.process.join()
-            worker.connection.close()
+            worker.close()
         self._workers.clear()
 
     def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
@@ -151,25 +154,25 @@ class WorkerPool:
             for _, message in self.messages(timeout=_TICK_SECONDS):
                 if isinstance(message, ChunkAttempt | WorkerDied):
                     return message
-                if not isinstance(message, RowsFinished | WorkerNote):
+                if not isinstance(message, RowsFinished):
                     raise RunError(describe_failure(message, describe_rows(job.rows)))
 
-    def _receive(self, worker: Worker) -> FromWorker:
+    def _receive(self, worker: Worker) -> FromWorker | RunBlock:
         try:
-            message: FromWorker = worker.connection.recv()
+            message: FromWorker | RunBlock = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(_END_SECONDS)
-            worker.connection.close()
+            worker.close()
             self._workers.remove(worker)
             return WorkerDied(worker.process.exitcode)
         worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
         return message
 
 
-def open_pool(settings: AuditSettings, options: RunOptions, plan: ModelWorkerPlan | None) -> WorkerPool:
-    """The pool of a local run, with the model workers that are planned."""
-    service = None if plan is None else ModelService(settings, plan, verbose=options.verbose)
-    return WorkerPool(settings, verbose=options.verbose, service=service)
+def _serve(connection: Connection, settings: AuditSettings, remote: bool) -> None:
+    from attribeam.pipeline.workers.worker import serve
+
+    serve(connection, settings, remote=remote)
 
 
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:

@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineResult
 from tests.attribution.tiny_models import save_tiny_model
 from tests.logs.log_files import BROKEN_TEXT, log_row
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.graph import GraphOutput, build_graph
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -47,35 +44,26 @@ def mixed_rows(count: int) -> list[dict[str, object]]:
     return rows
 
 
-def output_in(folder: Path, *, extra_fields: Sequence[pa.Field] = ()) -> GraphOutput:
-    """Files with the prefixes "evidence" and "dead_letters" in a folder."""
-    return GraphOutput(
-        evidence_prefix=str(folder / "evidence"),
-        dead_letter_prefix=str(folder / "dead_letters"),
-        schemas=OutputSchemas(
-            evidence_schema(extra_fields=extra_fields, metadata={"attribeam.model": "tiny"}),
-            dead_letter_schema({"attribeam.model": "tiny"}),
-        ),
+def run_locally(
+    file: str,
+    settings: AuditSettings,
+    folder: Path,
+    *,
+    rows: tuple[int, int] | None = None,
+    extra_fields: Sequence[pa.Field] = (),
+    schemas: OutputSchemas | None = None,
+) -> ChunkAttempt:
+    """Audit some rows of a file into a new folder, all by default."""
+    return run_chunk(
+        RowRange(file, *(rows or (0, pq.read_metadata(file).num_rows))),
+        settings=settings,
+        schemas=schemas or schemas_with(extra_fields),
+        folder=folder,
+        on_rows=lambda _: None,
     )
 
 
-def run_locally(
-    file: str, settings: AuditSettings, output: GraphOutput, *, rows: tuple[int, int] | None = None
-) -> PipelineResult:
-    """Run the graph in memory over some rows of a file, all by default."""
-    row_start, row_end = rows or (0, pq.read_metadata(file).num_rows)
-    pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    ranges = [RowRange(file, row_start, row_end)]
-    build_graph(pipeline, row_ranges=ranges, settings=settings, output=output)
-    result = pipeline.run()
-    result.wait_until_finish()
-    return result
-
-
-def counters(result: PipelineResult) -> dict[str, int]:
-    """The counters of the namespace "attribeam", summed over the steps."""
-    sums: dict[str, int] = {}
-    for one in result.metrics().query()["counters"]:
-        if one.key.metric.namespace == "attribeam":
-            sums[one.key.metric.name] = sums.get(one.key.metric.name, 0) + one.result
-    return sums
+def schemas_with(extra_fields: Sequence[pa.Field] = ()) -> OutputSchemas:
+    """The schemas of both outputs, with some metadata."""
+    metadata = {"attribeam.model": "tiny"}
+    return OutputSchemas(evidence_schema(extra_fields=extra_fields, metadata=metadata), dead_letter_schema(metadata))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
+from attribeam.transforms import read_rows
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.read_qa_logs import ReadRows
 
 ROWS_PER_CHUNK = 8
 
@@ -47,14 +48,14 @@ class DistributedAudit:
 def counted_rows() -> Iterator[list[int]]:
     """The first rows of the ranges that are read during the block, in the order in which they are."""
     starts: list[int] = []
-    process = ReadRows.process
+    outcomes = read_rows._outcomes
 
-    def noted(self: ReadRows, rows: RowRange) -> Iterator[object]:
+    def noted(rows: RowRange, *given: Any, **options: Any) -> Iterator[object]:
         starts.append(rows.row_start)
-        yield from process(self, rows)
+        return outcomes(rows, *given, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ReadRows, "process", noted)
+        patch.setattr(read_rows, "_outcomes", noted)
         yield starts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
 from tests.method_names import GRADIENTS, HIDDEN_AVERAGE, SENTENCE_UNION, WORDS
-from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
+from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.pipeline.audit_process import ROOT, AuditProcess, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
@@ -69,8 +70,8 @@ def audited(settings: AuditSettings, name: str, log: Path, folder: Path, **optio
     """The evidence of an audit by a method, as the worker's graph writes it."""
     asked = replace(settings, method=settings.method.replaced(method=name, **options))
     schemas = output_schemas(asked, {"model": "tiny"}, [])
-    run_locally(str(log), asked, replace(output_in(folder), schemas=schemas))
-    return pq.read_table(folder / "evidence.parquet")
+    attempt = run_locally(str(log), asked, Path(mkdtemp(dir=folder)) / "attempt", schemas=schemas)
+    return pq.read_table(Path(attempt.folder) / attempt.evidence.path)
 
 
 def record_of(row: dict[str, object], place: int, spans: list[CharRange]) -> QARecord:

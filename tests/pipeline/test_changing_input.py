@@ -20,8 +20,6 @@ from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.run_manifest import ChunkManifest
 
-pytestmark = pytest.mark.usefixtures("one_import_server")
-
 ROWS = 12
 
 

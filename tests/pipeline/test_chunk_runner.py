@@ -11,26 +11,17 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import save_probed_verdict
 from tests.logs.log_files import log_row, write_log
-from tests.method_names import WORDS
 from tests.pipeline.audit_fixtures import save_tiny_audit
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.record_input import record_of
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.schemas import RowSource, dead_letter_schema, evidence_schema
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.passage_sample import sample_passages
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.block_model import OwnModels
-from attribeam.transforms.elements import AttributedBlock
-from attribeam.transforms.row_groups import MakeGroupEvidence, RowGroup
-from attribeam.transforms.stage_metrics import RecordsSeen, TokenCounts
 
 LONG = {1: 60, 4: 25}
 TOO_LONG = 3
@@ -134,28 +125,3 @@ def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(
     assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (ROWS, None)
     assert sum_counts([counts["probed"], counts["probed"]]).rows_unread == 2
     assert sum_counts([counts["plain"]]).rows_unread is None
-
-
-def test_group_of_a_distributed_run_counts_what_the_decoder_could_not_read(tmp_path: Path) -> None:
-    decoder = save_tiny_model(tmp_path / "decoder")
-    method = MethodOptions(
-        method=WORDS,
-        verdict=str(save_probed_verdict(tmp_path / "own", decoder)),
-        language_model=str(decoder),
-    )
-    settings = AuditSettings(model=ModelOptions(device="cpu"), method=method)
-    parser = AnswerParser.from_pretrained("bundled")
-    rows = []
-    for number in range(TOO_LONG + 1):
-        record = record_of("Who lit it?", [str(one["text"]) for one in passages_of(number)], "Ada Thorne lit it.", None)
-        record = replace(record, source=RowSource("log", number))
-        parsed = parser.parse(record.answer)
-        spans = choose_target_spans(parsed, record.answer, kinds=settings.span_kinds, given=None)
-        rows.append(AuditRow(record, parsed, spans, None))
-    block = AttributedBlock(tuple(rows), OwnModels(settings).start(rows), None)
-    stage = MakeGroupEvidence(settings, evidence_schema())
-    stage.setup()
-    (made,) = stage.process(RowGroup("chunk", (block,)))
-    sample = sample_passages(str(one["text"]) for row in rows for one in passages_of(row.record.source.source_row))
-    assert made.counts == TokenCounts(None, None, rows_unread=1, rows_asked=TOO_LONG + 1, seen=RecordsSeen(sample))
-    assert not made.letters

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from tests.logs.log_files import write_log
-from tests.pipeline.audit_fixtures import mixed_rows, output_in, run_locally, save_tiny_audit, with_token_budget
+from tests.pipeline.audit_fixtures import mixed_rows, run_locally, save_tiny_audit, with_token_budget
 from tests.pipeline.distributed_audit import ROWS_PER_CHUNK
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
@@ -107,8 +107,7 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     settings = replace(settings, model=settings.model.replaced(prompt_template=str(template)))
     file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     local, portable = tmp_path / "local", tmp_path / "portable"
-    local.mkdir()
-    run_locally(file, settings, output_in(local))
+    run_locally(file, settings, local)
     submitted = submit(portable_audit(file, settings, portable, job_service))
     assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
     assert (tmp_path / "workers").exists(), "the stages should run in worker processes"

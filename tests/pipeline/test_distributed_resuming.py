@@ -26,16 +26,18 @@ from tests.pipeline.distributed_audit import (
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunk_runner import run_chunk
-from attribeam.pipeline.chunks.configuration import output_schemas
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.engines.commit_groups import CommitGroups
-from attribeam.pipeline.engines.group_store import GroupStore
+from attribeam.pipeline.distributed_chunks import commit_group
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
 STARTS = [0, 8, 16, 24]
@@ -61,17 +63,17 @@ def interrupted(audit: DistributedAudit, tmp_path: Path) -> Path:
     """The output of a run that ended after two commits, in the middle of the third."""
     output = tmp_path / "interrupted"
     commits: list[str] = []
-    commit = GroupStore.commit
+    commit = ChunkStore.commit
 
-    def third_fails(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+    def third_fails(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
         commits.append(chunk.name)
         if len(commits) > 2:
             (output / "evidence" / f"{chunk.name}-{'0' * 12}.parquet").write_bytes(b"half of a fi")
             raise RuntimeError("the worker is gone")
-        commit(self, chunk, attempt)
+        commit(self, chunk, attempt, mark=mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupStore, "commit", third_fails)
+        patch.setattr(ChunkStore, "commit", third_fails)
         with pytest.raises(RunError, match="the worker is gone"):
             audit.run(output)
     return output
@@ -158,9 +160,9 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
     audit.run(tmp_path)
     (tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path).unlink()
     before: list[tuple[RunStatus, int]] = []
-    keep_only = GroupStore.keep_only
+    keep_only = ChunkStore.keep_only
 
-    def noted(self: GroupStore, kept: Mapping[str, ChunkManifest]) -> None:
+    def noted(self: ChunkStore, kept: Mapping[str, ChunkManifest]) -> None:
         before.append((status_of(tmp_path), len(chunk_manifests(tmp_path))))
         keep_only(self, kept)
 
@@ -168,7 +170,7 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
         assert [name for name in RESULTS if (tmp_path / name).exists()] == []
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GroupStore, "keep_only", noted)
+    monkeypatch.setattr(ChunkStore, "keep_only", noted)
     monkeypatch.setattr(distributed_driver._DistributedRun, "_submit", end)
     with pytest.raises(KeyboardInterrupt):
         audit.run(tmp_path)
@@ -185,7 +187,7 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     def end(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GroupStore, "keep_only", end)
+    monkeypatch.setattr(ChunkStore, "keep_only", end)
     with pytest.raises(KeyboardInterrupt):
         other.run(tmp_path, overwrite=True)
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
@@ -261,14 +263,13 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
 def test_a_group_that_a_runner_does_twice_is_committed_once(
     audit: DistributedAudit, tmp_path: Path, undisturbed: Path
 ) -> None:
-    process = CommitGroups.process
-
-    def twice(self: CommitGroups, group: object) -> None:
-        process(self, group)
-        process(self, group)
+    def twice(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+        made = group.of([*group.rows])
+        commit_group(made, store, settings, schemas)
+        commit_group(made, store, settings, schemas)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CommitGroups, "process", twice)
+        patch.setattr(distributed_driver, "commit_group", twice)
         audit.run(tmp_path)
     assert contents(tmp_path) == contents(undisturbed)
     assert written_files(tmp_path) == named_files(tmp_path)
@@ -277,27 +278,25 @@ def test_a_group_that_a_runner_does_twice_is_committed_once(
 def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(
     audit: DistributedAudit, tmp_path: Path
 ) -> None:
-    process = CommitGroups.process
-
-    def without_letters(self: CommitGroups, group: object) -> None:
-        process(self, replace(group, letters=()))  # type: ignore[type-var]
+    def without_letters(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+        commit_group(replace(group, rows=[*group.rows], letters=[]), store, settings, schemas)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CommitGroups, "process", without_letters)
+        patch.setattr(distributed_driver, "commit_group", without_letters)
         with pytest.raises(RunError, match="audited or dead-lettered exactly once"):
             audit.run(tmp_path)
     assert all(one.counts.is_reconciled for one in chunk_manifests(tmp_path).values())
 
 
 def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit, tmp_path: Path) -> None:
-    commit = GroupStore.commit
+    commit = ChunkStore.commit
 
-    def all_but_one(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+    def all_but_one(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
         if chunk.rows.row_start:
-            commit(self, chunk, attempt)
+            commit(self, chunk, attempt, mark=mark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupStore, "commit", all_but_one)
+        patch.setattr(ChunkStore, "commit", all_but_one)
         with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
             audit.run(tmp_path)
     assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED
@@ -365,7 +364,7 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
     audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     job = _Job(number)
-    monkeypatch.setattr(distributed_driver, "build_group_graph", lambda *_, **__: None)
+    monkeypatch.setattr(distributed_driver, "build_graph", lambda *_, **__: None)
     monkeypatch.setattr(distributed_driver.beam, "Pipeline", lambda **_: job)
     before = signal.signal(number, signal.default_int_handler)  # under nohup, say, a signal may be ignored
     try:

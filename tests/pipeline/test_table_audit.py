@@ -16,7 +16,6 @@ from attribeam.schemas import RowSource
 from attribeam.schemas.run_manifest import RunManifest
 
 deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
-pytestmark = pytest.mark.usefixtures("one_import_server")
 
 
 def test_audit_reads_one_version_and_goes_on_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

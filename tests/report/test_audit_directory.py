@@ -15,7 +15,7 @@ from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
-from attribeam.transforms.write_evidence import WriteOneFile
+from attribeam.transforms.write_group import write_tables
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
@@ -133,11 +133,8 @@ def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Pat
     root = made_audit(tmp_path, rows_per_chunk=9).root
     audit = AuditDirectory.open(root)
     path = root / "evidence" / "one.parquet"
-    writer = WriteOneFile(str(path), audit.evidence_schema, PrivacySettings())
-    writer.start_bundle()
-    for batch in audit.evidence_batches():
-        writer.process(pa.Table.from_batches([batch]))
-    writer.finish_bundle()
+    tables = (pa.Table.from_batches([batch]) for batch in audit.evidence_batches())
+    write_tables(path, tables, audit.evidence_schema, PrivacySettings())
     whole = path.read_bytes()
     group = pq.read_metadata(path).row_group(0)
     columns = map(group.column, range(group.num_columns))

@@ -14,15 +14,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.typehints.row_type import RowTypeConstraint
 from tests.logs.log_files import log_row, write_log
-from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit, with_token_budget
+from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit, with_token_budget
 from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
 from attribeam.logs.privacy.redactor import MASK
 from attribeam.schemas import evidence_schema
+from attribeam.transforms.audit_answers import row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.read_answers import ReadAnswers
-from attribeam.transforms.schema_rows import row_type, rows_of
+from attribeam.transforms.read_rows import read_answers
+from attribeam.transforms.row_groups import RowGroup
 
 RUNNERS = {
     "direct": ["--runner=DirectRunner"],
@@ -118,8 +119,7 @@ def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_de
         _ = audited.evidence | "Evidence" >> beam.Reshuffle() | "E" >> beam.ParDo(WriteLines(tmp_path / "evidence"))
         _ = audited.dead_letters | "Letters" >> beam.Reshuffle() | "L" >> beam.ParDo(WriteLines(tmp_path / "letters"))
     log = write_log(tmp_path / "log.parquet", [log_row(number) for number in range(4)])
-    (tmp_path / "local").mkdir()
-    run_locally(log, settings, output_in(tmp_path / "local"))
+    run_locally(log, settings, tmp_path / "local")
     (local,) = (tmp_path / "local").glob("evidence*.parquet")
     evidence = written(tmp_path / "evidence")
     for found, wanted in zip(evidence, pq.read_table(local).to_pylist(), strict=True):
@@ -145,7 +145,8 @@ def test_both_outputs_have_schemas(settings: AuditSettings) -> None:
 
 
 def outcomes(settings: AuditSettings, element: object) -> list[Any]:
-    return list(ReadAnswers(settings).process(element))
+    group = read_answers(RowGroup(None, [element]), settings)
+    return [*group.rows, *group.letters]
 
 
 def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers() -> None:
@@ -157,14 +158,13 @@ def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers() -> None:
 
 def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_for() -> None:
     for wanted, answer in ((False, None), (True, given(0)["answer"])):
-        (refused,) = outcomes(AuditSettings(max_text_chars=20, dead_letter_text=wanted), given(0))
-        letter = refused.value
+        (letter,) = outcomes(AuditSettings(max_text_chars=20, dead_letter_text=wanted), given(0))
         assert (letter.reason, letter.column, letter.answer) == ("text_too_long", "passages", answer)
 
 
 def test_half_of_a_surrogate_pair_is_refused() -> None:
     (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
-    assert (refused.value.record_id, refused.value.reason, refused.value.column) == (
+    assert (refused.record_id, refused.reason, refused.column) == (
         "row-0",
         "invalid_utf8",
         "question",

@@ -16,8 +16,6 @@ import pytest
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VerdictThresholds, load_verdict_model
 from attribeam.pipeline.command_line import main
 
-pytestmark = pytest.mark.usefixtures("one_import_server")
-
 TOWNS = ("Aln", "Brigg", "Carrow", "Denholm", "Eskdale", "Farne", "Garth", "Holm", "Ister", "Jarrow", "Kelby", "Luss")
 ANSWERS = (
     "The mill in {town} grinds oats for the bakers of the harbour.",

@@ -16,7 +16,7 @@ from tests.evaluation.dataset_rows import (
     write_ragtruth,
     write_rows,
 )
-from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
+from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 
 from attribeam.evaluation.datasets import import_command
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
@@ -109,8 +109,8 @@ def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tm
     columns = ("span_labels", "unsupported_spans", "label_group", "split")
     settings = replace(save_tiny_audit(tmp_path), extra_columns=columns)
     extra = [pq.read_schema(log).field(name) for name in columns]
-    run_locally(str(log), settings, output_in(tmp_path, extra_fields=extra))
-    (letters,), (file,) = tmp_path.glob("dead_letters*"), tmp_path.glob("evidence*")
+    run_locally(str(log), settings, tmp_path / "out", extra_fields=extra)
+    (letters,), (file,) = (tmp_path / "out").glob("dead_letters*"), (tmp_path / "out").glob("evidence*")
     assert pq.read_metadata(letters).num_rows == 0
     evidence = pq.read_table(file).to_pylist()
     assert {row["source_row"] for row in evidence} == set(range(7)) == set(range(pq.read_metadata(log).num_rows))

@@ -34,23 +34,33 @@ def directory(tmp_path: Path) -> Iterator[OutputDirectory]:
         yield claimed
 
 
-def _commit(directory: OutputDirectory, chunk: Chunk = CHUNK, *, configuration: str = "c") -> None:
+def _store(directory: OutputDirectory, configuration: str = "c") -> ChunkStore:
+    return ChunkStore(str(directory.root), configuration)
+
+
+def _attempt(directory: OutputDirectory, chunk: Chunk = CHUNK) -> ChunkAttempt:
     folder = directory.attempts / f"{chunk.name}-{'0' * 32}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "evidence.parquet").write_bytes(b"12345")
     (folder / "letters.parquet").write_bytes(b"678")
     paths = (folder / "evidence.parquet", folder / "letters.parquet")
     evidence, letters = (OutputFile(path.name, 0, path.stat().st_size, file_sha256(path)) for path in paths)
     rows = chunk.rows.row_count
     counts = AuditCounts(rows=rows, audited=rows, spans={"weak": rows}, claims={"weak": rows}, answers={"answer": rows})
-    attempt = ChunkAttempt(str(folder), replace(evidence, row_count=rows), letters, counts, 1.0)
-    ChunkStore(directory, configuration=configuration).commit(chunk, attempt)
+    return ChunkAttempt(str(folder), replace(evidence, row_count=rows), letters, counts, 1.0)
+
+
+def _commit(directory: OutputDirectory, chunk: Chunk = CHUNK, *, configuration: str = "c") -> None:
+    attempt = _attempt(directory, chunk)
+    _store(directory, configuration).commit(chunk, attempt)
+    shutil.rmtree(attempt.folder)
 
 
 def _keep(directory: OutputDirectory, chunks: Sequence[Chunk], *, configuration: str = "c") -> dict[str, ChunkManifest]:
     """What a run of the same command does before its first row."""
-    store = ChunkStore(directory, configuration=configuration)
-    kept = store.fitting(chunks)
+    store = _store(directory, configuration)
+    kept, _ = store.fitting(chunks)
+    directory.remove_attempts()
     store.keep_only(kept)
     return kept
 
@@ -105,7 +115,7 @@ def test_no_finished_chunk_is_lost_unasked(
     with pytest.raises(UsageError, match=f"{lost}.*--overwrite"):
         _keep(directory, planned, configuration=configuration)
     assert before == _names(directory) != []
-    ChunkStore(directory, configuration=configuration).keep_only({})
+    _store(directory, configuration).keep_only({})
     assert _names(directory) == []
 
 
@@ -161,9 +171,8 @@ def test_a_chunk_whose_file_is_not_as_written_is_redone(directory: OutputDirecto
     path.write_bytes(content or b"")
     if content is None:
         path.unlink()
-    store = ChunkStore(directory, configuration="c")
-    assert store.fitting([CHUNK]) == {}
-    assert store.damaged == [CHUNK.name]
+    store = _store(directory)
+    assert store.fitting([CHUNK]) == ({}, [CHUNK.name])
     store.keep_only({})
     assert _names(directory) == []
 
@@ -178,7 +187,7 @@ def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_los
     _commit(directory)
     _commit(directory, SECOND)
     finished = _keep(directory, [CHUNK, SECOND])
-    store, elsewhere = (ChunkStore(directory, configuration=name) for name in ("c", "other"))
+    store, elsewhere = (_store(directory, name) for name in ("c", "other"))
     assert store.lost(finished) == []
     path = directory.chunks / f"{CHUNK.name}.json"
     path.write_text(path.read_text().replace(finished[CHUNK.name].evidence.sha256, "0" * 64))
@@ -192,8 +201,11 @@ def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> 
     (directory.chunks / ".cache").mkdir()
     (directory.attempts / ".DS_Store").touch()
     (directory.evidence / f".{CHUNK.name}.parquet").touch()
-    ChunkStore(directory, configuration="c").keep_only({})
+    _store(directory).keep_only({})
     directory.remove_working_folders()
+    (directory.root / ".hidden.new").touch()
+    _store(directory).keep_only({})
+    assert (directory.root / ".hidden.new").exists()
     left = ["_attempts/.DS_Store", "_chunks/.cache", f"evidence/.{CHUNK.name}.parquet"]
     assert _names(directory) == left
 
@@ -218,9 +230,8 @@ def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_r
     with pytest.raises(UsageError, match=f"holds 2 finished chunks .* first {CHUNK.name}, that this run would remove"):
         _keep(directory, [replace(CHUNK, name="00000-other-r0000000000")])
     assert _names(directory) == names
-    store = ChunkStore(directory, configuration="c")
-    assert store.fitting([CHUNK, SECOND]) == {}
-    assert store.damaged == [CHUNK.name, SECOND.name]
+    store = _store(directory)
+    assert store.fitting([CHUNK, SECOND]) == ({}, [CHUNK.name, SECOND.name])
 
 
 HOSTILE = [None, True, -1, 2**63, 1e400, math.nan, 0.5, "", "x", "../../x", [], [1], {}, {"x": 1}]
@@ -248,12 +259,12 @@ UNKNOWABLE = {"seconds", "tokens", "rows_in_windows", "rows_unread", "support", 
 
 
 def _outcome(directory: OutputDirectory) -> str:
-    store = ChunkStore(directory, configuration="c")
+    store = _store(directory)
     try:
-        kept = store.fitting([CHUNK])
+        kept, damaged = store.fitting([CHUNK])
     except UsageError:
         return "refused"
-    assert store.damaged == ([] if kept else [CHUNK.name])
+    assert damaged == ([] if kept else [CHUNK.name])
     return "kept" if kept else "redone"
 
 
@@ -307,3 +318,48 @@ def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(dir
     (directory.chunks / f"{OTHER_LOG.name}.json").write_text("{")
     with pytest.raises(UsageError, match=f"1 finished chunks with 0 rows, first {OTHER_LOG.name}"):
         _keep(directory, [CHUNK])
+
+
+def _marked(directory: OutputDirectory, mark: str) -> None:
+    """Commit an attempt of a cluster, which another one may double."""
+    _store(directory).commit(CHUNK, _attempt(directory), mark=mark)
+
+
+def _files(directory: OutputDirectory) -> tuple[set[str], set[str]]:
+    """Those that lie there, and those that the manifests name."""
+    manifests = _store(directory).committed.manifests()
+    named = {file.path for one in manifests for file in (one.evidence, one.dead_letters)}
+    return {name for name in _names(directory) if name.endswith(".parquet")}, named
+
+
+def test_a_second_attempt_changes_nothing(directory: OutputDirectory) -> None:
+    assert not _store(directory).is_committed(CHUNK)
+    _marked(directory, "-000000000001")
+    manifest = (directory.chunks / f"{CHUNK.name}.json").read_text()
+    _marked(directory, "-000000000002")
+    assert (directory.chunks / f"{CHUNK.name}.json").read_text() == manifest
+    there, named = _files(directory)
+    assert there == named
+    assert _store(directory).is_committed(CHUNK)
+    assert not _store(directory, "d").is_committed(CHUNK)
+
+
+def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
+    directory: OutputDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = ChunkStore.put
+
+    def let_the_other_in(self: ChunkStore, name: str, text: str) -> None:
+        monkeypatch.setattr(ChunkStore, "put", put)
+        _marked(directory, "-000000000002")
+        put(self, name, text)
+
+    monkeypatch.setattr(ChunkStore, "put", let_the_other_in)
+    _marked(directory, "-000000000001")
+    store = _store(directory)
+    finished, damaged = store.fitting([CHUNK])
+    assert (list(finished), damaged, len(_files(directory)[0])) == ([CHUNK.name], [], 4)
+    store.keep_only(finished)
+    there, named = _files(directory)
+    assert there == named
+    assert store.fitting([CHUNK]) == (finished, [])

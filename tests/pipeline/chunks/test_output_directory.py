@@ -13,10 +13,9 @@ from typing import TextIO
 
 import pytest
 
-from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
+from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
-from attribeam.schemas.written_files import unfinished_name
 
 HOLD = """
 import sys
@@ -189,17 +188,6 @@ def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path: Path, monkeypatch: 
         pass
 
 
-def test_what_killed_runs_had_not_finished_is_removed(tmp_path: Path) -> None:
-    directory = OutputDirectory(tmp_path)
-    with directory.locked():
-        unfinished = [tmp_path / unfinished_name(), directory.chunks / unfinished_name()]
-        kept = [tmp_path / ".hidden.new", directory.chunks / ".DS_Store"]
-        for path in (*unfinished, *kept):
-            path.touch()
-        directory.remove_attempts()
-    assert [path.exists() for path in (*unfinished, *kept)] == [False, False, True, True]
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_full_disk_is_no_wrong_output(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
@@ -228,9 +216,3 @@ def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp
         holder.wait()
     with OutputDirectory(tmp_path).locked():
         pass
-
-
-def test_an_atomic_write_leaves_no_other_file(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "run_manifest.json", "old")
-    write_atomically(tmp_path / "run_manifest.json", "new")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"run_manifest.json": "new"}

@@ -40,7 +40,7 @@ def _count(
     paths = [tmp_path / "evidence.parquet", tmp_path / "letters.parquet"]
     for table, path in zip((evidence, dead_letters), paths, strict=True):
         pq.write_table(table, path)
-    return count_rows([ROWS], evidence=[str(paths[0])], dead_letters=[str(paths[1])], tokens=5)
+    return count_rows(ROWS, evidence=paths[0], dead_letters=paths[1])
 
 
 def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
@@ -50,7 +50,6 @@ def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
         audited=2,
         dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
         spans={"weak": 3},
-        tokens=5,
         claims={"weak": 2},
         answers={"answer": 2},
     )
@@ -67,8 +66,9 @@ def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path: Path) -> None:
         "answer_kind": ["not_judged", "not_judged", "no_claim", "no_claim", "answer"],
     }
     path = tmp_path / "evidence.parquet"
+    _count(tmp_path, [(10, 0), (11, 0), (12, 0)], [])
     pq.write_table(pa.table({"source_file": ["log.parquet"] * 5, **columns}), path)
-    counts = count_rows([ROWS], evidence=[str(path)], dead_letters=[], tokens=None)
+    counts = count_rows(ROWS, evidence=path, dead_letters=tmp_path / "letters.parquet")
     assert (counts.claims, counts.claim_count) == ({"no_claim": 1, "not_judged": 2, "weak": 1}, 1)
     assert counts.not_judged == {"code": 1, "language": 1}
     assert counts.answers == {"answer": 1, "no_claim": 1, "not_judged": 1}

@@ -18,11 +18,8 @@ from tests.report.made_audit import made_audit, supported_span, told_spans, unsu
 from attribeam.pipeline.measures.evidence_totals import AnswerTally, EvidenceTotals, RiskTotals, sum_evidence
 from attribeam.pipeline.measures.metrics import METRICS, RunMetrics
 from attribeam.pipeline.measures.metrics_export import (
-    METRICS_JSON,
-    METRICS_PROM,
     metrics_json,
     prometheus_text,
-    write_metrics,
 )
 from attribeam.pipeline.measures.quality_gates import judge_gates, quality_gate
 from attribeam.report.audit_directory import AuditDirectory
@@ -137,13 +134,6 @@ def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> N
     assert read["attribeam_spans", (("support", "weak"),)] == 9
     assert {name for name, _ in read}.isdisjoint({"attribeam_kind_spans", "attribeam_evidence_mass_mean_ratio"})
     assert json.loads(metrics_json(metrics))["metrics"]["evidence_mass_mean"] is None
-
-
-def test_files_are_replaced_whole(tmp_path: Path) -> None:
-    (tmp_path / METRICS_PROM).write_text("what an earlier run wrote " * 1000)
-    write_metrics(tmp_path, made_metrics())
-    assert {path.name for path in tmp_path.iterdir()} == {METRICS_JSON, METRICS_PROM}
-    assert samples((tmp_path / METRICS_PROM).read_text())["attribeam_rows", ()] == 40
 
 
 def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:

@@ -31,8 +31,6 @@ from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.schemas.claim_rows import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
-pytestmark = pytest.mark.usefixtures("one_import_server")
-
 
 @pytest.mark.parametrize(
     ("text", "gate"),
@@ -159,7 +157,6 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
     )
 
 
-@pytest.mark.usefixtures("one_import_server")
 def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
     audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,6 @@ from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 
-pytestmark = pytest.mark.usefixtures("one_import_server")
-
 SETTINGS = AuditSettings(model=ModelOptions(model="brigg/lighthouse", device="cpu"))
 CHOSEN = ("bfloat16", "products are faster")
 

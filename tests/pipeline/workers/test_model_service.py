@@ -1,57 +1,83 @@
-"""The model service and its clients, with model workers that have no model: restarts, blame, turns, the end."""
+"""The model service and what stands for its models in a worker, with model workers that have no model."""
 
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import Any
 
 import pytest
 from tests.pipeline.workers.stand_in_model_worker import (
     BROKEN,
-    CROWDED,
     DEADLY_DEVICE,
     FATAL,
     NO_SUCH_DEVICE,
     OTHER_DEVICE,
-    row,
-    run_stand_in,
+    serve_as_told,
 )
 
-from attribeam.attribution.methods.models import ModelStage
+from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.failures import ModelWorkersError
 from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers import import_server, model_service
-from attribeam.pipeline.workers.model_client import BLOCKS_AHEAD, FatalRowsError, RemoteModels
-from attribeam.pipeline.workers.model_messages import BlockDone, ModelsReady, Turn, TurnWanted
-from attribeam.pipeline.workers.model_service import ModelService
-from attribeam.schemas import Reason, RowFault
+from attribeam.pipeline.workers import model_service, worker_process
+from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
+from attribeam.pipeline.workers.model_worker import BLOCKS_AHEAD, ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers.worker_process import stop_import_server
+from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import take_stage_seconds
 
-StartService = Callable[..., ModelService]
+StartService = Callable[..., "TestedService"]
+WHOLE_ROWS = AuditSettings(method=MethodOptions(method="cci"))
+
+
+class TestedService(ModelService):
+    """A service that takes the blocks of workers by itself, as the pool does for it."""
+
+    __test__ = False
+
+    def client(self) -> RemoteModels:
+        """What a worker has of the models."""
+        ours, theirs = Pipe()
+        self.start()
+        Thread(target=self._pass_on, args=(ours,), daemon=True).start()
+        return RemoteModels(theirs, WHOLE_ROWS)
+
+    def _pass_on(self, worker: Connection) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self.run(worker.recv(), partial(_send, worker))
+
+
+def _send(worker: Connection, reply: Reply) -> None:
+    with suppress(OSError):
+        worker.send(reply)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _import_server() -> Iterator[None]:
+def _stand_ins() -> Iterator[None]:
     """Where processes can be forked, stand-ins are forked from one that has imported what they need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_server, "_IMPORTS", run_stand_in.__module__)
-        patch.setattr(import_server, "_GPU_DRIVERS", ())
-        import_server.stop_import_server()
-        import_server.start_import_server(1, verbose=False)
+        patch.setattr(worker_process, "_IMPORTS", serve_as_told.__module__)
+        patch.setattr(worker_process, "_GPU_DRIVERS", ())
+        patch.setattr(model_service, "_serve_blocks", serve_as_told)
+        stop_import_server()
         yield
-        import_server.stop_import_server()
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartService]:
+def start() -> Iterator[StartService]:
     """Starts a service whose model workers are stand-ins, and ends it with the test."""
-    monkeypatch.setattr(model_service, "run_model_worker", run_stand_in)
-    services: list[ModelService] = []
+    services: list[TestedService] = []
 
-    def start_service(*devices: str, turns: int = 1) -> ModelService:
-        plan = ModelWorkerPlan(devices or ("cpu",), turns)
-        services.append(ModelService(AuditSettings(), plan, verbose=False))
+    def start_service(*devices: str) -> TestedService:
+        services.append(TestedService(AuditSettings(), ModelWorkerPlan(devices or ("cpu",), 1), verbose=False))
         return services[-1]
 
     yield start_service
@@ -60,147 +86,75 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartService]:
     assert [child for child in multiprocessing.active_children() if child.name.startswith("models on")] == []
 
 
-def _client(service: ModelService, notes: list[str] | None = None) -> RemoteModels:
-    tell = [].append if notes is None else notes.append
-    return RemoteModels(service.connect(), ModelStage.METHOD, tell)
-
-
-def _reasons(models: RemoteModels, *answers: str) -> list[Reason]:
-    rows = [row(number, answer) for number, answer in enumerate(answers)]
-    return [one.reason for one in models.start(rows).wait() if isinstance(one, RowFault)]
+def run(models: RemoteModels, *rows: Any) -> tuple[Any, ...]:
+    return tuple(models.start(rows).result())
 
 
 def test_blocks_come_back_in_whatever_order_they_are_waited_for(start: StartService) -> None:
-    models = _client(start())
-    assert models.wait_for_models()["model"] == "stand-in"
-    take_stage_seconds()
-    with models.turn():
-        blocks = [models.start([row(number) for number in range(size)]) for size in (1, 2)]
-        assert [block.is_pending for block in blocks] == [True, True]
-        assert [len(block.wait()) for block in reversed(blocks)] == [2, 1]
-    (seconds,) = take_stage_seconds()
-    assert (seconds.stage, seconds.wall_seconds, seconds.cpu_seconds) == ("attribute", 3.0, 2.0)
-
-
-def test_the_service_knows_how_long_model_workers_waited_between_blocks(start: StartService) -> None:
     service = start()
-    models = _client(service)
-    models.wait_for_models()
-    with models.turn():
-        for _ in range(3):
-            _reasons(models, "fine")
-    service.stop()
-    assert (service.use.worked, service.use.waited) == (4.5, 1.0)
-    assert service.use.waiting_share == pytest.approx(1 / 5.5)
-    assert 0 < service.use.peak_bytes < 10_000
+    models = service.client()
+    assert models.models == {"device": "cpu"}
+    take_stage_seconds()
+    blocks = [models.start(["fine"] * size) for size in range(1, BLOCKS_AHEAD + 3)]  # type: ignore[list-item]
+    assert [len(block.result()) for block in reversed(blocks)] == [4, 3, 2, 1]
+    (seconds,) = take_stage_seconds()
+    assert (seconds.stage, seconds.wall_seconds, seconds.cpu_seconds) == ("attribute", 6.0, 4.0)
+    assert service.waiting_share is not None
+    assert 0 <= service.waiting_share < 1
 
 
-def test_a_worker_never_has_more_blocks_on_their_way_than_allowed(start: StartService) -> None:
-    models = _client(start())
-    models.wait_for_models()
-    with models.turn():
-        blocks = [models.start([row(0)]) for _ in range(BLOCKS_AHEAD + 3)]
-        on_their_way = [number for number, block in models._blocks.items() if block.reply is None]
-        assert len(on_their_way) <= BLOCKS_AHEAD
-        assert [len(block.wait()) for block in blocks] == [1] * len(blocks)
-
-
-def test_a_row_that_ends_its_model_worker_is_named_after_three_tries_and_no_other(start: StartService) -> None:
-    notes: list[str] = []
-    models = _client(start("cpu", "cpu"), notes)
-    models.wait_for_models()
-    with models.turn(), pytest.raises(FatalRowsError):
-        _reasons(models, "fine", "fine", FATAL, "fine", "fine")
-    error = models.take_error()
-    assert isinstance(error, FatalRowsError)
-    assert error.rows == {2: "signal SIGKILL"}
-    assert notes == ["a model worker ended by signal SIGKILL at rows 0 to 5 of 'log'; trying them again"] * 2
-    with models.turn():
-        assert _reasons(models, "fine") == [Reason.OUT_OF_MEMORY]
-
-
-def test_rows_that_end_a_model_worker_only_together_fail_the_run_and_are_not_blamed(start: StartService) -> None:
-    models = _client(start())
-    models.wait_for_models()
-    with models.turn(), pytest.raises(ModelWorkersError, match="None of the rows does so on its own"):
-        _reasons(models, CROWDED, CROWDED)
-
-
-def test_where_every_row_ends_a_model_worker_the_cause_lies_elsewhere(start: StartService) -> None:
-    models = _client(start())
-    models.wait_for_models()
-    with models.turn(), pytest.raises(ModelWorkersError, match="the cause seems to lie outside the rows"):
-        _reasons(models, *[FATAL] * 4)
+def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(
+    start: StartService,
+) -> None:
+    service = start()
+    models, other = service.client(), service.client()
+    with pytest.raises(ModelWorkerDiedError, match="signal SIGKILL"):
+        run(models, "fine", FATAL)
+    assert isinstance(models.error, ModelWorkerDiedError)
+    assert models.error.death.who == "a model worker"
+    models.forget()
+    assert run(models, "fine") == run(other, "fine") == ("fine",)
 
 
 def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start: StartService) -> None:
-    models = _client(start())
-    models.wait_for_models()
-    with models.turn(), pytest.raises(RuntimeError, match="ValueError: the stand-in was told to fail"):
-        _reasons(models, BROKEN)
-    with models.turn():
-        assert _reasons(models, "fine", "fine") == [Reason.OUT_OF_MEMORY] * 2
+    models = start().client()
+    models.start(["of the same chunk"])  # type: ignore[list-item]
+    with pytest.raises(RuntimeError, match="ValueError: the stand-in was told to fail"):
+        run(models, BROKEN)
+    models.forget()
+    assert run(models, "fine", "fine") == ("fine", "fine")
 
 
 def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start: StartService) -> None:
     service = start()
-    lost, other = _client(service), _client(service)
-    lost.wait_for_models()
-    with lost.turn():
-        lost.start([row(0, FATAL)])
-        lost._connection.close()
-    other.wait_for_models()
-    with other.turn():
-        assert _reasons(other, "fine") == [Reason.OUT_OF_MEMORY]
+    other = service.client()
+    ours, theirs = Pipe()
+    theirs.close()
+    service.run(RunBlock(1, pickle.dumps([FATAL])), partial(_send, ours))
+    assert run(other, "fine") == ("fine",)
 
 
-def test_models_that_cannot_be_loaded_are_told_to_all_workers_even_later_ones(start: StartService) -> None:
-    service = start("cpu", NO_SUCH_DEVICE)
-    first = _client(service)
-    with pytest.raises(ModelWorkersError, match="there is no such device"):
-        _until_refused(first)
-    with pytest.raises(ModelWorkersError, match="there is no such device"):
-        _client(service).wait_for_models()
+@pytest.mark.parametrize(
+    ("devices", "error", "said"),
+    [
+        ([NO_SUCH_DEVICE], UsageError, "there is no such device"),
+        (["cpu", NO_SUCH_DEVICE], ModelWorkersError, "there is no such device"),
+        ([DEADLY_DEVICE], ModelWorkersError, "a model worker ended by signal SIGKILL while the models were loaded"),
+        (["cpu", OTHER_DEVICE], ModelWorkersError, "the same kind of device"),
+    ],
+)
+def test_models_that_cannot_be_loaded_or_differ_are_told_to_all_workers_even_later_ones(
+    devices: list[str], error: type[Exception], said: str, start: StartService
+) -> None:
+    service = start(*devices)
+    with pytest.raises((error, UsageError), match=said):
+        _run_for_ever(service)
+    with pytest.raises((error, UsageError), match=said):
+        service.client()
 
 
-def test_a_model_worker_that_dies_while_it_loads_is_not_started_for_ever(start: StartService) -> None:
-    with pytest.raises(ModelWorkersError, match="ended by signal SIGKILL while the models were loaded"):
-        _until_refused(_client(start(DEADLY_DEVICE)))
-
-
-def test_devices_of_different_kinds_are_refused(start: StartService) -> None:
-    with pytest.raises(ModelWorkersError, match="the same kind of device"):
-        _until_refused(_client(start("cpu", OTHER_DEVICE)))
-
-
-def _until_refused(models: RemoteModels) -> None:
+def _run_for_ever(service: TestedService) -> None:
     """One model worker may be ready, and work, before another one fails."""
-    models.wait_for_models()
+    models = service.client()
     while True:
-        with models.turn():
-            _reasons(models, "fine")
-
-
-def test_only_as_many_workers_compute_as_there_are_turns(start: StartService) -> None:
-    service = start(turns=1)
-    first, other, second = _client(service), _client(service), service.connect()
-    first.wait_for_models()
-    other.wait_for_models()
-    assert isinstance(second.recv(), ModelsReady)
-    with first.turn():
-        second.send(TurnWanted())
-        for _ in range(2):  # by the second answer, the service has long seen the question
-            other._send([row(0)], 1)
-            assert isinstance(other._receive(), BlockDone)
-        assert not second.poll()
-    assert second.recv() == Turn()
-
-
-def test_whoever_waits_for_a_block_is_told_that_the_service_has_ended(start: StartService) -> None:
-    service = start()
-    models = _client(service)
-    models.wait_for_models()
-    with models.turn():
-        service.stop()
-        with pytest.raises(ModelWorkersError, match="no longer runs its model workers"):
-            _reasons(models, "fine")
+        run(models, "fine")

@@ -17,11 +17,10 @@ from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, outpu
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.pipeline.workers import import_server
-from attribeam.pipeline.workers.worker_start import MODEL_WORKER
+from attribeam.pipeline.workers import worker_process
+from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
+from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
-
-pytestmark = pytest.mark.usefixtures("one_import_server")
 
 ROWS = 14
 PATIENCE_SECONDS = 300
@@ -59,24 +58,27 @@ def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(
 
 
 def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no_record(
-    plain: Path, audit: AuditProcess, tmp_path: Path
+    plain: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "out"
     with _started(audit, output) as process:
         _wait_until(process, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
-        processes, files = _processes_and_shared_memory(process)
+        processes = psutil.Process(process.pid).children(recursive=True)
         process.kill()
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
-    assert [path for path in files if path.exists()] == []
-    left = set((output / "_attempts").iterdir())
-    with _started(audit, output) as process:
-        _wait_until(process, lambda: bool(set((output / "_attempts").iterdir()) - left))
-        for worker in _model_workers(process):
-            worker.kill()
-        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, text
-    assert "were finished by an earlier run" in text
+    done, service_run, killed = _finished(output), ModelService.run, []
+
+    def run_and_kill(self: ModelService, block: RunBlock, reply: Callable[[Reply], None]) -> None:
+        service_run(self, block, reply)
+        if block.number == 1 and not killed:
+            killed.append(block)
+            self._workers[0].kill()
+
+    monkeypatch.setattr(ModelService, "run", run_and_kill)
+    assert audit.run_here(output, "--workers", "1", "--model-workers", "1") == 0
+    assert done < _finished(output)
+    assert killed
     assert output_digests(output) == output_digests(plain)
 
 
@@ -84,32 +86,34 @@ def test_ctrl_c_ends_all_processes_and_says_so(audit: AuditProcess, tmp_path: Pa
     output = tmp_path / "out"
     with _started(audit, output) as process:
         _wait_until(process, lambda: _finished(output) >= 1)
-        processes, files = _processes_and_shared_memory(process)
+        processes = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, text
     assert "Traceback" not in text
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
-    assert [path for path in files if path.exists()] == []
     assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
 
 
 KILLING_IMPORTS = """
 import os
+import pickle
 import signal
+from types import SimpleNamespace
+
 import attribeam.pipeline.workers.worker_imports
 from attribeam.pipeline.workers import model_worker
 
-outcomes = model_worker._outcomes
+loads = pickle.loads
 
-def outcomes_or_die(rows, method, models):
-    tokens, prompt_tokens, _ = rows.sizes.T
-    if (tokens - prompt_tokens > 80).any():
+def loads_or_die(rows):
+    given = loads(rows)
+    if isinstance(given, tuple) and any(len(row.token_ids) - row.prompt_length > 80 for row in given[0]):
         os.kill(os.getpid(), signal.SIGKILL)
-    return outcomes(rows, method, models)
+    return given
 
-model_worker._outcomes = outcomes_or_die
+model_worker.pickle = SimpleNamespace(loads=loads_or_die, dumps=pickle.dumps)
 """
 
 
@@ -118,11 +122,11 @@ def _deadly_long_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     """Model workers kill themselves when an answer has more than eighty tokens."""
     (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
-    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
-    import_server.stop_import_server()
+    monkeypatch.setattr(worker_process, "_IMPORTS", "killing_imports")
+    monkeypatch.setattr(worker_process, "_GPU_DRIVERS", ())
+    stop_import_server()
     yield
-    import_server.stop_import_server()
+    stop_import_server()
 
 
 @pytest.mark.usefixtures("_deadly_long_answers")
@@ -141,33 +145,13 @@ def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_
     assert list(found) == [(3, "read", "worker_died"), (9, "validate", "no_passages")]
     assert stderr.count("a model worker ended by signal SIGKILL at rows 0 to 4") == 2
     assert "row 3 of" in stderr
-    assert "ended its model worker (signal SIGKILL) and became a dead letter" in stderr
+    assert "ended its worker (signal SIGKILL) and became a dead letter" in stderr
     spans, expected = (read_all(one / "evidence").drop_columns(["source_file"]) for one in (output, plain))
     assert spans.equals(expected)
 
 
 def _started(audit: AuditProcess, output: Path) -> subprocess.Popen[str]:
     return audit.start(output, "--workers", "1", "--model-workers", "1")
-
-
-def _processes_and_shared_memory(driver: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[Path]]:
-    """All processes below the driver, and the files of shared memory that they have."""
-    processes = psutil.Process(driver.pid).children(recursive=True)
-    assert [one for one in processes if _name(one) == MODEL_WORKER]
-    maps = [Path(mapped.path) for process in processes for mapped in process.memory_maps()]
-    return processes, [path for path in maps if path.is_relative_to("/dev/shm")]
-
-
-def _model_workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
-    children = psutil.Process(driver.pid).children(recursive=True)
-    return [child for child in children if _name(child) == MODEL_WORKER]
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.NoSuchProcess:
-        return ""
 
 
 def _finished(output: Path) -> int:

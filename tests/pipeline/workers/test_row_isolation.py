@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.workers import import_server
+from attribeam.pipeline.workers import worker_process
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 6
@@ -49,8 +50,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
     (root / "killing_imports.py").write_text(KILLING_IMPORTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(root), prepend=":")
-        patch.setattr(import_server, "_IMPORTS", "killing_imports")
-        patch.setattr(import_server, "_GPU_DRIVERS", ())
+        patch.setattr(worker_process, "_IMPORTS", "killing_imports")
+        patch.setattr(worker_process, "_GPU_DRIVERS", ())
         yield AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), root / "log")
 
 
@@ -103,7 +104,8 @@ def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_rec
     commit = ChunkStore.commit
 
     def commit_and_kill(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
-        if server := import_server._server()._forkserver_pid if chunk.rows.row_start == 0 else None:
+        server = forkserver._forkserver._forkserver_pid if chunk.rows.row_start == 0 else None  # type: ignore[attr-defined]
+        if server:
             os.kill(server, signal.SIGKILL)
             os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
         return commit(self, chunk, attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import NoReturn
@@ -25,9 +26,8 @@ from attribeam.pipeline.failures import (
     is_disk_full,
     is_load_refusal,
 )
-from attribeam.pipeline.workers import model_worker, worker, worker_start
-from attribeam.pipeline.workers.model_messages import RunBlock
-from attribeam.pipeline.workers.shared_block import SharedBlock
+from attribeam.pipeline.workers import model_worker, worker, worker_process
+from attribeam.pipeline.workers.model_service import RunBlock
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -43,7 +43,7 @@ def _no_models_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error() -> None:
     ours, theirs = Pipe()
     ours.close()
-    worker.serve(theirs, AuditSettings())
+    worker_process.serve(worker.serve, theirs, AuditSettings())
     with pytest.raises(BrokenPipeError):
         theirs.send(None)
 
@@ -120,21 +120,23 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> NoReturn:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
 
-    monkeypatch.setattr(model_worker, "_outcomes", fail)
-    block = SharedBlock()
-    block.write([])
+    monkeypatch.setattr(model_worker, "model_outcomes", fail)
     with pytest.raises(MemoryError):
-        model_worker._run_block(RunBlock(1), block, resolve_method(MethodOptions()), LoadedModels(), waited=0.0)
+        model_worker._run_block(RunBlock(1, pickle.dumps([])), resolve_method(MethodOptions()), LoadedModels())
 
 
 def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> NoReturn:
+        raise ImportError(message)
+
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
-    with worker_start._ended_by_lack_of_memory():
-        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+    message = "libtorch_cpu.so: failed to map segment from shared object"
+    worker_process.serve(fail)
     assert codes == [OUT_OF_MEMORY]
-    with pytest.raises(ImportError), worker_start._ended_by_lack_of_memory():
-        raise ImportError("libtorch_cpu.so: no such file")
+    message = "libtorch_cpu.so: no such file"
+    with pytest.raises(ImportError):
+        worker_process.serve(fail)
 
 
 def test_a_model_that_cannot_load_says_why() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from threading import Barrier, get_ident
 
@@ -12,7 +11,8 @@ from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.transforms.row_groups import GroupModelHandler, RowGroup
+from attribeam.transforms.attribute_rows import OwnModels
+from attribeam.transforms.audit_settings import AuditSettings
 
 THREADS, CHUNKS = 3, 6
 SECONDS = 120
@@ -33,16 +33,16 @@ def test_a_model_is_loaded_once_in_a_process_of_several_threads(
 
     threads: set[int] = set()
     together = Barrier(2)
-    run_inference = GroupModelHandler.run_inference
+    load = OwnModels.__init__
 
-    def meet(self: GroupModelHandler, batch: RowGroup, *given: object) -> Iterable[RowGroup]:
+    def meet(self: OwnModels, settings: AuditSettings) -> None:
         if get_ident() not in threads and len(threads) < 2:
             threads.add(get_ident())
             together.wait(SECONDS)
-        return run_inference(self, batch, *given)  # type: ignore[arg-type]
+        load(self, settings)
 
     monkeypatch.setattr(AttentionModel, "from_pretrained", noted)
-    monkeypatch.setattr(GroupModelHandler, "run_inference", meet)
+    monkeypatch.setattr(OwnModels, "__init__", meet)
     threading = ("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}")
     audit.run(tmp_path / "out", beam_arguments=threading)
     assert len(threads) == 2, "two threads should have met at the model"

@@ -11,17 +11,14 @@ import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 import pytest
-from tests.pipeline.small_log import log_rows, write_log
 
-from attribeam.pipeline import local_driver
-from attribeam.pipeline.command_line import main
-from attribeam.pipeline.workers import import_server
+from attribeam.pipeline.workers import worker_process
 from attribeam.pipeline.workers.worker_pool import WorkerPool
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.pipeline.workers.worker_process import stop_import_server
+from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 PATIENCE_SECONDS = 60
@@ -33,54 +30,39 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every
 def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the driver of a GPU would be, were there one."""
     path = tmp_path / "gpu"
-    monkeypatch.setattr(import_server, "_GPU_DRIVERS", (str(path),))
+    monkeypatch.setattr(worker_process, "_GPU_DRIVERS", (str(path),))
     return path
 
 
-@pytest.mark.usefixtures("driver_file")
-def test_workers_are_forked_where_there_is_no_gpu() -> None:
-    assert import_server.start_context(verbose=False).get_start_method() == "forkserver"
-
-
-def test_workers_beside_a_gpu_start_on_their_own(driver_file: Path) -> None:
-    driver_file.touch()
-    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
-
-
-@pytest.mark.usefixtures("driver_file")
-def test_workers_that_show_messages_of_libraries_start_on_their_own() -> None:
-    assert import_server.start_context(verbose=True).get_start_method() == "spawn"
-
-
-@pytest.mark.usefixtures("driver_file")
-def test_workers_start_on_their_own_where_no_socket_fits_into_the_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("beside", "method"),
+    [("nothing", "forkserver"), ("a GPU", "spawn"), ("messages of libraries", "spawn"), ("a long path", "spawn")],
+)
+def test_workers_are_forked_unless_they_have_to_start_on_their_own(
+    beside: str, method: str, driver_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("deep" * 25)))
-    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
-
-
-@pytest.mark.usefixtures("driver_file")
-def test_workers_start_on_their_own_under_a_python_without_the_private_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forkserver, "_forkserver", object())
-    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
-    import_server.stop_import_server()
+    if beside == "a GPU":
+        driver_file.touch()
+    if beside == "a long path":
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("deep" * 25)))
+    context = worker_process.start_context(verbose=beside == "messages of libraries")
+    assert context.get_start_method() == method
 
 
 @pytest.fixture
 def other_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The module that is imported for all workers."""
-    import_server.stop_import_server()
+    stop_import_server()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(import_server, "_IMPORTS", "imports_for_workers")
+    monkeypatch.setattr(worker_process, "_IMPORTS", "imports_for_workers")
     yield tmp_path / "imports_for_workers.py"
-    import_server.stop_import_server()
+    stop_import_server()
 
 
 @pytest.mark.usefixtures("driver_file")
 def test_process_that_imports_is_never_interrupted(other_imports: Path) -> None:
     other_imports.write_text("")
-    import_server.start_import_server(1, verbose=False)
+    worker_process.start_import_server(1, verbose=False)
     status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()  # type: ignore[attr-defined]
     (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
     assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
@@ -144,12 +126,10 @@ def _importing_process(pid_file: Path) -> psutil.Process:
 
 
 DRIVER = """
-from attribeam.pipeline.workers import import_server
-from attribeam.pipeline import local_driver
-from attribeam.pipeline.command_line import main
+from attribeam.pipeline.workers import worker_process
 
-import_server._GPU_DRIVERS = ()
-import_server.start_import_server(1, verbose=False)
+worker_process._GPU_DRIVERS = ()
+worker_process.start_import_server(1, verbose=False)
 input()
 """
 
@@ -167,7 +147,7 @@ import multiprocessing
 import os
 from pathlib import Path
 
-from attribeam.pipeline.workers.import_server import end_with_driver
+from attribeam.pipeline.workers.worker_process import end_with_driver
 
 def load():
     end_with_driver()
@@ -183,20 +163,3 @@ def test_worker_that_loads_ends_with_its_driver(endless_imports: Path) -> None:
         loading = _importing_process(endless_imports)
         driver.kill()
         assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
-
-
-def test_refused_audit_leaves_no_process_that_imports(
-    endless_imports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = write_log(tmp_path / "log.parquet", log_rows(1))
-    import_server.stop_import_server()
-    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
-    started: list[int] = []
-
-    def refused(*_: object) -> NoReturn:
-        started.append(_importing_process(endless_imports).pid)
-        raise UsageError("--columns names a column that is not there")
-
-    monkeypatch.setattr(local_driver, "run_local", refused)
-    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == 2
-    assert not psutil.pid_exists(started[0])

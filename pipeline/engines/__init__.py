@@ -1,1 +1,0 @@
-"""What a distributed engine needs besides the graph: groups of chunks that are committed inside it."""

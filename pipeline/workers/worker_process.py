@@ -1,0 +1,180 @@
+"""How worker processes start: forked from one that has imported what they need (the import server), or spawned.
+
+This module imports no model library, because the driver loads no models.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY
+from attribeam.report.messages import let_libraries_speak
+from attribeam.transforms.audit_settings import AuditSettings
+
+_IMPORTS = "attribeam.pipeline.workers.worker_imports"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_MAX_SOCKET_BYTES = 107
+_SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
+_PR_SET_PDEATHSIG = 1
+
+
+def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
+    """How workers start: forked from the import server if that is safe, else each on its own.
+
+    They start on their own to show the libraries' messages (``verbose``), beside a GPU, whose driver may not survive a
+    fork, outside Linux, and where the temporary folder's path is too long for the server's socket.
+    """
+    has_room = len(os.fsencode(tempfile.gettempdir() + _SOCKET_NAME)) <= _MAX_SOCKET_BYTES
+    if verbose or sys.platform != "linux" or has_gpu() or not has_room:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_IMPORTS])
+    return context
+
+
+def has_gpu() -> bool:
+    """Whether the driver of a GPU is installed."""
+    return any(Path(driver).exists() for driver in _GPU_DRIVERS)
+
+
+def start_import_server(threads: int, *, verbose: bool) -> None:
+    """Start the import server unless it runs already or workers are spawned; it imports in the background.
+
+    It ends with this process, and Ctrl-C does not reach it.
+    """
+    if isinstance(start_context(verbose=verbose), ForkServerContext):
+        resource_tracker.ensure_running()  # it would unblock signals
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with _environment(threads):
+                forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@atexit.register
+def stop_import_server() -> None:
+    """End the import server of this process at once, if it runs, and its workers with it.
+
+    It is waited for, so that its time is that of this process's children. It has no public name; where it has another
+    one, it ends with this process all the same.
+    """
+    server: Any = getattr(forkserver, "_forkserver", None)
+    if getattr(server, "_forkserver_pid", None) is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
+
+
+def start_process(
+    target: Callable[..., None], *arguments: object, settings: AuditSettings, verbose: bool, name: str
+) -> tuple[BaseProcess, Connection]:
+    """Run ``target(connection, settings, *arguments)`` in a new process; returns it and our end of its pipe.
+
+    Raises:
+        EOFError, OSError: if the import server has ended.
+    """
+    context = start_context(verbose=verbose)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(target, theirs, settings, verbose, *arguments), daemon=True, name=name)
+    with theirs, _environment(settings.threads):
+        process.start()
+    return process, ours
+
+
+def _run(
+    target: Callable[..., None], connection: Connection, settings: AuditSettings, verbose: bool, *arguments: object
+) -> None:
+    """Leave Ctrl-C to the driver, end with it, and let libraries speak only if they are asked to.
+
+    Where texts are hidden they are silent all the same, because their messages may hold some.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_driver()
+    if verbose and not settings.privacy.hides:
+        let_libraries_speak(logging.INFO)
+    else:
+        silence_libraries()
+    serve(target, connection, settings, *arguments)
+
+
+def serve(target: Callable[..., None], *arguments: object) -> None:
+    """Call ``target`` until the driver has no more use for it; end at once if memory is refused, whatever threads do.
+
+    A library that finds no room for its code is an ``ImportError``.
+    """
+    try:
+        target(*arguments)
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        return
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and "failed to map segment" not in str(error):
+            raise
+        os._exit(OUT_OF_MEMORY)
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Variables to set before numpy and torch load: numbers of threads, because sums depend on them."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
+
+
+_environment_lock = threading.Lock()
+
+
+@contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Set the workers' variables for a process that starts in the block."""
+    with _environment_lock:
+        before = dict(os.environ)
+        os.environ.update(thread_environment(threads))
+        try:
+            yield
+        finally:
+            for name in thread_environment(threads):
+                del os.environ[name]
+                os.environ.update({name: before[name]} if name in before else {})
+
+
+def silence_libraries() -> None:
+    """Keep libraries from printing; workers report failures to the driver themselves."""
+    let_libraries_speak(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when its parent ends; does nothing except on Linux.
+
+    A thread could watch the parent too, but not while a library that is loading holds the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_with_driver() -> None:
+    """End this worker as soon as its driver has ended, however that happened."""
+    end_with_parent()
+    threading.Thread(target=_wait_for_driver, name="driver-watch", daemon=True).start()
+
+
+def _wait_for_driver() -> None:
+    driver: Any = parent_process()
+    if driver is not None:
+        wait([driver.sentinel])
+        os._exit(1)
