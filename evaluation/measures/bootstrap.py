@@ -349,7 +349,7 @@ def _centred_ranks(numbers: Sequence[float], counts: _Numbers) -> _Numbers:
     places = np.unique(np.negative(numbers), return_inverse=True)[1]
     rows = counts @ np.eye(places.max() + 1)[places]
     ranks: _Numbers = (np.cumsum(rows, axis=1) - rows + (rows + 1) / 2)[:, places]
-    ranks -= (counts * ranks).sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
+    ranks -= (counts * ranks).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return ranks
 
 
