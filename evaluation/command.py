@@ -109,8 +109,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--method", action="append", metavar="NAME|MODULE:CLASS",
         help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/extending.md; may be "
-        "repeated (default: all that work without --language-model); for --measure support also novelty, which leaves "
-        "out the audit",
+        "repeated (default: all that work without --language-model); for --measure support also novelty and "
+        "flag-all, which leave out the audit",
     )  # fmt: skip
     add_options(parser, MethodSettings, UNION, SUPPORT, MASS, SCORE)
     add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, HIDDEN, LANGUAGE, COMPARED, THREADS)

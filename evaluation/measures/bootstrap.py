@@ -1,7 +1,7 @@
 """Figures with bootstrap intervals over rows, and thresholds chosen on other sources.
 
 The spans of one answer are not independent, so rows are resampled, not spans: means, precision and recall, verdicts of
-yes or no, the area under the ROC curve, and precision among the first rows.
+yes or no, the area under the ROC curve, precision among the first rows, rank correlation, and calibration.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.in
     return np.array([folds[numbers[source]] for source in sources], dtype=np.intp)
 
 
-def best_threshold(scores: _Numbers, marked: npt.NDArray[np.bool_]) -> float:
+def best_threshold(scores: _Numbers, marked: npt.NDArray[np.bool_], *, balanced: bool = False) -> float:
     """The threshold with the best F1, half-way between two scores, from which on items are called; -inf to call all.
 
-    Of several equally good ones it is the largest.
+    Of several equally good ones it is the largest. With ``balanced`` it is the one with the best balanced accuracy.
 
     Raises:
         ValueError: if there is no item.
@@ -186,7 +186,9 @@ def best_threshold(scores: _Numbers, marked: npt.NDArray[np.bool_]) -> float:
     ranked, marks = scores[order], marked[order]
     lasts = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
     hits, called = np.cumsum(marks)[lasts].astype(np.float64), (lasts + 1).astype(np.float64)
-    best = int(np.argmax(2 * hits / (called + marks.sum())))
+    right, wrong = marks.sum(), (~marks).sum()
+    f1 = 2 * hits / (called + right)
+    best = int(np.argmax(hits / max(right, 1) + 1 - (called - hits) / max(wrong, 1) if balanced else f1))
     return -np.inf if best == len(lasts) - 1 else float(ranked[lasts[best]] + ranked[lasts[best] + 1]) / 2
 
 
@@ -307,3 +309,103 @@ def precision_at(
 
     value = float(precision(np.ones((1, len(scores))))[0])
     return PrecisionAt(first, Share(value, percentile_interval(precision(row_counts.astype(np.float64)))))
+
+
+@dataclass(frozen=True, slots=True)
+class RankCorrelation:
+    """Spearman's coefficient, -1 to 1, and its interval over resamples of rows."""
+
+    value: float
+    interval: Interval
+
+
+def rank_correlation(
+    scores: Sequence[float], grades: Sequence[float], row_counts: npt.NDArray[np.int64]
+) -> RankCorrelation | None:
+    """The correlation of the ranks of both, equal numbers having the mean of their ranks; None if either is constant.
+
+    Resamples in which either is constant are left out.
+    """
+    value = float(_spearman(scores, grades, np.ones((1, len(scores))))[0])
+    if np.isnan(value):
+        return None
+    drawn = _spearman(scores, grades, row_counts.astype(np.float64))
+    defined = drawn[~np.isnan(drawn)]
+    return RankCorrelation(value, percentile_interval(defined) if len(defined) else Interval(value, value))
+
+
+def _spearman(scores: Sequence[float], grades: Sequence[float], counts: _Numbers) -> _Numbers:
+    """float64 [draws]: the correlation of ranks in each resample, NaN where it is undefined."""
+    first, second = _centred_ranks(scores, counts), _centred_ranks(grades, counts)
+    spread = np.sqrt((counts * first**2).sum(axis=1) * (counts * second**2).sum(axis=1))
+    found: _Numbers = np.divide(
+        (counts * first * second).sum(axis=1), spread, out=np.full(len(counts), np.nan), where=spread > 1e-9
+    )
+    return found
+
+
+def _centred_ranks(numbers: Sequence[float], counts: _Numbers) -> _Numbers:
+    """float64 [draws, rows]: how far the mean rank of each row lies from that of its resample."""
+    places = np.unique(np.negative(numbers), return_inverse=True)[1]
+    rows = counts @ np.eye(places.max() + 1)[places]
+    ranks: _Numbers = (np.cumsum(rows, axis=1) - rows + (rows + 1) / 2)[:, places]
+    ranks -= (counts * ranks).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return ranks
+
+
+_BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """Items with neighbouring scores: their number, their mean score and the share of them that is marked, 0 to 1."""
+
+    items: int
+    mean_score: float
+    marked_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A reliability diagram and its two sums; intervals are over resamples of rows, with the same bins.
+
+    Attributes:
+        bins: ten bins of as many items each, by ascending score; fewer if there are fewer items.
+        calibration_error: mean distance of a bin's mean score and its marked share, weighted by items (ECE).
+        brier_score: mean squared distance of an item's score and its mark, 1 or 0.
+    """
+
+    bins: tuple[ReliabilityBin, ...]
+    calibration_error: float
+    calibration_error_interval: Interval
+    brier_score: float
+    brier_score_interval: Interval
+
+
+def reliability(
+    scores: Sequence[float], marked: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
+) -> Reliability | None:
+    """The reliability of scores in [0, 1] as probabilities of a mark; None without items.
+
+    Args:
+        scores: one of each item.
+        marked: whether each item is marked.
+        rows: the row of each item.
+        row_counts: int64 [draws, rows] from ``row_draws``.
+    """
+    if not scores:
+        return None
+    values, marks = np.asarray(scores, dtype=np.float64), np.asarray(marked, dtype=np.float64)
+    parts = np.array_split(np.argsort(values, kind="stable"), min(_BINS, len(values)))
+    owners, size = np.asarray(rows, dtype=np.intp), row_counts.shape[1]
+    of_bins = [np.bincount(owners[part], weights=values[part] - marks[part], minlength=size) for part in parts]
+    gaps = np.stack(of_bins, axis=1)
+    squares = np.bincount(owners, weights=(values - marks) ** 2, minlength=size)
+    drawn = np.maximum(row_counts @ np.bincount(owners, minlength=size), 1)
+    return Reliability(
+        bins=tuple(ReliabilityBin(len(part), float(values[part].mean()), float(marks[part].mean())) for part in parts),
+        calibration_error=float(np.abs(gaps.sum(axis=0)).sum() / len(values)),
+        calibration_error_interval=percentile_interval(np.abs(row_counts @ gaps).sum(axis=1) / drawn),
+        brier_score=float(squares.sum() / len(values)),
+        brier_score_interval=percentile_interval((row_counts @ squares) / drawn),
+    )

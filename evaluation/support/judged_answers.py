@@ -345,7 +345,7 @@ class JudgedParts:
         answer: the answer and its labels.
         is_marked: whether people found anything unsupported.
         characters: places of the visible characters that people looked at, ascending.
-        marked: those of them that they marked; None where they judged only the whole answer.
+        marked: whether they marked each of them; None where they judged only the whole answer.
         sentences: its sentences, found without a parser.
         claims: its claims as the audit found them; empty without an audit.
         evidence: all evidence of the audit; empty without an audit.
@@ -354,7 +354,7 @@ class JudgedParts:
     answer: JudgedAnswer
     is_marked: bool
     characters: tuple[int, ...]
-    marked: frozenset[int] | None
+    marked: tuple[bool, ...] | None
     sentences: tuple[JudgedPart, ...]
     claims: tuple[JudgedPart, ...]
     evidence: tuple[SpanEvidence, ...]
@@ -370,11 +370,13 @@ def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedP
     whole = (CharRange(0, len(text)),)
     seen = visible(answer.judged or whole, text)
     claims = [span.chars for span in found if span.is_claim]
+    characters = tuple(sorted(seen))
+    marks = None if answer.unsupported is None else visible((one.chars for one in answer.unsupported), text)
     return JudgedParts(
         answer=answer,
         is_marked=not answer.is_supported,
-        characters=tuple(sorted(seen)),
-        marked=None if answer.unsupported is None else visible((one.chars for one in answer.unsupported), text) & seen,
+        characters=characters,
+        marked=None if marks is None else tuple(place in marks for place in characters),
         sentences=tuple(_parts(answer, whole_sentences(text), seen)),
         claims=tuple(_parts(answer, claims, seen)),
         evidence=tuple(found),

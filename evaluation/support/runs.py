@@ -38,7 +38,6 @@ from attribeam.evaluation.support.scorers import (
     audit_scorers,
     compare_scorers,
     comparison_tables,
-    novelty_scorer,
 )
 from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
@@ -76,7 +75,7 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
     baselines: tuple[GroupComparison, ...] = ()
     if not methods:
         parts = [judged_parts(answer, ()) for answer in dataset.answers]
-        baselines = compare_scorers(parts, [novelty_scorer], draws=args.bootstrap_draws, seed=args.seed)
+        baselines = compare_scorers(parts, [*BASELINES.values()], draws=args.bootstrap_draws, seed=args.seed)
         texts += comparison_tables(args.dataset, baselines)
     report = _description(args, dataset.skipped) | {
         "split": SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None,
@@ -157,7 +156,7 @@ def _method_figures(
     answers = [audited_answer(answer, evidence) for answer, evidence in audited.answers]
     groups = group_figures(answers, draws=draws, seed=seed)
     parts = [judged_parts(answer, evidence) for answer, evidence in audited.answers]
-    comparison = compare_scorers(parts, [*audit_scorers(method, parts), novelty_scorer], draws=draws, seed=seed)
+    comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
     lines = [
         *group_tables(args.dataset, method, groups),
         verdict_in_use(provenance),

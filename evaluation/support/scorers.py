@@ -1,15 +1,18 @@
 """The audit beside baselines without a model: how well each ranks answers, sentences and claims by their risk.
 
-A larger risk means more likely unsupported. Intervals are over resamples of answers.
+A larger risk means more likely unsupported. Intervals are over resamples of answers. A threshold on risks is chosen for
+each fold of sources on all other folds, and once for all groups; resamples keep it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +21,18 @@ from attribeam.evaluation.measures.bootstrap import (
     Auroc,
     F1Figures,
     PrecisionAt,
+    RankCorrelation,
     RankedItems,
+    Reliability,
     Share,
     VerdictFigures,
+    best_threshold,
     f1_figures,
     precision_at,
+    rank_correlation,
+    reliability,
     row_draws,
+    source_folds,
     verdict_figures,
 )
 from attribeam.evaluation.report import interval_cell, text_table
@@ -39,12 +48,24 @@ from attribeam.evaluation.support.judged_answers import (
 )
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, Support
 
-NOVELTY = "novelty"
-BASELINES = (NOVELTY,)
 FIRST = (10, 50, 100)
 """The lengths of rankings whose precision is given."""
 _LOWEST_RISK = 0.0
 _HIGHEST_FLAG = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What a threshold calls unsupported; None where there is no threshold.
+
+    Attributes:
+        answer: the verdict on the answer.
+        claims, characters: on each of its claims and of its visible characters, in the order of ``JudgedParts``.
+    """
+
+    answer: bool | None = None
+    claims: tuple[bool, ...] | None = None
+    characters: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +74,30 @@ class Scores:
 
     Attributes:
         risk: that of the answer.
-        sentences, claims: the risk of each of the answer's parts, in their order; None if it scores none.
-        called: its own verdict on the answer; None, as in the next two, if it has no threshold of its own.
-        flagged: places of the visible characters that it calls unsupported.
-        called_claims: its own verdict on each claim.
+        sentences, claims, characters: the risk of each of the answer's parts, in their order; None if it scores none.
+        calls: its own verdicts.
     """
 
     risk: float
     sentences: tuple[float, ...] | None = None
     claims: tuple[float, ...] | None = None
-    called: bool | None = None
-    flagged: frozenset[int] | None = None
-    called_claims: tuple[bool, ...] | None = None
+    characters: tuple[float, ...] | None = None
+    calls: Calls = Calls()
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """What tables call it, and how it scores an answer."""
+    """What tables call it, and how it scores an answer.
+
+    Attributes:
+        has_probabilities: whether the risks of answers and claims are meant as probabilities.
+        has_order: whether its risks differ, so that a threshold on them can be chosen.
+    """
 
     name: str
     score: Callable[[JudgedParts], Scores]
+    has_probabilities: bool = False
+    has_order: bool = True
 
 
 def audit_scorers(method: str, parts: Sequence[JudgedParts]) -> list[Scorer]:
@@ -85,7 +110,7 @@ def audit_scorers(method: str, parts: Sequence[JudgedParts]) -> list[Scorer]:
     evidence = [span for one in parts for span in one.evidence]
     has_risks = any(span.answer_risk is not None for span in evidence)
     has_scores = any(span.support_score is not None for span in evidence)
-    audit = Scorer(method, lambda one: _audit_scores(one, has_risks=has_risks, has_scores=has_scores))
+    audit = Scorer(method, lambda one: _audit_scores(one, has_risks=has_risks, has_scores=has_scores), has_risks)
     return [audit, Scorer(f"{method} share", _share_scores)] if has_scores else [audit]
 
 
@@ -96,12 +121,12 @@ def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> S
     for span in found:
         for place in visible([span.chars], text):
             of_place[place] = max(of_place.get(place, _LOWEST_RISK), risks[span.span_index])
-    seen = frozenset(parts.characters)
     alarms = called_places(found, text, frozenset({Support.UNSUPPORTED}))
     worst = max(risks.values(), default=_LOWEST_RISK)
     risk = next((span.answer_risk for span in found if span.answer_risk is not None), _LOWEST_RISK)
     risk_of_claim = {span.chars: risks[span.span_index] for span in found if span.is_claim}
     called_claims = {span.chars for span in found if span.is_claim and span.support is Support.UNSUPPORTED}
+    flagged = alarms | named_places(found, text)
     return Scores(
         risk=risk if has_risks else worst,
         sentences=tuple(
@@ -109,9 +134,12 @@ def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> S
             for one in parts.sentences
         ),
         claims=tuple(risk_of_claim[one.chars] for one in parts.claims),
-        called=bool(alarms & seen),
-        flagged=(alarms | named_places(found, text)) & seen,
-        called_claims=tuple(one.chars in called_claims for one in parts.claims),
+        characters=tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters),
+        calls=Calls(
+            answer=not alarms.isdisjoint(parts.characters),
+            claims=tuple(one.chars in called_claims for one in parts.claims),
+            characters=tuple(place in flagged for place in parts.characters),
+        ),
     )
 
 
@@ -187,13 +215,28 @@ class Novelty:
 
 
 def _novelty_scores(parts: JudgedParts) -> Scores:
+    """A character has the risk of its sentence."""
     record = parts.answer.record
     novelty = Novelty(record.answer, record.passages, frozenset(parts.characters))
     sentences, claims = (tuple(novelty.share(one.chars) for one in some) for some in (parts.sentences, parts.claims))
-    return Scores(novelty.share(CharRange(0, len(record.answer))), sentences, claims)
+    of_place = {
+        place: share
+        for one, share in zip(parts.sentences, sentences, strict=True)
+        for place in range(one.chars.char_start, one.chars.char_end)
+    }
+    characters = tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters)
+    return Scores(novelty.share(CharRange(0, len(record.answer))), sentences, claims, characters)
 
 
-novelty_scorer = Scorer(NOVELTY, _novelty_scores)
+def _flag_all(parts: JudgedParts) -> Scores:
+    sentences, claims, characters = ((1.0,) * len(some) for some in (parts.sentences, parts.claims, parts.characters))
+    return Scores(1.0, sentences, claims, characters, Calls(True, (True,) * len(claims), (True,) * len(characters)))
+
+
+BASELINES = {
+    one.name: one for one in (Scorer("novelty", _novelty_scores), Scorer("flag-all", _flag_all, has_order=False))
+}
+"""The scorers that need no model, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +249,50 @@ class KindVerdicts:
 
 
 @dataclass(frozen=True, slots=True)
+class GradeVerdicts:
+    """Answers whose mean grade lies in [``grade``, ``grade`` + 1), the percentage called, and their mean risk."""
+
+    grade: int
+    answers: int
+    called: float
+    mean_risk: float
+
+
+@dataclass(frozen=True, slots=True)
 class ScorerFigures:
     """The figures of one scorer; None where the labels or the scorer have nothing to compare.
 
     Attributes:
         scorer: its name.
-        verdict: answers, by the scorer's own threshold, as are ``characters``, ``claim_verdicts`` and ``kinds``.
+        verdict: answers, by the scorer's own threshold, as are ``characters`` and ``claim_verdicts``.
+        chosen_verdict: by the threshold with the best F1 on other sources, as are ``chosen_characters`` and
+            ``chosen_claim_verdicts``.
+        balanced_verdict: by the threshold with the best balanced accuracy on other sources.
         answers, sentences, claims: AUROC, of unsupported ones against all others.
         precision_at: among the answers with the largest risks.
+        rank_correlation: of the answer's risk and minus people's mean grade.
+        answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
+        kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
+        grades: of all answers, by the same threshold; empty where people gave no grades.
     """
 
     scorer: str
     verdict: VerdictFigures | None
+    chosen_verdict: VerdictFigures | None
+    balanced_verdict: VerdictFigures | None
     answers: Auroc | None
     sentences: Auroc | None
     claims: Auroc | None
     precision_at: tuple[PrecisionAt, ...]
+    rank_correlation: RankCorrelation | None
     characters: F1Figures | None
+    chosen_characters: F1Figures | None
     claim_verdicts: F1Figures | None
+    chosen_claim_verdicts: F1Figures | None
+    answer_reliability: Reliability | None
+    claim_reliability: Reliability | None
     kinds: tuple[KindVerdicts, ...]
+    grades: tuple[GradeVerdicts, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +312,8 @@ def compare_scorers(
 ) -> tuple[GroupComparison, ...]:
     """The figures of all answers, of which there is at least one, then of each group if there are several."""
     row_counts = row_draws(len(parts), draws=draws, seed=seed)
-    scored = [(scorer.name, [scorer.score(one) for one in parts]) for scorer in scorers]
+    folds = source_folds([tuple(one.text for one in part.answer.record.passages) for part in parts], seed=seed)
+    scored = [(scorer, _scored(scorer, parts, folds)) for scorer in scorers]
     groups = sorted({one.answer.group for one in parts if one.answer.group is not None})
     found = []
     for group in [ALL, *(groups if len(groups) > 1 else ())]:
@@ -257,28 +326,104 @@ def compare_scorers(
                 marked_answers=sum(one.is_marked for one in chosen),
                 sentences=sum(len(one.sentences) for one in chosen),
                 claims=sum(len(one.claims) for one in chosen),
-                scorers=tuple(_figures(name, chosen, [scores[row] for row in own], counts) for name, scores in scored),
+                scorers=tuple(_figures(scorer, [answers[row] for row in own], counts) for scorer, answers in scored),
             )
         )
     return tuple(found)
 
 
-def _figures(
-    name: str, parts: Sequence[JudgedParts], scores: Sequence[Scores], counts: npt.NDArray[np.int64]
-) -> ScorerFigures:
-    marked, risks = [one.is_marked for one in parts], [one.risk for one in scores]
-    calls = [one.called for one in scores if one.called is not None]
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """One answer's parts and scores, and the verdicts by thresholds chosen on other sources."""
+
+    parts: JudgedParts
+    scores: Scores
+    chosen: Calls
+    balanced: bool | None
+
+
+def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]) -> list[_Scored]:
+    """Score all answers, and call them by thresholds chosen on the sources of other folds; ``folds`` has one a row."""
+    scores = [scorer.score(one) for one in parts]
+    folds = folds if scorer.has_order else np.zeros_like(folds)  # one fold: nothing to choose on
+    risks, marked = [(one.risk,) for one in scores], [(one.is_marked,) for one in parts]
+    called = [
+        _chosen_calls(risks, marked, folds),
+        _chosen_calls(risks, marked, folds, balanced=True),
+        _chosen_calls([one.claims for one in scores], list(map(_claim_marks, parts)), folds),
+        _chosen_calls([one.characters for one in scores], [one.marked for one in parts], folds),
+    ]
+    return [
+        _Scored(part, own, Calls(answer and answer[0], claims, characters), balanced and balanced[0])
+        for part, own, answer, balanced, claims, characters in zip(parts, scores, *called, strict=True)
+    ]
+
+
+def _chosen_calls(
+    risks: Sequence[tuple[float, ...] | None],
+    marks: Sequence[tuple[bool, ...] | None],
+    folds: npt.NDArray[np.intp],
+    *,
+    balanced: bool = False,
+) -> Sequence[tuple[bool, ...] | None]:
+    """The verdict on each item of each answer; None if scores or marks are missing, or all items are of one fold."""
+    known = [
+        (own, of_answer)
+        for own, of_answer in zip(risks, marks, strict=True)
+        if own is not None and of_answer is not None
+    ]
+    owners = np.repeat(folds, [len(own) for own, _ in known]) if len(known) == len(folds) else folds[:0]
+    if len(np.unique(owners)) < 2:
+        return [None] * len(folds)
+    items = np.array([risk for own, _ in known for risk in own])
+    marked = np.array([mark for _, of_answer in known for mark in of_answer], dtype=np.bool_)
+    thresholds = {
+        fold: best_threshold(items[owners != fold], marked[owners != fold], balanced=balanced)
+        for fold in np.unique(owners).tolist()
+    }
+    return [
+        tuple(bool(risk >= thresholds[fold]) for risk in own)
+        for (own, _), fold in zip(known, folds.tolist(), strict=True)
+    ]
+
+
+def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
+    """Whether people marked each claim; None if they did not judge each."""
+    marks = tuple(one.is_marked for one in parts.claims if one.is_marked is not None)
+    return marks if len(marks) == len(parts.claims) else None
+
+
+def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: npt.NDArray[np.int64]) -> ScorerFigures:
+    parts, scores = [one.parts for one in answers], [one.scores for one in answers]
+    marked, risks, rows = [one.is_marked for one in parts], [one.risk for one in scores], range(len(parts))
+    own, chosen, balanced = (
+        [call for call in calls if call is not None]
+        for calls in zip(*((one.scores.calls.answer, one.chosen.answer, one.balanced) for one in answers), strict=True)
+    )
+    sentences = _items([one.sentences for one in parts], [one.sentences for one in scores])
+    claims = _items([one.claims for one in parts], [one.claims for one in scores])
+    claim_marks, marks = list(map(_claim_marks, parts)), [one.marked for one in parts]
     ranked = [precision_at(first, risks, marked, counts) for first in FIRST]
+    grades = [one.answer.faithfulness for one in parts if one.answer.faithfulness is not None]
+    has_grades = len(grades) == len(parts)
     return ScorerFigures(
-        scorer=name,
-        verdict=verdict_figures(calls, marked, counts) if calls else None,
-        answers=_auroc(risks, marked, range(len(parts)), counts),
-        sentences=_part_auroc([one.sentences for one in parts], [one.sentences for one in scores], counts),
-        claims=_part_auroc([one.claims for one in parts], [one.claims for one in scores], counts),
+        scorer=scorer.name,
+        verdict=verdict_figures(own, marked, counts) if own else None,
+        chosen_verdict=verdict_figures(chosen, marked, counts) if chosen else None,
+        balanced_verdict=verdict_figures(balanced, marked, counts) if balanced else None,
+        answers=_auroc(risks, marked, rows, counts),
+        sentences=_auroc(*sentences, counts),
+        claims=_auroc(*claims, counts),
         precision_at=tuple(one for one in ranked if one is not None),
-        characters=_characters(parts, scores, counts),
-        claim_verdicts=_claim_verdicts(parts, scores, counts),
-        kinds=tuple(_kinds(parts, calls)) if calls else (),
+        rank_correlation=rank_correlation(risks, [-one for one in grades], counts) if has_grades else None,
+        characters=_part_verdicts([one.calls.characters for one in scores], marks, counts),
+        chosen_characters=_part_verdicts([one.chosen.characters for one in answers], marks, counts),
+        claim_verdicts=_part_verdicts([one.calls.claims for one in scores], claim_marks, counts),
+        chosen_claim_verdicts=_part_verdicts([one.chosen.claims for one in answers], claim_marks, counts),
+        answer_reliability=reliability(risks, marked, rows, counts) if scorer.has_probabilities else None,
+        claim_reliability=reliability(*claims, counts) if scorer.has_probabilities else None,
+        kinds=tuple(_kinds(parts, own or balanced)),
+        grades=tuple(_grades(grades, own or balanced, risks)) if has_grades and scorer.has_order else (),
     )
 
 
@@ -290,57 +435,49 @@ def _auroc(
     return RankedItems(numbers=risks, right=marked, rows=rows).auroc(counts)
 
 
-def _part_auroc(
-    parts: Sequence[Sequence[JudgedPart]],
-    risks: Sequence[Sequence[float] | None],
-    counts: npt.NDArray[np.int64],
-) -> Auroc | None:
+def _items(
+    parts: Sequence[Sequence[JudgedPart]], risks: Sequence[Sequence[float] | None]
+) -> tuple[list[float], list[bool], list[int]]:
+    """The risks, marks and rows of all parts that people judged; nothing if they have no risks."""
     items = [
         (risk, part.is_marked, row)
         for row, (own, scores) in enumerate(zip(parts, risks, strict=True))
         for part, risk in zip(own, scores or (), strict=scores is not None)
         if part.is_marked is not None
     ]
-    return _auroc([one[0] for one in items], [one[1] for one in items], [one[2] for one in items], counts)
+    return [one[0] for one in items], [one[1] for one in items], [one[2] for one in items]
 
 
-def _characters(
-    parts: Sequence[JudgedParts], scores: Sequence[Scores], counts: npt.NDArray[np.int64]
+def _part_verdicts(
+    calls: Sequence[tuple[bool, ...] | None],
+    marks: Sequence[tuple[bool, ...] | None],
+    counts: npt.NDArray[np.int64],
 ) -> F1Figures | None:
-    pairs = [(own.flagged, one.marked) for own, one in zip(scores, parts, strict=True)]
-    known = [(flags, marks) for flags, marks in pairs if flags is not None and marks is not None]
-    if len(known) < len(pairs):
+    """Claims or characters that are called compared with those that are marked; None if there are none."""
+    known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
+    if len(known) < len(calls) or not any(own for own, _ in known):
         return None
     return f1_figures(
-        common=[len(flags & marks) for flags, marks in known],
-        called=[len(flags) for flags, _ in known],
-        marked=[len(marks) for _, marks in known],
-        row_counts=counts,
-    )
-
-
-def _claim_verdicts(
-    parts: Sequence[JudgedParts], scores: Sequence[Scores], counts: npt.NDArray[np.int64]
-) -> F1Figures | None:
-    """Claims that are called compared with those that are marked."""
-    calls = [own.called_claims for own in scores]
-    marks = [[part.is_marked for part in one.claims] for one in parts]
-    if None in calls or any(None in own for own in marks) or not any(marks):
-        return None
-    pairs = [(own or (), of_answer) for own, of_answer in zip(calls, marks, strict=True)]
-    return f1_figures(
-        common=[sum(call and bool(mark) for call, mark in zip(own, some, strict=True)) for own, some in pairs],
-        called=[sum(own) for own, _ in pairs],
-        marked=[sum(map(bool, some)) for _, some in pairs],
+        common=[sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known],
+        called=[sum(own) for own, _ in known],
+        marked=[sum(some) for _, some in known],
         row_counts=counts,
     )
 
 
 def _kinds(parts: Sequence[JudgedParts], calls: Sequence[bool]) -> Iterator[KindVerdicts]:
-    kinds = [set(one.answer.error_kinds) for one in parts]
+    kinds = [set(one.answer.error_kinds) for one in parts] if calls else []
     for kind in sorted(set().union(*kinds)):
         own = [call for call, some in zip(calls, kinds, strict=True) if kind in some]
         yield KindVerdicts(kind, len(own), 100 * sum(own) / len(own))
+
+
+def _grades(grades: Sequence[float], calls: Sequence[bool], risks: Sequence[float]) -> Iterator[GradeVerdicts]:
+    floors = list(map(math.floor, grades)) if calls else []
+    for grade in sorted(set(floors)):
+        own = [row for row, floor in enumerate(floors) if floor == grade]
+        called, risk = (fmean(numbers[row] for row in own) for numbers in (calls, risks))
+        yield GradeVerdicts(grade, len(own), 100 * called, risk)
 
 
 _INTERVAL = "95% interval"
@@ -380,10 +517,13 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
         lines = [(one.scorer, *f1_cells(getattr(one, name))) for one in scorers if getattr(one, name) is not None]
         if lines:
             yield text_table((what, *_PART_HEADER), lines)
-    for one in scorers:
-        lines = [(kind.kind, str(kind.answers), f"{kind.called:.1f}") for kind in one.kinds]
-        if lines:
-            yield text_table(("called of the unsupported ones", "answers", f"{one.scorer}, %"), lines)
+    kinds = [(f"{one.scorer}, %", one.kinds) for one in scorers if one.kinds]
+    if kinds:
+        lines = [
+            (some[0].kind, str(some[0].answers), *(f"{kind.called:.1f}" for kind in some))
+            for some in zip(*(own for _, own in kinds), strict=True)
+        ]
+        yield text_table(("called of the unsupported ones", "answers", *(name for name, _ in kinds)), lines)
 
 
 def _verdict_cells(verdict: VerdictFigures) -> tuple[str, ...]:

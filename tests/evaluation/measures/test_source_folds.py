@@ -19,12 +19,19 @@ def naive_f1(called, marked):
     return 2 * both / (sum(called) + sum(marked)) if sum(called) + sum(marked) else 0
 
 
+def naive_balance(called, marked):
+    found = [call for call, mark in zip(called, marked, strict=True) if mark]
+    alarms = [call for call, mark in zip(called, marked, strict=True) if not mark]
+    return (np.mean(found or [0]) + 1 - np.mean(alarms or [0])) / 2
+
+
+@pytest.mark.parametrize(("balanced", "naive"), [(False, naive_f1), (True, naive_balance)])
 @given(items=st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=20))
-def test_no_threshold_is_better_than_the_best_one(items):
+def test_no_threshold_is_better_than_the_best_one(balanced, naive, items):
     scores, marked = [float(score) for score, _ in items], [mark for _, mark in items]
-    best = best_threshold(np.array(scores), np.array(marked))
-    reached = naive_f1([score >= best for score in scores], marked)
-    others = [naive_f1([score >= other for score in scores], marked) for other in sorted(set(scores))]
+    best = best_threshold(np.array(scores), np.array(marked), balanced=balanced)
+    reached = naive([score >= best for score in scores], marked)
+    others = [naive([score >= other for score in scores], marked) for other in sorted(set(scores))]
     assert reached == pytest.approx(max(others))
 
 

@@ -50,7 +50,7 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert set(figures["data_sha256"]) == {"response.jsonl", "source_info.jsonl"}
     (compared,) = method["comparison"]
     names = [one["scorer"] for one in compared["scorers"]]
-    assert names == ["attn-union-dep", "attn-union-dep share", "novelty"]
+    assert names == ["attn-union-dep", "attn-union-dep share", "novelty", "flag-all"]
     assert compared["claims"] > 0
     printed = capsys.readouterr().out
     assert printed.startswith("ragtruth, all, attn-union-dep: 2 answers, 1 of them with unsupported characters")
@@ -77,7 +77,7 @@ def test_method_that_raises_no_flags_is_refused(ragtruth, capsys):
     both = ("--method", "attn-union", "--method", "words")
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *both) == 2
     assert (
-        "--method should be attn-union-dep or attn-union, or novelty for no audit, was: words"
+        "--method should be attn-union-dep or attn-union, or novelty or flag-all for no audit, was: words"
         in capsys.readouterr().err
     )
 
@@ -90,9 +90,10 @@ def test_baselines_alone_need_no_model(ragtruth, tmp_path, capsys):
     everything, qa, summary = figures["baselines"]
     assert figures["methods"] == []
     assert [one["group"] for one in (everything, qa, summary)] == ["all", "QA", "Summary"]
-    (novelty,) = everything["scorers"]
-    assert novelty["answers"]["value"] == 1
-    assert "ragtruth, QA: 1 of 2 answers unsupported; novelty" in capsys.readouterr().out
+    assert [(one["scorer"], one["answers"]["value"]) for one in everything["scorers"]] == [
+        ("novelty", 1), ("flag-all", 0.5),
+    ]  # fmt: skip
+    assert "ragtruth, QA: 1 of 2 answers unsupported; novelty, flag-all" in capsys.readouterr().out
 
 
 def test_answers_are_grouped_by_what_gave_them(tmp_path, capsys):

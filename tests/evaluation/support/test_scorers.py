@@ -1,13 +1,16 @@
+import json
+from dataclasses import asdict, replace
+
 import pytest
 from tests.evaluation.support.judged_examples import judged, span
 
 from attribeam.evaluation.support.judged_answers import judged_parts
 from attribeam.evaluation.support.scorers import (
+    BASELINES,
     Novelty,
     audit_scorers,
     compare_scorers,
     comparison_tables,
-    novelty_scorer,
 )
 from attribeam.schemas import CharRange, ClaimKind, Passage, Support
 
@@ -52,8 +55,8 @@ def test_audit_without_probabilities_ranks_by_its_worst_flag():
     found = [span(TEXT, "Ada lit ten lamps", WEAK, 0, evidence_mass=0.2), span(TEXT, "Zebras came", UNSUPPORTED, 1)]
     scored = audit(parts_of(found))
     assert scored.risk == scored.claims[1] == scored.sentences[1] > scored.claims[0] > 0
-    assert scored.called
-    assert len(scored.flagged) == len("Zebrascame")
+    assert scored.calls.answer
+    assert sum(scored.calls.characters) == len("Zebrascame")
 
 
 def test_audit_with_probabilities_ranks_by_them():
@@ -66,7 +69,7 @@ def test_audit_with_probabilities_ranks_by_them():
     assert scored.risk == 0.3
     assert scored.claims == pytest.approx((0.1,))
     assert scored.sentences == pytest.approx((0.1, 0.0))
-    assert (scored.called, scored.flagged) == (False, frozenset())
+    assert (scored.calls.answer, any(scored.calls.characters)) == (False, False)
 
 
 def test_answer_in_which_nothing_was_judged_has_no_risk():
@@ -83,7 +86,7 @@ def test_share_weighs_claims_by_their_length_and_counts_refusals_as_ungrounded()
     ]
     scored = share(parts_of(found))
     assert scored.risk == pytest.approx((9 * 0.1 + 6) / 15)
-    assert (scored.called, scored.claims, scored.sentences) == (None, None, None)
+    assert (scored.calls.answer, scored.claims, scored.sentences) == (None, None, None)
 
 
 def test_of_claims_that_overlap_the_riskier_one_counts_in_the_share():
@@ -100,11 +103,11 @@ def test_answer_that_neither_claims_nor_refuses_has_no_share():
 
 
 def test_novelty_of_an_answer_and_of_each_sentence():
-    scored = novelty_scorer.score(parts_of([span(TEXT, "lamps. Zebras", SUPPORTED)]))
+    scored = BASELINES["novelty"].score(parts_of([span(TEXT, "lamps. Zebras", SUPPORTED)]))
     assert scored.risk == pytest.approx(2 / 3)
     assert scored.sentences == (0.0, 1.0)
     assert scored.claims == pytest.approx((1 / 2,))
-    assert scored.called is None
+    assert scored.calls.answer is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def answers(count=10):
         yield judged(BAD, "Zebras painted", **labels)
 
 
-def test_audit_is_compared_with_novelty_on_all_answers_and_on_each_group():
+def test_audit_is_compared_with_baselines_on_all_answers_and_on_each_group():
     pairs = [
         (answer, [span(text, text[:-1], UNSUPPORTED if bad else SUPPORTED)])
         for number, answer in enumerate(answers())
@@ -146,11 +149,11 @@ def test_audit_is_compared_with_novelty_on_all_answers_and_on_each_group():
         for bad in [text == BAD and number != 1]
     ]
     parts = [judged_parts(answer, found) for answer, found in pairs]
-    groups = compare_scorers(parts, [*audit_scorers("ours", parts), novelty_scorer], draws=20, seed=0)
+    groups = compare_scorers(parts, [*audit_scorers("ours", parts), *BASELINES.values()], draws=20, seed=0)
     assert [(one.group, one.answers, one.marked_answers, one.claims) for one in groups] == [
         ("all", 20, 10, 20), ("a", 10, 5, 10), ("b", 10, 5, 10),
     ]  # fmt: skip
-    ours, novelty = groups[0].scorers
+    ours, novelty, flag_all = groups[0].scorers
     assert ours.verdict.recall.value == pytest.approx(90)
     assert ours.verdict.false_alarms.value == 0
     assert ours.claims.value == pytest.approx(0.95)
@@ -158,8 +161,73 @@ def test_audit_is_compared_with_novelty_on_all_answers_and_on_each_group():
     assert [one.precision.value for one in novelty.precision_at] == [100]
     assert ours.characters.precision == pytest.approx(100 * 13 / 18)
     assert (ours.claim_verdicts.precision, ours.claim_verdicts.recall) == pytest.approx((100, 90))
-    assert (novelty.verdict, novelty.characters, novelty.claim_verdicts, novelty.kinds) == (None, None, None, ())
-    assert comparison_tables("made", groups)[0] == "made, all: 10 of 20 answers unsupported; ours, novelty"
+    assert novelty.chosen_verdict.f1.value == novelty.balanced_verdict.balanced_accuracy.value == 100
+    assert novelty.chosen_claim_verdicts.f1 == novelty.chosen_characters.recall == 100
+    assert novelty.chosen_characters.precision == pytest.approx(100 * 13 / 19)
+    assert (flag_all.answers.value, flag_all.verdict.false_alarms.value) == (0.5, 100)
+    assert comparison_tables("made", groups)[0] == "made, all: 10 of 20 answers unsupported; ours, novelty, flag-all"
+
+
+KEYS = (
+    *("scorer", "verdict", "chosen_verdict", "balanced_verdict", "answers", "sentences", "claims", "precision_at"),
+    *("rank_correlation", "characters", "chosen_characters", "claim_verdicts", "chosen_claim_verdicts"),
+    *("answer_reliability", "claim_reliability", "kinds", "grades"),
+)
+OWN_CALLS = {"verdict", "characters", "claim_verdicts"}
+CHOSEN = {"chosen_verdict", "balanced_verdict", "chosen_characters", "chosen_claim_verdicts"}
+OF_PARTS = {"sentences", "claims", "characters", "chosen_characters", "claim_verdicts", "chosen_claim_verdicts"}
+RELIABILITY = {"answer_reliability", "claim_reliability"}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "missing"),
+    [
+        ("ours", set()),
+        ("ours share", {"verdict"} | OF_PARTS | RELIABILITY),
+        ("novelty", OWN_CALLS | RELIABILITY),
+        ("flag-all", {"rank_correlation", "grades"} | CHOSEN | RELIABILITY),
+    ],
+)
+def test_json_of_each_scorer_has_all_keys(scorer, missing):
+    parts = [
+        judged_parts(
+            replace(one, faithfulness=grade, error_kinds=("animals",)),
+            [span(one.record.answer, one.record.answer[:-1], level, support_score=1 - risk, answer_risk=risk)],
+        )
+        for one in answers()
+        for grade, risk, level in [(1.0, 0.75, UNSUPPORTED) if one.unsupported else (4.0, 0.25, SUPPORTED)]
+    ]
+    everything, *_ = compare_scorers(parts, [*audit_scorers("ours", parts), *BASELINES.values()], draws=20, seed=0)
+    figures = {one["scorer"]: one for one in json.loads(json.dumps(asdict(everything)))["scorers"]}
+    assert list(figures) == ["ours", "ours share", "novelty", "flag-all"]
+    assert tuple(figures[scorer]) == KEYS
+    assert {key for key, value in figures[scorer].items() if value in (None, [])} == missing
+    assert figures[scorer]["answers"]["value"] == (0.5 if scorer == "flag-all" else 1)
+    assert figures["ours"]["rank_correlation"]["value"] == pytest.approx(1)
+    assert figures["ours"]["answer_reliability"]["brier_score"] == pytest.approx(0.25**2)
+    assert figures["ours"]["claim_reliability"]["brier_score"] == pytest.approx(0.25**2)
+
+
+def test_grades_have_the_share_called_and_the_mean_risk():
+    grades = {GOOD: (4.0, 0.1), BAD: (1.0, 0.9), "Ada painted lamps.": (3.67, 0.5), "Ada lit lamps.": (3.0, 0.1)}
+    parts = [
+        judged_parts(
+            judged(text, answer_supported=grade > 2, faithfulness=grade),
+            [span(text, text[:-1], UNSUPPORTED if risk > 0.2 else SUPPORTED, answer_risk=risk)],
+        )
+        for text, (grade, risk) in grades.items()
+    ]
+    (everything,) = compare_scorers(parts, audit_scorers("ours", parts), draws=20, seed=0)
+    (ours,) = everything.scorers
+    assert [(one.grade, one.answers, one.called) for one in ours.grades] == [(1, 1, 100), (3, 2, 50), (4, 1, 0)]
+    assert [one.mean_risk for one in ours.grades] == pytest.approx([0.9, 0.3, 0.1])
+
+
+def test_answers_of_one_source_have_no_chosen_threshold():
+    parts = [judged_parts(judged(text, *marked), ()) for text, marked in ((GOOD, ()), (BAD, ("Zebras",)))]
+    (everything,) = compare_scorers(parts, [BASELINES["novelty"]], draws=20, seed=0)
+    (novelty,) = everything.scorers
+    assert (novelty.chosen_verdict, novelty.chosen_characters, novelty.kinds) == (None, None, ())
 
 
 def test_kinds_are_counted_where_whole_answers_were_judged():
@@ -173,14 +241,3 @@ def test_kinds_are_counted_where_whole_answers_were_judged():
     assert (ours.sentences, ours.claims, ours.characters, ours.claim_verdicts) == (None, None, None, None)
     assert [(one.kind, one.answers, one.called) for one in ours.kinds] == [("animals", 1, 100), ("paint", 1, 100)]
     assert "animals" in "\n".join(comparison_tables("made", [everything]))
-
-
-def test_share_ranks_answers_and_leaves_their_parts_to_the_audit():
-    parts = [
-        judged_parts(one, [span(one.record.answer, "lamps", SUPPORTED, support_score=0.1 if one.unsupported else 0.9)])
-        for one in answers()
-    ]
-    everything, *_ = compare_scorers(parts, audit_scorers("ours", parts), draws=20, seed=0)
-    share_figures = everything.scorers[1]
-    assert (share_figures.scorer, share_figures.answers.value) == ("ours share", 1)
-    assert (share_figures.verdict, share_figures.claims, share_figures.sentences) == (None, None, None)
