@@ -151,7 +151,7 @@ def _why_no_command(given: Sequence[str]) -> str:
 def _run(command: Command, argv: Sequence[str]) -> int:
     if not command.takes_config:
         set_verbosity(verbose=False)
-    from attribeam.schemas.errors import AttribeamError, ExitCode
+    from attribeam.schemas.errors import AttribeamError, ExitCode, UsageError
 
     module = import_module(command.module)
     kind = module.asked_console(argv) if command.takes_config else ConsoleKind.TEXT
@@ -169,12 +169,9 @@ def _run(command: Command, argv: Sequence[str]) -> int:
             arguments.beam_arguments = unknown or None
         else:
             arguments = parser.parse_args(argv)
+        if _is_directory_gone():  # a library may end the process without it
+            raise UsageError("the working directory is no longer there; change into another one")
         return run(arguments) or ExitCode.DONE
-    except OSError:
-        if not is_directory_gone():
-            raise
-        messages.say(f"{GONE_DIRECTORY}; change into another one", event="error", exit_code=ExitCode.BAD_USAGE)
-        return ExitCode.BAD_USAGE
     except AttribeamError as error:
         messages.say(*map(str, error.args), event="error", exit_code=error.exit_code)
         return error.exit_code
@@ -189,10 +186,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="replace"))
 
 
-GONE_DIRECTORY = "the working directory is no longer there"
-
-
-def is_directory_gone() -> bool:
+def _is_directory_gone() -> bool:
     """Whether the working directory was deleted, where many libraries cannot even be imported."""
     try:
         Path.cwd()

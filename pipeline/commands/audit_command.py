@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attribeam.pipeline.command_line import GONE_DIRECTORY, is_directory_gone, set_verbosity
+from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.metrics_export import choose_exporters
@@ -18,7 +18,7 @@ from attribeam.pipeline.options.audit_options import (
 from attribeam.pipeline.options.config_file import asked_console as asked_console
 from attribeam.pipeline.options.config_file import read_options
 from attribeam.pipeline.workers.worker_process import start_import_server
-from attribeam.schemas.errors import ExitCode, RunError, UsageError
+from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 
@@ -34,8 +34,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         UsageError: if it cannot be run as asked.
         RunError: if it failed or does not reconcile.
     """
-    if is_directory_gone():
-        raise UsageError(f"{GONE_DIRECTORY}, and worker processes start in it; change into another one")
     given = read_options(arguments)
     set_verbosity(verbose=given.verbose)
     settings, options = read_settings(given), read_run_options(given)

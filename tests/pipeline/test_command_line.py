@@ -195,7 +195,7 @@ def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_ar
     assert main(given) == ExitCode.BAD_USAGE == command_line.BAD_USAGE
     error = capsys.readouterr().err
     assert error.startswith(f"attribeam: {said}")
-    assert error.endswith("train; see attribeam --help\n")
+    assert error.endswith("models; see attribeam --help\n")
     assert error.count("\n") == 1
 
 
@@ -249,7 +249,7 @@ def test_working_directory_that_is_gone_is_bad_usage(
     gone.rmdir()
     assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == ExitCode.BAD_USAGE
     said = capsys.readouterr().err
-    assert said.startswith("attribeam audit: the working directory is no longer there, and worker processes start in")
+    assert said.startswith("attribeam audit: the working directory is no longer there; change into another one")
     assert not (tmp_path / "out").exists()
 
 

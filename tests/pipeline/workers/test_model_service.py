@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.method_names import GRADIENTS
 from tests.pipeline.workers.stand_in_model_worker import (
     BROKEN,
     DEADLY_DEVICE,
@@ -34,7 +35,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import take_stage_seconds
 
 StartService = Callable[..., "TestedService"]
-WHOLE_ROWS = AuditSettings(method=MethodOptions(method="cci"))
+WHOLE_ROWS = AuditSettings(method=MethodOptions(method=GRADIENTS))
 
 
 class TestedService(ModelService):
