@@ -27,7 +27,7 @@ ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "
 _OF_ONE_ROW_OR_INSIDE = {
     "RowFault",
     "SlowPatternError",
-    "FatalRowsError",
+    "ModelWorkerDiedError",
     "RowsMemoryError",
     "PageError",
     "_LayerReached",

@@ -29,10 +29,11 @@ from transformers import (
 )
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models import hub_files, model_check, model_directory, weight_loading
+from attribeam.attribution.models import hub_files, model_directory, weight_loading
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.comparison import MethodTally, score_methods
 from attribeam.evaluation.model_check.check_report import (
