@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.columns import IMPORT_HINT, ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, OpenLog, RowsMemoryError, runs
-from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawRow, RowValidator, raw_rows
+from attribeam.logs.rows import BATCH_BYTES, LESS_HINT, FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 
@@ -310,7 +310,8 @@ def in_python(message: str) -> str:
     message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
     message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
-    return re.sub(r"--(columns|extra-columns|max-text-chars)", lambda found: found[1].replace("-", "_"), message)
+    message = message.replace(LESS_HINT, f"{LESS_HINT}, or raise max_text_chars")
+    return re.sub(r"--(columns|extra-columns)", lambda found: found[1].replace("-", "_"), message)
 
 
 def _record_batches(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:

@@ -72,6 +72,7 @@ MOST_BYTE_PAIRS = 1 << 32
 """The most bytes of a row's answer times those of its passages: attention and evidence take time for each pair."""
 MOST_CARRIED_BYTES = 1 << 18
 """The most bytes of one value of an extra column, which every evidence record of its row repeats."""
+LESS_HINT = "log less"
 _BYTES_PER_CODE_POINT = 4
 EMPTY_PASSAGE = "a passage without text stays in its place, and is empty"
 """The note of a row with such a passage."""
@@ -407,7 +408,7 @@ class RowValidator:
 
     def _long_text(self, field: str, found: str) -> RowFault:
         expected = f"texts of at most {self.max_text_chars} code points, all of a row together"
-        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "log less")
+        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, LESS_HINT)
 
     def _long_list(self, field: str, found: Unread) -> RowFault:
         return self._fault(Reason.TEXT_TOO_LONG, field, f"at most {MOST_ITEMS} items", found.size, "log fewer")
@@ -434,7 +435,7 @@ def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
     texts = [record.question, record.answer, *(one.text for one in record.passages)]
     chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
     if chars > max_text_chars:
-        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, "log less")
+        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, LESS_HINT)
     of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
     if of_answer * sum(of_passages) > MOST_BYTE_PAIRS:
         found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"

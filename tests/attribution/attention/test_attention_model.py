@@ -190,7 +190,6 @@ def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path: Path) ->
     ("options", "complaint"),
     [
         ({"layer": 5}, r"\[1, 2, 3, 4\], was: 5"),
-        ({"dtype": "float8"}, "float32, bfloat16, float16, was: 'float8'"),
         ({"device": "abacus"}, "was: 'abacus'"),
         ({"prompt_template": "absent.json"}, r"absent\.json"),
     ],
@@ -198,6 +197,11 @@ def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path: Path) ->
 def test_bad_option_is_a_load_error(directory: Path, options: dict[str, object], complaint: str) -> None:
     with pytest.raises(ModelLoadError, match=complaint):
         AttentionModel.from_pretrained(ModelOptions(model=str(directory), **{"device": "cpu", **options}))
+
+
+def test_unknown_dtype_is_no_option() -> None:
+    with pytest.raises(ValueError, match="'float32', 'bfloat16', 'float16', was: 'float8'"):
+        ModelOptions(dtype="float8")
 
 
 def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path: Path) -> None:
