@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
             parts = calibrated(arguments, audit, marked)
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
-    print_lines(*_lines(parts))
+    print_lines(*_lines(parts), *_warnings(parts, arguments.false_alarm_rate))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
@@ -218,6 +218,17 @@ def _lines(parts: Sequence[FittedPart]) -> Iterator[str]:
         )
         if part.before is not None:
             yield f"  old  {_figures(part.before)}"
+
+
+def _warnings(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:
+    """What is worse than before on answers that it was not fitted to; a given rate may cost F1 for fewer alarms."""
+    for part in parts:
+        now, old = part.fit.figures, part.before
+        if old is not None and now.f1 < old.f1 and (rate is None or now.false_alarms >= old.false_alarms):
+            yield (
+                f"warning: {part.name}: the new threshold is worse than the old one on marks that it was not fitted "
+                f"to: F1 {100 * now.f1:.1f}, was {100 * old.f1:.1f}; keep the old verdict, or mark more answers"
+            )
 
 
 def _figures(found: CallFigures) -> str:

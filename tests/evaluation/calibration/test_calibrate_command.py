@@ -13,6 +13,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
 from attribeam.pipeline.command_line import main
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Support
 from attribeam.schemas.errors import UsageError
 
@@ -44,6 +45,7 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     text = capsys.readouterr().out
     assert "240 marks: 120 answers and 240 claims" in text
     assert "95% interval" in text
+    assert "warning" not in text
     assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
 
 
@@ -67,6 +69,19 @@ def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path
         assert calibrate(made, marks, tmp_path / rate, "--false-alarm-rate", rate) == 0
         points[rate] = load_verdict_model(tmp_path / rate).thresholds.balanced
     assert points["0.05"] < points["0.2"]
+
+
+def test_a_threshold_that_is_worse_on_other_marks_than_the_old_one_says_so(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = 1 - load_verdict_model(BUNDLED_VERDICT).thresholds.balanced
+    batches = AuditDirectory.open(made.root).evidence_batches(["record_id", "answer_risk"])
+    risks = {row["record_id"]: row["answer_risk"] for batch in batches for row in batch.to_pylist()}
+    marks = [{"record_id": name, "label": "unsupported" if risk > old else "supported"} for name, risk in risks.items()]
+    assert calibrate(made, save(tmp_path / "marks.jsonl", marks), tmp_path / "verdict") == 0
+    text = capsys.readouterr().out
+    assert "warning: answers: unsupported below score: the new threshold is worse than the old one" in text
+    assert "was 100.0; keep the old verdict" in text
 
 
 @pytest.mark.parametrize(
