@@ -1,6 +1,6 @@
 """A history of audits, and what moved in it.
 
-Reads a folder of audits: what each one found, from its small files, in the order of their times.
+Reads a folder of audits: what each one found, from its small files, in the order of their answers' times.
 
 Evidence is not read, so hundreds of audits are read in seconds, and memory holds a few figures of each.
 
@@ -14,9 +14,12 @@ times the spread of the nights before, if that is more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, variance
@@ -31,6 +34,7 @@ from attribeam.schemas.run_manifest import (
     AuditCounts,
     Count,
     FiniteNumber,
+    Moment,
     RunManifest,
     RunStatus,
     Share,
@@ -45,6 +49,7 @@ _MARKER = "_attribeam"
 _MANIFEST = "run_manifest.json"
 _METRICS = "metrics.json"
 _PAGE = "report.html"
+_DATE = re.compile(r"(?<!\d)(20\d\d)(?:[-_]?|/(?:month=)?)([01]\d)(?:[-_]?|/(?:day=)?)([0-3]\d)(?!\d)")
 _LATEST = datetime(2999, 12, 31, tzinfo=UTC).timestamp()
 
 
@@ -54,7 +59,8 @@ class AuditEntry:
 
     Attributes:
         name: of its folder, as far as it can be written as text.
-        started_at: of its last run; of a damaged audit, when its files were last written.
+        moment: when its answers were given, as ``metrics.json`` tells, else the last date in the paths of its inputs or
+            in its own name, else when its last run started; of a damaged audit, when its files were last written.
         status: that of the manifest, or ``DAMAGED``.
         note: what is wrong with its files; empty if nothing is.
         metrics: shares by the names of ``--fail-if``; those without a value are missing.
@@ -65,7 +71,7 @@ class AuditEntry:
     """
 
     name: str
-    started_at: datetime
+    moment: datetime
     status: str
     note: str = ""
     rows: int = 0
@@ -85,7 +91,7 @@ class AuditEntry:
 
     def to_json(self) -> str:
         """This entry on one line."""
-        fields = asdict(self) | {"started_at": self.started_at.isoformat()}
+        fields = asdict(self) | {"moment": self.moment.isoformat()}
         return json.dumps(fields, ensure_ascii=True, allow_nan=False)
 
 
@@ -120,7 +126,7 @@ def read_history(root: Path) -> list[AuditEntry]:
         UsageError: if there is none, or the folder is itself an audit.
         RunError: if the folder cannot be read.
     """
-    entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.started_at, entry.name))
+    entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.moment, entry.name))
     if not entries:
         raise UsageError(f"expected a folder that holds audits, {str(root)!r} holds none")
     return entries
@@ -139,7 +145,7 @@ def read_entry(folder: Path) -> AuditEntry:
     counts = manifest.counts
     entry = AuditEntry(
         name=name,
-        started_at=utc_moment(manifest.started_at),
+        moment=_last_date(one.path for one in manifest.inputs) or _last_date([name]) or utc_moment(manifest.started_at),
         status=str(manifest.status),
         rows=counts.rows,
         claims=counts.claim_count,
@@ -149,6 +155,15 @@ def read_entry(folder: Path) -> AuditEntry:
         page=(folder / _PAGE).is_file() and name == folder.name,
     )
     return _with_metrics(entry, folder, manifest) if entry.is_done else entry
+
+
+def _last_date(paths: Iterable[str]) -> datetime | None:
+    """The last of the days that paths name, such as ``date=2026-11-19``, ``20261119`` or ``2026/11/19``."""
+    found = []
+    for digits in chain.from_iterable(map(_DATE.findall, paths)):
+        with suppress(ValueError):
+            found.append(datetime(*map(int, digits), tzinfo=UTC))
+    return max(found, default=None)
 
 
 def _shares(counts: AuditCounts) -> dict[str, float]:
@@ -170,6 +185,7 @@ def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> Aud
         return replace(entry, note="metrics.json is of another run")
     return replace(
         entry,
+        moment=entry.moment if found.answered_at is None else utc_moment(found.answered_at),
         metrics={**entry.metrics, **{name: risk for name, risk in asdict(found.metrics).items() if risk is not None}},
         errors=found.standard_errors,
         groups={column: tuple(group.as_share() for group in groups) for column, groups in found.groups.items()},
@@ -212,6 +228,7 @@ class _Metrics:
     """What is read of ``metrics.json``."""
 
     started_at: str
+    answered_at: Moment | None
     metrics: _Risks
     standard_errors: Mapping[str, Annotated[FiniteNumber, Field(ge=0)]]
     groups: Mapping[str, tuple[_Group, ...]]

@@ -7,8 +7,9 @@ versions.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
@@ -22,6 +23,8 @@ _MEANINGS = {
     Support.UNSUPPORTED: "The passages do not say it, or say something else.",
 }
 _BUNDLED = "bundled"
+_PART_NAME = re.compile(r"(part|data|file|chunk|shard)([-_.]?\d+[-_.]|\.)|\d{1,6}\.", re.IGNORECASE)
+"""What writers call the files of a data set, which says nothing."""
 _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
 
 
@@ -71,10 +74,13 @@ def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
 
 
 def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple[Figure, ...]:
-    """Rows, claims, shares by support, refusals and what is not judged where there are any, dead letters, duration."""
+    """Rows, claims, shares by support, refusals and what is not judged where there are any, dead letters, duration.
+
+    A change since an audit with other options, models or versions is neither better nor worse.
+    """
     counts, before = audit.counts, None if previous is None else previous.counts
     earlier = before or AuditCounts()
-    return (
+    figures = (
         Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", _growth(counts.rows, earlier.rows)),
         Figure(
             "claims",
@@ -89,6 +95,9 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
         _dead_letter_figure(counts, before),
         _duration_figure(audit),
     )  # fmt: skip
+    if previous is None or previous.manifest.configuration == audit.manifest.configuration:
+        return figures
+    return tuple(replace(one, change=one.change and replace(one.change, verdict="neutral")) for one in figures)
 
 
 def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
@@ -212,11 +221,17 @@ def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
 
 
 def audit_title(audit: AuditDirectory) -> str:
-    """The name of the audited file, or the number of files."""
-    inputs = audit.manifest.inputs
-    if len(inputs) == 1:
-        return PurePath(inputs[0].path).name
-    return f"{len(inputs):,} log files"
+    """The name of the audited file; the folder's, such as ``date=2026-11-19``, where there are several or it tells more.
+
+    Files of several folders are counted.
+    """
+    paths = [PurePath(one.path) for one in audit.manifest.inputs]
+    folders = {path.parent for path in paths}
+    if len(paths) == 1 and not _PART_NAME.match(paths[0].name):
+        return paths[0].name
+    if len(folders) == 1 and (name := folders.pop().name):
+        return name
+    return f"{len(paths):,} log files" if len(paths) > 1 else paths[0].name
 
 
 def model_line(audit: AuditDirectory) -> str:

@@ -16,7 +16,7 @@ from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_li
 from attribeam.report.privacy import as_private_as
 from attribeam.schemas.errors import ExitCode, UsageError
 
-_HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
+_HEADER = ("date (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
 _MOST_ALERTS = 20
 
 
@@ -68,7 +68,7 @@ def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str |
         values = [value for value, _ in column_values(entries)[column]]
         heads = tuple("none" if value is None else value for value in values)
         yield f"\nunsupported claims by {one_line(column)}"
-        yield from _aligned([("started (UTC)", "audit", "", *heads), *(_by(one, column, values) for one in entries)])
+        yield from _aligned([("date (UTC)", "audit", "", *heads), *(_by(one, column, values) for one in entries)])
     if alerts:
         shown = alerts[-_MOST_ALERTS:]
         yield f"\nalerts, the last {len(shown)} of {len(alerts):,}"
@@ -90,7 +90,7 @@ def _by(entry: AuditEntry, column: str, values: Sequence[str | None]) -> tuple[s
 
 
 def _when(entry: AuditEntry) -> str:
-    return f"{entry.started_at.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return f"{entry.moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

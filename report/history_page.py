@@ -87,13 +87,13 @@ def metric_chart(
     trend: Trend, metric: str, entries: Sequence[AuditEntry], alerts: Sequence[Alert], links: Mapping[str, str]
 ) -> TrendChart:
     """A metric with the ranges that were expected; ``links`` are those of the audits' pages, by name."""
-    kinds = {(one.entry.name, one.entry.started_at): one.kind for one in alerts if one.metric == metric}
+    kinds = {(one.entry.name, one.entry.moment): one.kind for one in alerts if one.metric == metric}
     ranges = dict(zip(map(_key, entries), expected_ranges(entries, metric), strict=True))
     return _chart(trend, [ranges[_key(entry)] for entry, _ in trend.values], kinds, links)
 
 
 def _key(entry: AuditEntry) -> tuple[str, datetime]:
-    return entry.name, entry.started_at
+    return entry.name, entry.moment
 
 
 def plain_chart(trend: Trend, links: Mapping[str, str]) -> TrendChart:
@@ -107,7 +107,7 @@ def _chart(
     kinds: Mapping[tuple[str, datetime], str],
     links: Mapping[str, str],
 ) -> TrendChart:
-    times = [entry.started_at for entry, _ in trend.values]
+    times = [entry.moment for entry, _ in trend.values]
     tops = [value for _, value in trend.values] + [one.high for one in ranges if one is not None]
     top, step = _scale(max(tops, default=0.0))
     marks = []
@@ -115,7 +115,7 @@ def _chart(
         y_of_range = None if expected is None else (_y(expected.high, top), _y(expected.low, top))
         marks.append(
             Mark(
-                x=_x(entry.started_at, times),
+                x=_x(entry.moment, times),
                 y=_y(value, top),
                 title=_title(entry, value, expected),
                 kind=kinds.get(_key(entry), ""),
@@ -131,7 +131,7 @@ def _chart(
 
 
 def _title(entry: AuditEntry, value: float, expected: ExpectedRange | None) -> str:
-    when = f"{entry.started_at:%Y-%m-%d %H:%M}"
+    when = f"{entry.moment:%Y-%m-%d %H:%M}"
     by = "" if expected is None else f", expected {expected.low:.2%} to {expected.high:.2%}"
     return f"{entry.name}, {when}: {value:.2%}{by}"
 
@@ -206,7 +206,7 @@ def _bar_parts(
 MOST_DRAWN = 366
 _MOST_VALUES = 6
 _MOST_ALERTS = 100
-_HEADER = ("started", "audit", "status", "rows", "claims", *WATCHED.values(), "failed gates")
+_HEADER = ("date", "audit", "status", "rows", "claims", *WATCHED.values(), "failed gates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
     links = {one.name: _link(root / one.name / "report.html", output) for one in entries if one.page}
     drawn = entries[-MOST_DRAWN:]
     done = [one for one in entries if one.is_done]
-    moments = [f"{one.started_at.astimezone(UTC):%d %B %Y}".lstrip("0") for one in (entries[0], entries[-1])]
+    moments = [f"{one.moment.astimezone(UTC):%d %B %Y}".lstrip("0") for one in (entries[0], entries[-1])]
     bins = timeline(_by_hour(entries), narrowest="day")
     style = page_assets.history_style()
     return page_assets.template("history.html.j2").render(
@@ -322,7 +322,7 @@ def _audit_row(entry: AuditEntry, links: Mapping[str, str]) -> _Row:
 
 
 def _when(entry: AuditEntry) -> tuple[str, str]:
-    moment = entry.started_at.astimezone(UTC)
+    moment = entry.moment.astimezone(UTC)
     return moment.isoformat(timespec="seconds"), f"{moment:%Y-%m-%d %H:%M}"
 
 
@@ -340,7 +340,7 @@ def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
     hours: dict[datetime, SupportCounts] = {}
     for one in entries:
         if one.is_done and one.supports.spans:
-            hour = one.started_at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+            hour = one.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
             hours[hour] = hours.get(hour, SupportCounts()) + one.supports
     return hours
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import accumulate
 from math import sqrt
 
 import numpy as np
@@ -20,7 +23,7 @@ from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, 
 
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
-    "reason", "how", "evidence_agrees", "citation_agrees",
+    "reason", "how", "evidence_agrees", "citation_agrees", "answered_at",
 )  # fmt: skip
 RISK_THRESHOLD = "answer_risk_threshold"
 """What the provenance of a verdict calls the risk from which an answer is at risk."""
@@ -130,6 +133,7 @@ class EvidenceTotals:
         hows: supported claims by ``how``.
         risks: of the answers.
         answers: how the claims lie in the answers.
+        answered_at: the hour (UTC) at which half of the answers that have a time were given; None where none has one.
         groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
     """
 
@@ -147,6 +151,7 @@ class EvidenceTotals:
     attended_claims: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     hows: Mapping[str, int] = field(default_factory=dict)
+    answered_at: datetime | None = None
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
@@ -171,11 +176,14 @@ def _sum_batches(
     mass: float | None = None
     claims = unmatched = isolated = 0
     citations, words = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
+    hours: Counter[datetime] = Counter()
     risks, answers = RiskTotals(), AnswerTally()
     for batch in batches:
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
         risks = _with_risks(risks, batch, risk_threshold)
         answers.add(batch)
+        first = batch.filter(pc.equal(batch["span_index"], 0))["answered_at"].drop_null()
+        hours.update(pc.floor_temporal(first, unit="hour").to_pylist())
         judged = judged_rows(batch)
         for tally in groups:
             tally.add(judged)
@@ -193,8 +201,16 @@ def _sum_batches(
     sums = dict(sorted(spans.items()))
     agreement = (citations.told, citations.agreeing, words.told, words.agreeing)
     return EvidenceTotals(
-        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *agreement, reasons, hows
-    )
+        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *agreement, reasons, hows,
+        _middle(hours),
+    )  # fmt: skip
+
+
+def _middle(hours: Counter[datetime]) -> datetime | None:
+    """The median hour, the earlier one of two."""
+    ordered = sorted(hours)
+    place = bisect_left([*accumulate(hours[hour] for hour in ordered)], hours.total() / 2)
+    return ordered[place] if ordered else None
 
 
 def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:

@@ -222,12 +222,14 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
     """
     manifest = metrics.manifest
     groups = {} if metrics.evidence is None else dict(_group_fields(metrics.evidence))
+    answered_at = None if metrics.evidence is None else metrics.evidence.answered_at
     check_masked("metrics.json, in its groups,", groups, redacting(manifest.options.get("privacy")), given=())
     return {
         "schema_version": manifest.schema_version,
         "status": manifest.status,
         "started_at": manifest.started_at,
         "ended_at": datetime.fromtimestamp(metrics.ended, UTC).isoformat(timespec="seconds"),
+        "answered_at": None if answered_at is None else answered_at.isoformat(),
         "metrics": metrics.values(),
         "standard_errors": metrics.standard_errors(),
         "groups": groups,

@@ -24,6 +24,8 @@ def made_night(
     failed_gate: bool = False,
     configuration: str = "same",
     name: str | None = None,
+    path: str = "log.parquet",
+    answered_at: str | None = None,
 ) -> Path:
     """An audit of 1,000 claims, ``night`` nights after the first one; groups are (value, supported, unsupported)."""
     started = FIRST_NIGHT + timedelta(days=night)
@@ -46,14 +48,15 @@ def made_night(
         load_seconds=4.0,
         rows_per_second=2.5,
         configuration=configuration,
-        inputs=(InputFile("log.parquet", 1000, 200, ""),),
+        inputs=(InputFile(path, 1000, 200, ""),),
         options={},
         models={},
         versions={},
         counts=counts,
     )
     (folder / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
-    (folder / "metrics.json").write_text(json.dumps(_metrics(manifest, errors, groups, failed_gate)), encoding="utf-8")
+    metrics = _metrics(manifest, errors, groups, failed_gate) | {"answered_at": answered_at}
+    (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
     return folder
 
 

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.report.made_audit import made_audit
-from tests.report.made_history import FIRST_NIGHT, made_history, made_night
+from tests.report.made_history import made_history, made_night
 
 from attribeam.report.audit_history import DAMAGED, read_entry, read_history
 from attribeam.report.support_distribution import ShareGroup, SupportCounts
@@ -25,10 +25,31 @@ def test_audits_come_in_the_order_of_their_times_and_not_of_their_names(tmp_path
     assert [one.name for one in read_history(tmp_path)] == ["z", "m", "a"]
 
 
+@pytest.mark.parametrize(
+    ("told", "moment"),
+    [
+        ({"answered_at": "2026-08-03T14:00:00+00:00", "path": "logs/date=2026-08-05/a.parquet"}, (2026, 8, 3, 14)),
+        ({"path": "logs/date=2026-08-05/part-0.parquet"}, (2026, 8, 5)),
+        ({"path": "s3://logs/year=2026/month=08/day=06/a.parquet", "name": "night-20260801"}, (2026, 8, 6)),
+        ({"path": "log.parquet", "name": "night-20260801"}, (2026, 8, 1)),
+        ({"path": "2026/13/45/120260801.parquet", "name": "a"}, (2026, 9, 1, 2)),
+    ],
+)
+def test_an_audit_is_of_the_day_of_its_answers_or_its_paths_and_not_of_its_run(
+    tmp_path: Path, told: dict[str, str], moment: tuple[int, ...]
+) -> None:
+    assert read_entry(made_night(tmp_path, 0, **told)).moment == datetime(*moment, tzinfo=UTC)
+
+
 def test_an_entry_has_the_figures_of_manifest_and_metrics(tmp_path: Path) -> None:
     groups = {"generator": [("gull", 500, 40), (None, 440, 20)]}
     entry = read_entry(made_night(tmp_path, 0, unsupported=60, groups=groups, failed_gate=True))
-    assert (entry.started_at, entry.status, entry.rows, entry.claims) == (FIRST_NIGHT, "done", 200, 1000)
+    assert (entry.moment, entry.status, entry.rows, entry.claims) == (
+        datetime(2026, 9, 1, tzinfo=UTC),
+        "done",
+        200,
+        1000,
+    )
     assert entry.metrics == {
         "dead_letter_share": 0.01,
         "supported_share": 0.94,

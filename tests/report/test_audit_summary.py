@@ -9,7 +9,7 @@ import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audit_summary import comparison_remark, top_figures
+from attribeam.report.audit_summary import Change, audit_title, comparison_remark, top_figures
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -27,6 +27,41 @@ def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_pat
     assert comparison_remark(audit, audit) is None
     earlier = replace(audit, manifest=replace(audit.manifest, status=RunStatus.RUNNING))
     assert "The earlier audit is not complete (its status is running)" in str(comparison_remark(audit, earlier))
+
+
+@pytest.mark.parametrize(
+    ("paths", "title"),
+    [
+        (["logs/answers.parquet"], "answers.parquet"),
+        (["logs/2026-11-19.parquet"], "2026-11-19.parquet"),
+        (["logs/date=2026-11-19/part-0.parquet"], "date=2026-11-19"),
+        (["s3://logs/date=2026-11-19/part-00000-1f-c000.snappy.parquet"], "date=2026-11-19"),
+        (["night/data.parquet"], "night"),
+        (["night/a.jsonl", "night/b.jsonl"], "night"),
+        (["one/a.jsonl", "two/b.jsonl"], "2 log files"),
+        (["part-0.parquet"], "part-0.parquet"),
+    ],
+)
+def test_an_audit_is_called_by_its_file_or_where_that_says_nothing_by_the_folder(
+    tmp_path: Path, paths: list[str], title: str
+) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    inputs = tuple(replace(audit.manifest.inputs[0], path=path) for path in paths)
+    assert audit_title(replace(audit, manifest=replace(audit.manifest, inputs=inputs))) == title
+
+
+@pytest.mark.parametrize(("configuration", "verdict"), [("same", "worse"), ("thresholds", "neutral")])
+def test_a_change_is_worse_only_where_the_audits_were_made_alike(
+    tmp_path: Path, configuration: str, verdict: str
+) -> None:
+    audits = [
+        AuditDirectory.open(made_audit(tmp_path / name, record_ids=["ferry"], spans={0: spans}).root)
+        for name, spans in (("now", (replace(unsupported_span(), span_index=0),)), ("then", (supported_span(),)))
+    ]
+    now, then = (replace(one, manifest=replace(one.manifest, configuration="same")) for one in audits)
+    then = replace(then, manifest=replace(then.manifest, configuration=configuration))
+    changes = {one.name: one.change for one in top_figures(now, then)}
+    assert changes["unsupported"] == Change("+100.0 points", verdict)
 
 
 def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:

@@ -22,7 +22,7 @@ def nights(
     return [
         AuditEntry(
             name=f"night-{night}",
-            started_at=FIRST_NIGHT + timedelta(days=night),
+            moment=FIRST_NIGHT + timedelta(days=night),
             status="done",
             metrics={METRIC: share},
             errors={} if error is None else {METRIC: error},
@@ -91,8 +91,8 @@ def test_what_failed_is_told_and_serves_nobody_as_reference() -> None:
     first, failed, last = nights([0.05, 0.9, 0.05])
     entries = [
         first,
-        AuditEntry(failed.name, failed.started_at, "failed", metrics=failed.metrics, errors=failed.errors),
-        AuditEntry("damaged", failed.started_at, DAMAGED, "run_manifest.json: it cannot be read"),
+        AuditEntry(failed.name, failed.moment, "failed", metrics=failed.metrics, errors=failed.errors),
+        AuditEntry("damaged", failed.moment, DAMAGED, "run_manifest.json: it cannot be read"),
         last,
     ]
     assert [(one.entry.name, one.kind, one.text) for one in find_alerts(entries)] == [

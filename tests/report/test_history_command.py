@@ -97,7 +97,7 @@ def test_claims_by_a_column_are_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     made_night(tmp_path, 1, groups={"team": [("harbour", 50, 50), ("pier", 2, 6)]})
     lines = _table(tmp_path, capsys, "--by", "team").splitlines()
     heads, *rows = lines[lines.index("unsupported claims by team") + 1 :][:3]
-    assert heads.split() == ["started", "(UTC)", "audit", "harbour", "pier", "none"]
+    assert heads.split() == ["date", "(UTC)", "audit", "harbour", "pier", "none"]
     assert [row.split()[3:] for row in rows] == [["10.0%", "50.0%"], ["50.0%", "75.0%"]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import sqrt
 from pathlib import Path
 
@@ -148,6 +149,14 @@ def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
         answers=totals.answers,
         groups=totals.groups,
     )
+
+
+def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path: Path) -> None:
+    moments = [datetime(2026, 8, 3, 14, 59, tzinfo=UTC), None, datetime(2099, 1, 1, tzinfo=UTC)]
+    change = lambda record: replace(record, answered_at=moments[record.source.source_row])  # noqa: E731
+    audit = AuditDirectory.open(made_audit(tmp_path, change=change).root)
+    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    assert json.loads(metrics_json(metrics))["answered_at"] == "2026-08-03T14:00:00+00:00"
 
 
 def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path: Path) -> None:
