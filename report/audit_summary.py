@@ -221,7 +221,7 @@ def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
 
 
 def audit_title(audit: AuditDirectory) -> str:
-    """The name of the audited file; the folder's, such as ``date=2026-11-19``, where there are several or it tells more.
+    """The name of the audited file, or of its folder (such as ``date=2026-11-19``) if there are several or it tells more.
 
     Files of several folders are counted.
     """

@@ -56,7 +56,10 @@ def test_a_change_is_worse_only_where_the_audits_were_made_alike(
 ) -> None:
     audits = [
         AuditDirectory.open(made_audit(tmp_path / name, record_ids=["ferry"], spans={0: spans}).root)
-        for name, spans in (("now", (replace(unsupported_span(), span_index=0),)), ("then", (supported_span(),)))
+        for name, spans in (
+            ("now", (replace(unsupported_span(), span_index=0, claim_index=0),)),
+            ("then", (supported_span(),)),
+        )
     ]
     now, then = (replace(one, manifest=replace(one.manifest, configuration="same")) for one in audits)
     then = replace(then, manifest=replace(then.manifest, configuration=configuration))
