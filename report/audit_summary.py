@@ -221,9 +221,9 @@ def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
 
 
 def audit_title(audit: AuditDirectory) -> str:
-    """The name of the audited file, or of its folder (such as ``date=2026-11-19``) if there are several or it tells more.
+    """The name of the audited file, or of its folder (such as ``date=2026-11-19``) where that tells more.
 
-    Files of several folders are counted.
+    Several files are called by their folder; those of several folders are counted.
     """
     paths = [PurePath(one.path) for one in audit.manifest.inputs]
     folders = {path.parent for path in paths}

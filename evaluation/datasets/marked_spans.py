@@ -272,6 +272,5 @@ def _judged_answer(record: QARecord, marks: Sequence[Mark], path: Path) -> Judge
         replace(record, target_spans=judged, extra_columns=()),
         unsupported if claims else None,
         judged,
-        group=record.generator,
         answer_supported=whole,
     )

@@ -158,6 +158,7 @@ def _method_figures(
     parts = [judged_parts(answer, evidence) for answer, evidence in audited.answers]
     comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
     lines = [
+        _headline(args.dataset, method, comparison[0]),
         *group_tables(args.dataset, method, groups),
         verdict_in_use(provenance),
         *comparison_tables(args.dataset, comparison),
@@ -170,6 +171,17 @@ def _method_figures(
         "failed_rows": audited.failed,
         "provenance": provenance,
     }, "\n".join(lines)
+
+
+def _headline(dataset: str, method: str, whole: GroupComparison) -> str:
+    """How good the flags of answers are, before all tables."""
+    told = f"{dataset}, {method}: {whole.marked_answers} of {whole.answers} answers are unsupported"
+    if (verdict := whole.scorers[0].verdict) is None:
+        return told
+    named = {"F1": verdict.f1, "precision": verdict.precision, "recall": verdict.recall}
+    shares = (named | {"clean answers flagged": verdict.false_alarms}).items()
+    cells = [f"{name} {one.value:.1f}% ({interval_cell(one.interval)})" for name, one in shares if one is not None]
+    return f"{told}; flags: {', '.join(cells)}"
 
 
 def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attributor]:

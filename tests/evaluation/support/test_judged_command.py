@@ -53,7 +53,8 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert names == ["attn-union-dep", "attn-union-dep share", "novelty", "flag-all"]
     assert compared["claims"] > 0
     printed = capsys.readouterr().out
-    assert printed.startswith("ragtruth, all, attn-union-dep: 2 answers, 1 of them with unsupported characters")
+    assert printed.startswith("ragtruth, attn-union-dep: 1 of 2 answers are unsupported; flags: F1 ")
+    assert "\nragtruth, all, attn-union-dep: 2 answers, 1 of them with unsupported characters" in printed
     assert "1 rows failed and are left out: too_many_tokens" in printed
 
 
