@@ -59,21 +59,27 @@ _LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """How to show an answer: lines of at most ``width`` cells, at most ``max_pieces`` of evidence per span."""
+    """How to show an answer: lines of at most ``width`` cells, at most ``max_pieces`` of evidence per span.
+
+    Spans that are no claims are shown with ``all_spans``, and where an answer has no claim.
+    """
 
     width: int
     max_pieces: int
+    all_spans: bool = False
 
     def lines(self, answer: AuditedAnswer, texts: QARecord | None) -> Iterator[Text]:
         """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
+        claims = {number: span for number, span in enumerate(answer.spans, start=1) if span.is_claim}
+        spans = dict(enumerate(answer.spans, start=1)) if self.all_spans or not claims else claims
         yield from self._head(answer)
         if texts is not None:
             yield from self._block("Question", texts.question, ())
-            yield from self._block("Answer", texts.answer, _answer_marks(answer.spans))
+            yield from self._block("Answer", texts.answer, _answer_marks(spans))
             yield Text(_MARGIN + _LEGEND, style=_QUIET)
-        yield from self._spans(answer)
+        yield from self._spans(spans, len(claims), len(answer.spans))
         if texts is not None:
-            yield from self._passages(answer, texts)
+            yield from self._passages(spans, texts)
 
     def _head(self, answer: AuditedAnswer) -> Iterator[Text]:
         yield Text(one_line(answer.record_id), style=_HEADING)
@@ -94,11 +100,13 @@ class AnswerView:
             if line.letters:
                 yield Text(_MARGIN + line.letters, style=_QUIET)
 
-    def _spans(self, answer: AuditedAnswer) -> Iterator[Text]:
+    def _spans(self, spans: Mapping[int, SpanEvidence], claims: int, count: int) -> Iterator[Text]:
         yield Text()
-        claims = sum(span.is_claim for span in answer.spans)
-        yield Text(f"Spans ({len(answer.spans)}, of which {claims} are claims)", style=_HEADING)
-        for number, span in enumerate(answer.spans, start=1):
+        title = f"Spans ({count}, of which {claims} are claims)"
+        if len(spans) < count:
+            title = f"Claims ({claims}; see all {count} spans with --all-spans)"
+        yield Text(title, style=_HEADING)
+        for number, span in spans.items():
             yield from self._span(number, span)
 
     def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
@@ -117,25 +125,25 @@ class AnswerView:
             numbers = ", ".join(str(index + 1) for index in span.cited_passages)
             agrees = "" if span.citation_agrees else ", evidence lies elsewhere"
             yield Text(f"{_MARGIN}        cites passage {numbers}{agrees}", style=_QUIET)
-        for piece in span.evidence[: self.max_pieces]:
-            yield Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
-        if len(span.evidence) > self.max_pieces:
-            rest = f"{len(span.evidence) - self.max_pieces} more pieces of evidence, see --evidence"
-            yield Text(f"{_MARGIN}        {rest}", style=_QUIET)
+        rest = len(span.evidence) - self.max_pieces
+        for number, piece in enumerate(span.evidence[: self.max_pieces], start=1):
+            more = f" (+{rest}, see --evidence)" if rest > 0 and number == self.max_pieces else ""
+            line = Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
+            yield line.append(more, style=_QUIET)
         if not span.evidence:
             yield Text(f"{_MARGIN}        no evidence", style=_QUIET)
 
-    def _passages(self, answer: AuditedAnswer, texts: QARecord) -> Iterator[Text]:
+    def _passages(self, spans: Mapping[int, SpanEvidence], texts: QARecord) -> Iterator[Text]:
         for index, passage in enumerate(texts.passages):
             name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
-            yield from self._block(name, passage.text, _passage_marks(answer.spans, index, in_title=False))
+            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
             if passage.title:
                 yield from self._block(
-                    f"Title of passage {index + 1}", passage.title, _passage_marks(answer.spans, index, in_title=True)
+                    f"Title of passage {index + 1}", passage.title, _passage_marks(spans, index, in_title=True)
                 )
 
 
-def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
+def _answer_marks(spans: Mapping[int, SpanEvidence]) -> list[Mark]:
     ranks = list(_STYLES)
     return [
         Mark(
@@ -146,15 +154,15 @@ def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
             rank=ranks.index(span.support),
             label=str(number),
         )
-        for number, span in enumerate(spans, start=1)
+        for number, span in spans.items()
     ]
 
 
-def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
+def _passage_marks(spans: Mapping[int, SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
     """One mark per piece of evidence in the text or title of a passage, labelled with the span's number."""
     return [
         Mark(piece.chars.char_start, piece.chars.char_end, "^", _EVIDENCE, label=str(number))
-        for number, span in enumerate(spans, start=1)
+        for number, span in spans.items()
         for piece in span.evidence
         if (piece.passage_index, piece.in_title) == (index, in_title)
     ]
@@ -216,7 +224,7 @@ def _paragraph(text: str, width: int) -> Iterator[Text]:
         yield Text(f"  {shown[start:end]}")
 
 
-_DEFAULT_PIECES = 3
+_DEFAULT_PIECES = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -227,6 +235,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
         help="pieces of evidence to print per span (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--all-spans", action="store_true", help="also print spans within claims, and what claims nothing"
+    )
     parser.add_argument("--texts", action="store_true", help=TEXTS_HELP)
 
 
@@ -242,7 +253,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         audit = AuditDirectory.open(arguments.audit)
         logs = AuditedLogs.of(audit, texts=arguments.texts)
-        view = AnswerView(console.width, arguments.evidence)
+        view = AnswerView(console.width, arguments.evidence, arguments.all_spans)
         lines = list(record_lines(audit, logs, arguments.record_id, view))
     except (OSError, pa.ArrowException) as error:
         raise RunError(str(error)) from error

@@ -45,7 +45,7 @@ def _show(made: MadeAudit, record_id: str, *more: str) -> int:
 def test_an_answer_is_shown_with_spans_evidence_and_passages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
+    assert _show(made_audit(tmp_path), "ferry-1", "--evidence", "3") == 0
     lines = capsys.readouterr().out.splitlines()
     assert "When does the ferry leave?" in lines[lines.index("Question") + 1]
     answer = lines.index("Answer") + 1
@@ -189,6 +189,12 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, caps
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: tuple(spans)})
     assert _show(made, "ferry") == 0
     out = capsys.readouterr().out
+    assert "Claims (1; see all 4 spans with --all-spans)" in out
+    assert "score 0.25" in out
+    assert "within the claim" not in out
+    assert "no claim: heading" not in out
+    assert _show(made, "ferry", "--all-spans") == 0
+    out = capsys.readouterr().out
     for text in (
         "kind of answer: partial | risk 0.75 | not judged: code",
         "Spans (4, of which 1 are claims)",
@@ -220,9 +226,9 @@ def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(
 
 
 def test_only_so_many_pieces_of_evidence_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1", "--evidence", "1") == 0
+    assert _show(made_audit(tmp_path), "ferry-1") == 0
     out = capsys.readouterr().out
-    assert "1 more pieces of evidence" in out
+    assert "(+1, see --evidence)" in out
     assert "passage 1, title" not in out
 
 
