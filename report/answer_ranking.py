@@ -25,7 +25,6 @@ UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3
 _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 1.0, Support.NOT_CALIBRATED: 0.5}
 _START_RISK = np.array([_START_RISKS[support] for support in CLAIM_SUPPORTS])
-_FLAGGED = pa.array([Support.WEAK.value, Support.UNSUPPORTED.value])
 _KINDS = pa.array([kind.value for kind in AnswerKind])
 
 
@@ -41,8 +40,7 @@ _GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: Answe
 _GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
 _ANSWER_KEYS = ["file", "row"]
 _SUMS = [
-    ("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("flagged", "max"), ("unsupported", "sum"), ("group", "max"),
-    ("given", "max"),
+    ("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("unsupported", "sum"), ("group", "max"), ("given", "max"),
 ]  # fmt: skip
 _RESERVED = 10
 
@@ -63,7 +61,7 @@ class AnswerRanking:
 
     Attributes:
         answer_count: number of all answers.
-        flagged_count: those that have a claim which is weak or unsupported, or has an unmatched value.
+        flagged_count: those that have an unsupported claim.
         mean_risk: mean of the calibrated risks; None where the audit has none, and the risks are made of the claims.
     """
 
@@ -97,7 +95,6 @@ class RiskTally:
         """Add one batch of spans."""
         claims = claim_mask(batch).to_numpy(zero_copy_only=False)
         kinds = pc.index_in(batch.column("answer_kind"), value_set=_KINDS).to_numpy(zero_copy_only=False)
-        flagged = pc.is_in(batch.column("support"), value_set=_FLAGGED).to_numpy(zero_copy_only=False)
         unsupported = pc.equal(batch.column("support"), str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
         table = pa.table(
             {
@@ -105,7 +102,6 @@ class RiskTally:
                 "row": batch.column("source_row"),
                 "risk": span_risks(batch) * claims,
                 "claim": claims.astype(np.int64),
-                "flagged": claims & (flagged | _has_unmatched_values(batch)),
                 "unsupported": (claims & unsupported).astype(np.int64),
                 "group": _GROUP_OF_KIND[kinds],
                 "given": batch.column("answer_risk").cast(pa.float64()),
@@ -118,8 +114,7 @@ class RiskTally:
     def answers(self) -> pa.Table:
         """One row per answer: file, row, risk, group (an ``AnswerGroup``), unsupported claims, and its id if kept.
 
-        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk, and ``flagged`` says whether a claim
-        is weak, unsupported or has an unmatched value.
+        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk.
 
         Raises:
             ValueError: if no batch was added.
@@ -147,7 +142,7 @@ class RiskTally:
             for group, places in zip(AnswerGroup, _places(answers, size), strict=True)
             for one in _first(answers.filter(pc.equal(answers["group"], group)), places, numbers)
         )
-        flagged = pc.sum(answers["flagged"], min_count=0).as_py()
+        flagged = pc.sum(pc.greater(answers["unsupported"], 0), min_count=0).as_py()
         return AnswerRanking(chosen, answers.num_rows, flagged, pc.mean(answers["given"]).as_py())
 
     def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
@@ -205,7 +200,6 @@ def _answer_risks(parts: pa.Table, keys: list[str]) -> pa.Table:
             **{name: sums[name] for name in keys},
             "risk": pc.if_else(cannot, None, pc.coalesce(sums["given_max_max"], made)),
             "given": sums["given_max_max"],
-            "flagged": sums["flagged_max_max"],
             "unsupported": sums["unsupported_sum_sum"],
             "group": group,
         }

@@ -95,7 +95,7 @@ def html_page(request: PageRequest) -> str:
         comparison_words="" if comparison is None else comparison.words(),
         overview=overview,
         no_proof=no_proof(audit.manifest.models),
-        meaning=tuple(verdict_meaning(audit.manifest.models)),
+        meaning=tuple(verdict_meaning()),
         ranked=tuple(ranking_meaning(calibrated=overview.ranking.mean_risk is not None)),
         embedded=embedded,
         notes=tuple(_notes(request, overview, embedded, problems)),

@@ -24,8 +24,8 @@ MEASURED_ON = "verdict_measured_on"
 """What the figures were measured on, to follow "measured on"."""
 
 
-def verdict_meaning(models: Mapping[str, str]) -> Iterator[str]:
-    """What the verdicts say and do not say, and how often they are right where ``models`` has the figures."""
+def verdict_meaning() -> Iterator[str]:
+    """What the verdicts say and do not say."""
     yield (
         "“Supported” means that the retrieved passages say what the claim says, as far as its words and the model's "
         "attention show. It does not mean that the claim is true: a passage may be wrong. “Unsupported” means that the "
@@ -35,7 +35,6 @@ def verdict_meaning(models: Mapping[str, str]) -> Iterator[str]:
         "What claims nothing (headings, questions, words about the answer) has no verdict, and what cannot be read "
         "here (another language, code, tables) is not judged."
     )
-    yield no_proof(models)
 
 
 def no_proof(models: Mapping[str, str]) -> str:

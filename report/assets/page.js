@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 8b1caf3a811899242a7f450e8339ce538075b78d140f444839c242fee05c2ff2
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4f198595265967e86683a627f7de40ddf141078e0516fd0c46325484682b8068
 "use strict";
 (() => {
   // elements.js
@@ -75,9 +75,9 @@
   function unitPositions(text) {
     const units = [];
     let unit = 0;
-    for (const point of text) {
+    for (const point2 of text) {
       units.push(unit);
-      unit += point.length;
+      unit += point2.length;
     }
     units.push(unit);
     return units;
@@ -85,6 +85,17 @@
   function slice(text, start, end) {
     const units = positions(text);
     return units === null ? text.slice(start, end) : text.slice(units[start], units[end]);
+  }
+  function point(text, unit) {
+    const units = positions(text);
+    if (units === null) return unit;
+    let [low, high] = [0, units.length - 1];
+    while (low < high) {
+      const middle = low + high >> 1;
+      if (units[middle] < unit) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
   function length(text) {
     const units = positions(text);
@@ -116,6 +127,94 @@
   }
   function percentOf(risk) {
     return String(Math.round(risk * 100));
+  }
+
+  // markdown.js
+  var INLINE = /(?<code>`+)(?<c>[^`\n]+)\k<code>|(?<strong>\*\*|(?<!\w)__)(?=\S)(?<s>[^\n]{0,500}?\S)\k<strong>|(?<em>(?<![*\w])\*(?![*\s])|(?<!\w)_(?![_\s]))(?<e>[^*_\n]{0,500}[^*_\s])\k<em>(?![\w*])/g;
+  var LINE_START = /^[ \t]*(?:(?<heading>#{1,6}[ \t]+)|(?<bullet>[-*+][ \t]+))/;
+  var FENCE = /^[ \t]*(?:```|~~~)/;
+  var MOST_RANGES = 3e3;
+  var DELIMITERS = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+  function markdownRanges(text) {
+    const found = [];
+    const add = (start, end, markdown, more = {}) => {
+      if (start < end) found.push([start, end, { markdown, ...more }]);
+    };
+    const lines = [...text.matchAll(/[^\n]*(?:\n|$)/g)].filter(([line]) => line);
+    const isRow = (index) => lines[index]?.[0].includes("|");
+    const isRuled = (index) => isRow(index) && DELIMITERS.test(lines[index][0].trimEnd());
+    let fenced = false;
+    let table = null;
+    for (const [index, { 0: line, index: start }] of lines.entries()) {
+      const fence = FENCE.test(line);
+      if (fence) fenced = !fenced;
+      if (fenced || fence) {
+        add(start, start + line.length, fence ? "syntax" : "code");
+        continue;
+      }
+      if (table && !isRow(index)) table = null;
+      if (!table && isRow(index) && isRuled(index + 1)) table = { rows: 0, head: index };
+      if (table && isRuled(index)) add(start, start + line.length, "syntax");
+      if (table) cells(line, start, table, isRuled(index), add);
+      else lineStart(line, start, add);
+      inline(line, start, add);
+    }
+    if (found.length > MOST_RANGES) return [];
+    return found.map(([start, end, what]) => [point(text, start), point(text, end), what]);
+  }
+  function cells(line, start, table, ruled, add) {
+    const bars = [...line.matchAll(/[ \t]*(?<!\\)\|[ \t]*/g)].filter((bar) => line.slice(0, bar.index).trim());
+    const ends = ruled ? [] : bars.filter((bar) => line.slice(bar.index + bar[0].length).trim());
+    if (!ruled) table.rows += 1;
+    for (const bar of line.matchAll(/[ \t]*(?<!\\)\|[ \t]*|\n$/g))
+      add(start + bar.index, start + bar.index + bar[0].length, "syntax");
+    let from = start;
+    for (const [column, end] of [
+      ...ends.map((bar) => start + bar.index + bar[0].length),
+      start + line.length
+    ].entries()) {
+      add(from, end, "cell", { table, row: table.rows - 1, column: ruled ? null : column });
+      from = end;
+    }
+  }
+  function lineStart(line, start, add) {
+    const { heading, bullet } = LINE_START.exec(line)?.groups ?? {};
+    const indent = start + line.search(/\S|$/);
+    if (heading) {
+      add(indent, indent + heading.length, "syntax");
+      add(indent + heading.length, start + line.length, "heading");
+    }
+    if (bullet) add(indent, indent + bullet.length, "bullet");
+  }
+  function inline(line, start, add) {
+    for (const { index, groups, 0: whole } of line.matchAll(INLINE)) {
+      const tag = ["code", "strong", "em"].find((name) => groups[name]);
+      const mark = groups[tag].length;
+      const [from, end] = [start + index, start + index + whole.length];
+      add(from, from + mark, "syntax");
+      add(from + mark, end - mark, tag);
+      add(end - mark, end, "syntax");
+      if (tag === "strong") inline(line.slice(index + mark, index + whole.length - mark), from + mark, add);
+    }
+  }
+  function styled(node, hits) {
+    const of = new Set(hits.map((hit) => hit.markdown));
+    if (of.has("syntax")) return el("span", { class: "syntax" }, node);
+    if (of.has("bullet")) return el("span", { class: "bullet" }, el("span", { class: "syntax" }, node));
+    let shown = node;
+    for (const tag of ["em", "strong", "code"]) if (of.has(tag)) shown = el(tag, {}, shown);
+    return of.has("heading") ? el("strong", { class: "heading" }, shown) : shown;
+  }
+  function place(box, node, hits) {
+    const cell2 = hits.find((hit) => hit.markdown === "cell");
+    if (!cell2) return box.append(node);
+    const { table, row: row2, column } = cell2;
+    table.node ??= el("table");
+    if (!table.node.parentNode) box.append(table.node);
+    while (table.node.rows.length <= row2) table.node.append(el("tr", {}));
+    const line = table.node.rows[row2];
+    while (column !== null && line.cells.length <= column) line.append(el(row2 ? "td" : "th", {}));
+    return line.cells[column ?? line.cells.length - 1].append(node);
   }
 
   // page_data.js
@@ -244,8 +343,8 @@
   var MEANINGS = {
     claim: "A statement of the answer. It has one verdict, and names and numbers within it take that verdict.",
     supported: "The passages say what the claim says.",
-    weak: "The passages may say it; have a look. It counts as a flag, as “unsupported” does.",
-    unsupported: "The passages do not say it, or say something else.",
+    weak: "The passages may say it; have a look. The mark “right” says that it lacks support.",
+    unsupported: "The passages do not say it, or say something else. An answer with such a claim is flagged.",
     reason: "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
     how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",
     "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
@@ -302,7 +401,7 @@
   function answerKindName(kind) {
     return ANSWER_KINDS[kind] ?? kind;
   }
-  function isFlagged(span) {
+  function lacksSupport(span) {
     if (span.support === "supported") return false;
     return ["weak", "unsupported"].includes(span.support) ? true : null;
   }
@@ -334,12 +433,18 @@
   function struckText(item, span) {
     const text = spanText(item, span);
     const unmatched = span.unmatched.flatMap((value) => occurrences(text, value));
-    const against = suspects(span).map((range) => range.map((place) => place - span.at[0]));
+    const against = suspects(span).map((range) => range.map((place2) => place2 - span.at[0]));
     const ranges = [
       ...unmatched.map((range) => [...range, "unmatched"]),
-      ...against.map((range) => [...range, "suspect"])
+      ...against.map((range) => [...range, "suspect"]),
+      ...syntaxWithin(item, span, text)
     ];
-    return cut(text, ranges).map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+    return cut(text, ranges).filter(([, hits]) => !hits.includes("syntax")).map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+  }
+  function syntaxWithin(item, span, text) {
+    if (item.answer === null) return [];
+    item.syntax ??= markdownRanges(item.answer).filter(([, , { markdown }]) => ["syntax", "bullet"].includes(markdown));
+    return item.syntax.map(([start, end]) => [Math.max(0, start - span.at[0]), Math.min(length(text), end - span.at[0]), "syntax"]).filter(([start, end]) => start < end);
   }
   function marked(part, unmatched, suspect) {
     if (unmatched) return el("s", { class: "unmatched", title: "in no passage with evidence" }, part);
@@ -386,7 +491,7 @@
   }
   function labelOf(item, spanIndex, mark) {
     if (!["right", "wrong"].includes(mark)) return null;
-    const flagged = spanIndex === null ? answerFlagged(item) : claimFlagged(item, spanIndex);
+    const flagged = spanIndex === null ? answerFlagged(item) : claimLacks(item, spanIndex);
     if (flagged === void 0) return null;
     return mark === "right" === (flagged === true) ? "unsupported" : "supported";
   }
@@ -396,10 +501,10 @@
     if (unsupported + weak + supported) return unsupported > 0;
     return open ? null : void 0;
   }
-  function claimFlagged(item, spanIndex) {
+  function claimLacks(item, spanIndex) {
     const span = item.spans[spanIndex];
     if (span.claim === null) return void 0;
-    return isFlagged(span);
+    return lacksSupport(span);
   }
   function itemMark(item) {
     const all = [null, ...item.spans.keys()].map((spanIndex) => markOf(item, spanIndex));
@@ -615,9 +720,9 @@
   }
   function moreRows(until = rowsMade + PAGE) {
     const next = listed.slice(rowsMade, until);
-    for (const [place, item] of next.entries()) {
+    for (const [place2, item] of next.entries()) {
       const heading = isRanked() ? groupOf(item) : "";
-      if (heading && heading !== groupOf(listed[rowsMade + place - 1]))
+      if (heading && heading !== groupOf(listed[rowsMade + place2 - 1]))
         byId("worklist").append(el("li", { class: "group" }, heading));
       byId("worklist").append(el("li", {}, row(item), idButton(item)));
     }
@@ -712,16 +817,16 @@
   }
   function showCurrent() {
     byId("worklist").querySelector("[aria-current]")?.removeAttribute("aria-current");
-    const place = listed.indexOf(selection.item);
-    if (place < 0) return;
-    if (place >= rowsMade) moreRows(place + PAGE);
+    const place2 = listed.indexOf(selection.item);
+    if (place2 < 0) return;
+    if (place2 >= rowsMade) moreRows(place2 + PAGE);
     const open = byId(`row-${selection.item.index}`);
     open.setAttribute("aria-current", "true");
     open.scrollIntoView({ block: "nearest" });
   }
   function neighbour(step2) {
-    const place = listed.indexOf(selection.item);
-    return place < 0 ? listed[0] ?? null : listed[place + step2] ?? null;
+    const place2 = listed.indexOf(selection.item);
+    return place2 < 0 ? listed[0] ?? null : listed[place2 + step2] ?? null;
   }
   function watchList() {
     const scrolled = (box) => box.scrollTop + box.clientHeight > box.scrollHeight - 800 && moreRows();
@@ -794,7 +899,7 @@
   }
   function question(item, spanIndex) {
     const ofAnswer = spanIndex === null;
-    const flagged = ofAnswer ? answerFlagged(item) : claimFlagged(item, spanIndex);
+    const flagged = ofAnswer ? answerFlagged(item) : claimLacks(item, spanIndex);
     const [fine, bad] = ofAnswer ? [ALL_SUPPORTED, HAS_LACKING] : [SUPPORTED, LACKING];
     const names = { right: "Right", wrong: "Wrong", unsure: "Unsure" };
     const what = ofAnswer ? item.kind === "deadLetter" ? "This row" : "This answer" : `“${shortened(spanText(item, item.spans[spanIndex]), 40)}”`;
@@ -865,8 +970,8 @@
     const [top, height] = room();
     const hidden = Math.max(0, best.offsetHeight - height);
     const piece2 = best.querySelector(".piece.lit");
-    const place = piece2 ? piece2.getBoundingClientRect().top - best.getBoundingClientRect().top : 0;
-    const above = Math.min(hidden, Math.max(0, place - height / 3));
+    const place2 = piece2 ? piece2.getBoundingClientRect().top - best.getBoundingClientRect().top : 0;
+    const above = Math.min(hidden, Math.max(0, place2 - height / 3));
     best.style.setProperty("--stick-top", `${top - above}px`);
     best.style.setProperty("--stick-bottom", `${innerHeight - top - height - (hidden - above)}px`);
     best.classList.add("held");
@@ -932,8 +1037,8 @@
     if (selection.item?.kind !== "answer") return;
     const rows = [...byId("detail").querySelectorAll(".span-row")].map((row3) => Number(row3.dataset.span));
     if (!rows.length) return;
-    const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
-    pin(rows[place < 0 ? step2 > 0 ? 0 : rows.length - 1 : (place + step2 + rows.length) % rows.length]);
+    const place2 = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
+    pin(rows[place2 < 0 ? step2 > 0 ? 0 : rows.length - 1 : (place2 + step2 + rows.length) % rows.length]);
     const row2 = byId("detail").querySelector(`[data-span="${selection.span}"]`);
     row2.scrollIntoView({ block: "nearest" });
     row2.focus();
@@ -976,6 +1081,9 @@
   var supportScale = { type: "ordinal", domain: SUPPORTS, range: SUPPORTS.map((support) => FILLS[support]) };
   function draw(width, options2) {
     return Plot.plot({ className: "drawing", width, marginTop: 12, marginRight: 12, ...options2 });
+  }
+  function barHeight(count) {
+    return Math.min(60, Math.max(25, 170 / count));
   }
   function bySupport(groups, keys) {
     return groups.flatMap(
@@ -1065,7 +1173,7 @@ ${percent.format(row2.unsupported)} unsupported, ${percent.format(row2.weak)} we
 ${plural(row2.spans, "claim")}`;
     const end = Math.max(0.02, ...rows.map((row2) => row2.unsupported));
     return draw(width, {
-      height: 30 + rows.length * 25,
+      height: 30 + rows.length * barHeight(rows.length),
       marginLeft: Math.min(150, width * 0.36),
       marginRight: 44,
       marginTop: 4,
@@ -1156,7 +1264,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
     const label = (use) => use.retrieved === null ? number.format(use.answers) : `${number.format(use.answers)} of ${number.format(use.retrieved)}`;
     return draw(width, {
-      height: 30 + uses.length * 25,
+      height: 30 + uses.length * barHeight(uses.length),
       marginLeft: Math.min(170, width * 0.36),
       marginRight: 60,
       marginTop: 4,
@@ -1187,7 +1295,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function drawReasons(width, reasons) {
     return draw(width, {
-      height: 30 + reasons.length * 25,
+      height: 30 + reasons.length * barHeight(reasons.length),
       marginLeft: Math.min(170, width * 0.42),
       marginRight: 44,
       marginTop: 4,
@@ -1217,9 +1325,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       timelineCard(timeline),
       scoreCard(scores),
       massCard(masses),
-      ...shares.map((share) => shareCard(share, pick)),
       rankCard(ranks),
       ...passageCards(passages),
+      ...shares.map((share) => shareCard(share, pick)),
       reasonCard(audit.dead_letters, pick)
     ];
     byId("plots").replaceChildren(...cards.filter(Boolean));
@@ -1262,11 +1370,11 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       heads.map((name) => el("th", { scope: "col" }, name))
     );
     const body = rows.map(
-      ([name, ...cells]) => el(
+      ([name, ...cells2]) => el(
         "tr",
         {},
         el("th", { scope: "row", dir: "auto" }, name),
-        cells.map((cell2) => el("td", {}, cell2))
+        cells2.map((cell2) => el("td", {}, cell2))
       )
     );
     return el(
@@ -1505,7 +1613,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     for (const { index } of claimsOf(item)) {
       const { support, score, unmatched } = item.spans[index];
       const now = { text: spanText(item, item.spans[index]), support, score, unmatched };
-      const same = then.findIndex((claim, place) => place >= next && claim.text === now.text);
+      const same = then.findIndex((claim, place2) => place2 >= next && claim.text === now.text);
       if (same < 0) rows.push([null, now]);
       else {
         rows.push(...then.slice(next, same).map((claim) => [claim, null]), [then[same], now]);
@@ -1577,8 +1685,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function answerText(item) {
     if (item.answer === null) return null;
-    const parts = cut(item.answer, answerRanges(item)).map(([part, hits]) => segment(item, part, hits));
-    return el("section", { "aria-label": "Answer text" }, el("div", { class: "answer-text", dir: "auto" }, parts));
+    const box = el("div", { class: "answer-text", dir: "auto" });
+    for (const [part, hits] of cut(item.answer, [...answerRanges(item), ...markdownRanges(item.answer)])) {
+      const markdown = hits.filter((hit) => hit.markdown);
+      place(box, styled(segment(item, part, hits), markdown), markdown);
+    }
+    return el("section", { "aria-label": "Answer text" }, box);
   }
   function segment(item, part, hits) {
     const of = (kind) => [...new Set(hits.filter((hit) => hit.kind === kind).map((hit) => hit.span))];
@@ -1689,13 +1801,13 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function inAnswers() {
     return !byId("view-answers").hidden;
   }
-  function go(place) {
-    if (location.hash !== place) location.hash = place;
+  function go(place2) {
+    if (location.hash !== place2) location.hash = place2;
     showView();
   }
   function showView() {
-    const place = placeOf(location.hash);
-    const { answers } = place;
+    const place2 = placeOf(location.hash);
+    const { answers } = place2;
     const stayed = answers === inAnswers();
     byId("view-overview").hidden = answers;
     byId("view-answers").hidden = !answers;
@@ -1703,7 +1815,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       link.toggleAttribute("aria-current", link.dataset.view === "answers" === answers);
     document.querySelector("[data-view][aria-current]")?.setAttribute("aria-current", "page");
     if (!stayed) scrollTo(0, 0);
-    if (answers) showAnswers(place);
+    if (answers) showAnswers(place2);
     else redraw();
   }
   function placeOf(hash) {
@@ -1924,9 +2036,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     let older = 0;
     let strange = 0;
     for (const row2 of rows) {
-      const place = placeOf2(row2);
-      if (!place) strange += 1;
-      else if (takeMark(...place, entryOf(row2))) taken += 1;
+      const place2 = placeOf2(row2);
+      if (!place2) strange += 1;
+      else if (takeMark(...place2, entryOf(row2))) taken += 1;
       else older += 1;
     }
     keepMarks();
@@ -1954,7 +2066,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function csvRows(text) {
     const [names, ...lines] = csvLines(text);
-    return lines.map((line) => Object.fromEntries(names.map((name, place) => [name, unquoted(line[place] ?? "")])));
+    return lines.map((line) => Object.fromEntries(names.map((name, place2) => [name, unquoted(line[place2] ?? "")])));
   }
   function unquoted(field) {
     return /^'[=+\-@\t\r]/.test(field) ? field.slice(1) : field;

@@ -1,9 +1,10 @@
 // Claims: which spans of an answer are claims, what lies within each, and verdicts in words.
 
 import {el} from "./elements.js";
+import {markdownRanges} from "./markdown.js";
 import {GLYPHS, spanText} from "./page_data.js";
 import {cut, suspects} from "./segments.js";
-import {occurrences, spaced} from "./texts.js";
+import {length, occurrences, spaced} from "./texts.js";
 import {MEANINGS, term} from "./words.js";
 
 const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
@@ -49,8 +50,8 @@ export function answerKindName(kind) {
   return ANSWER_KINDS[kind] ?? kind;
 }
 
-/** What a verdict says of a claim: true if it is flagged, false if it is supported, null if there is no verdict. */
-export function isFlagged(span) {
+/** What a verdict says of a claim: true if it lacks support (or is weak), false if not, null if there is no verdict. */
+export function lacksSupport(span) {
   if (span.support === "supported") return false;
   return ["weak", "unsupported"].includes(span.support) ? true : null;
 }
@@ -97,8 +98,20 @@ export function struckText(item, span) {
   const ranges = [
     ...unmatched.map((range) => [...range, "unmatched"]),
     ...against.map((range) => [...range, "suspect"]),
+    ...syntaxWithin(item, span, text),
   ];
-  return cut(text, ranges).map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+  return cut(text, ranges)
+    .filter(([, hits]) => !hits.includes("syntax"))
+    .map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+}
+
+/** What of a span's text is only Markdown's syntax, as ranges within the span. */
+function syntaxWithin(item, span, text) {
+  if (item.answer === null) return [];
+  item.syntax ??= markdownRanges(item.answer).filter(([, , {markdown}]) => ["syntax", "bullet"].includes(markdown));
+  return item.syntax
+    .map(([start, end]) => [Math.max(0, start - span.at[0]), Math.min(length(text), end - span.at[0]), "syntax"])
+    .filter(([start, end]) => start < end);
 }
 
 /** A part of a text, struck out if no passage with evidence has it, else marked if it speaks against its claim. */

@@ -2,7 +2,7 @@
 
 import {supportName} from "./claims.js";
 import {announce, byId, el} from "./elements.js";
-import {answerFlagged, claimFlagged, MARKS, markOf, setMark} from "./marks.js";
+import {answerFlagged, claimLacks, MARKS, markOf, setMark} from "./marks.js";
 import {spanText} from "./page_data.js";
 import {selection} from "./selection.js";
 import {shortened} from "./texts.js";
@@ -58,7 +58,7 @@ export function showMarkBar() {
 /** What is marked, what the verdict on it is, and what each mark would say. */
 function question(item, spanIndex) {
   const ofAnswer = spanIndex === null;
-  const flagged = ofAnswer ? answerFlagged(item) : claimFlagged(item, spanIndex);
+  const flagged = ofAnswer ? answerFlagged(item) : claimLacks(item, spanIndex);
   const [fine, bad] = ofAnswer ? [ALL_SUPPORTED, HAS_LACKING] : [SUPPORTED, LACKING];
   const names = {right: "Right", wrong: "Wrong", unsure: "Unsure"};
   const what = ofAnswer

@@ -1,6 +1,6 @@
 // Marks: what a person thinks of the verdict on an answer or a span. The browser stores them under the audit's key.
 
-import {isFlagged} from "./claims.js";
+import {lacksSupport} from "./claims.js";
 import {byId} from "./elements.js";
 import {audit, items} from "./page_data.js";
 import {number, plural} from "./texts.js";
@@ -52,11 +52,11 @@ export function clearMarks() {
 
 /**
  * What a mark says about the claim or the answer itself: "supported", "unsupported", or null if it says nothing.
- * A claim that is called weak counts as flagged. An answer is flagged if one of its claims is called unsupported.
+ * A right mark on a weak claim says that it lacks support. An answer is flagged if one of its claims is unsupported.
  */
 export function labelOf(item, spanIndex, mark) {
   if (!["right", "wrong"].includes(mark)) return null;
-  const flagged = spanIndex === null ? answerFlagged(item) : claimFlagged(item, spanIndex);
+  const flagged = spanIndex === null ? answerFlagged(item) : claimLacks(item, spanIndex);
   if (flagged === undefined) return null;
   return (mark === "right") === (flagged === true) ? "unsupported" : "supported";
 }
@@ -70,10 +70,10 @@ export function answerFlagged(item) {
 }
 
 /** Likewise for a claim, or a span within one. */
-export function claimFlagged(item, spanIndex) {
+export function claimLacks(item, spanIndex) {
   const span = item.spans[spanIndex];
   if (span.claim === null) return undefined;
-  return isFlagged(span);
+  return lacksSupport(span);
 }
 
 /** "right", "wrong", "unsure", "noted" or "" for the item and all its spans together. */

@@ -23,9 +23,9 @@ export function showPlots(pick) {
     timelineCard(timeline),
     scoreCard(scores),
     massCard(masses),
-    ...shares.map((share) => shareCard(share, pick)),
     rankCard(ranks),
     ...passageCards(passages),
+    ...shares.map((share) => shareCard(share, pick)),
     reasonCard(audit.dead_letters, pick),
   ];
   byId("plots").replaceChildren(...cards.filter(Boolean));

@@ -11,6 +11,11 @@ function draw(width, options) {
   return Plot.plot({className: "drawing", width, marginTop: 12, marginRight: 12, ...options});
 }
 
+/** The pixels of one of ``count`` bars: few bars are thicker, so that they fill a card as other plots do. */
+function barHeight(count) {
+  return Math.min(60, Math.max(25, 170 / count));
+}
+
 /** One row per group and support, for stacked marks. */
 function bySupport(groups, keys) {
   return groups.flatMap((group, index) =>
@@ -106,7 +111,7 @@ export function drawShares(width, groups) {
     `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "claim")}`;
   const end = Math.max(0.02, ...rows.map((row) => row.unsupported));
   return draw(width, {
-    height: 30 + rows.length * 25,
+    height: 30 + rows.length * barHeight(rows.length),
     marginLeft: Math.min(150, width * 0.36),
     marginRight: 44,
     marginTop: 4,
@@ -209,7 +214,7 @@ export function drawPassages(width, uses) {
       ? number.format(use.answers)
       : `${number.format(use.answers)} of ${number.format(use.retrieved)}`;
   return draw(width, {
-    height: 30 + uses.length * 25,
+    height: 30 + uses.length * barHeight(uses.length),
     marginLeft: Math.min(170, width * 0.36),
     marginRight: 60,
     marginTop: 4,
@@ -241,7 +246,7 @@ export function drawPassages(width, uses) {
 
 export function drawReasons(width, reasons) {
   return draw(width, {
-    height: 30 + reasons.length * 25,
+    height: 30 + reasons.length * barHeight(reasons.length),
     marginLeft: Math.min(170, width * 0.42),
     marginRight: 44,
     marginTop: 4,

@@ -3,6 +3,7 @@
 import {answerKindName, marked} from "./claims.js";
 import {copyable, copyButton, el} from "./elements.js";
 import {markBar} from "./mark_bar.js";
+import {markdownRanges, place, styled} from "./markdown.js";
 import {pieces, spanText} from "./page_data.js";
 import {answerRanges, cut, evidenceRanges, innermost} from "./segments.js";
 import {spanList} from "./span_list.js";
@@ -58,8 +59,12 @@ function crumbs(item, facts) {
 
 function answerText(item) {
   if (item.answer === null) return null;
-  const parts = cut(item.answer, answerRanges(item)).map(([part, hits]) => segment(item, part, hits));
-  return el("section", {"aria-label": "Answer text"}, el("div", {class: "answer-text", dir: "auto"}, parts));
+  const box = el("div", {class: "answer-text", dir: "auto"});
+  for (const [part, hits] of cut(item.answer, [...answerRanges(item), ...markdownRanges(item.answer)])) {
+    const markdown = hits.filter((hit) => hit.markdown);
+    place(box, styled(segment(item, part, hits), markdown), markdown);
+  }
+  return el("section", {"aria-label": "Answer text"}, box);
 }
 
 function segment(item, part, hits) {

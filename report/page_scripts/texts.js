@@ -25,6 +25,19 @@ export function slice(text, start, end) {
   return units === null ? text.slice(start, end) : text.slice(units[start], units[end]);
 }
 
+/** The code point at a UTF-16 position. */
+export function point(text, unit) {
+  const units = positions(text);
+  if (units === null) return unit;
+  let [low, high] = [0, units.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (units[middle] < unit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** Length in code points. */
 export function length(text) {
   const units = positions(text);

@@ -5,8 +5,8 @@ import {byId, el} from "./elements.js";
 export const MEANINGS = {
   claim: "A statement of the answer. It has one verdict, and names and numbers within it take that verdict.",
   supported: "The passages say what the claim says.",
-  weak: "The passages may say it; have a look. It counts as a flag, as “unsupported” does.",
-  unsupported: "The passages do not say it, or say something else.",
+  weak: "The passages may say it; have a look. The mark “right” says that it lacks support.",
+  unsupported: "The passages do not say it, or say something else. An answer with such a claim is flagged.",
   reason:
     "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
   how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",

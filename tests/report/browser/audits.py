@@ -28,6 +28,18 @@ ATTACK = (
     '<script>window.hacked=1</script><img src=x onerror="window.hacked=2"></script>'
     "<!-- <a href='javascript:hacked=3'>"
 )
+MARKDOWN = f"""## The ferry \U0001f6a2
+
+It **leaves at noon** from *the pier* of snake_case_town: `2 * 3 * 4`, <b>**{ATTACK}**</b>.
+- It carries __40 cars__.
+
+| Pier | **Leaves** |
+|------|:------:|
+| East | a \\| b |
+```
+**code**
+```
+"""
 RTL_QUESTION = "متى تغادر العبّارة؟"
 RTL_ANSWER = "تغادر العبّارة عند الظهر."
 RTL_PASSAGE = "العبّارة إلى الجزيرة تغادر عند الظهر كل يوم."
@@ -83,6 +95,17 @@ def claims_audit(folder: Path) -> LoggedAudit:
     long_id = f"{'0123456789abcdef' * 4}-row-3"
     ids = ("ferry-0", "ferry-1", "ferry-2", long_id)
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans), folder)
+
+
+def markdown_audit(folder: Path) -> LoggedAudit:
+    """An answer in Markdown whose first claim begins and ends with a mark of bold text."""
+    claim, cars = supported_span(MARKDOWN), unsupported_span(MARKDOWN)
+    chars = CharRange(claim.chars.char_start - 2, claim.chars.char_end + 2)
+    spans = {0: (replace(claim, chars=chars, text=chars.of(MARKDOWN), atomic_fact=()), cars)}
+    audit = made_audit(
+        folder / "made", record_ids=["ferry"], spans=spans, change=lambda record: replace(record, answer=MARKDOWN)
+    )
+    return _with_pages(audit, folder)
 
 
 def compared_audit(folder: Path) -> LoggedAudit:

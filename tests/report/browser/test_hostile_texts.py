@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import ATTACK, LoggedAudit
+from tests.report.browser.audits import ATTACK, MARKDOWN, LoggedAudit, markdown_audit
 from tests.report.browser.open_page import OpenPage
 
 HARMED = """
@@ -28,6 +30,21 @@ def test_answer_shows_hostile_texts_of_every_field(page: OpenPage, hostile: Logg
         assert all(ATTACK in text for text in page.texts(selector)), selector
     assert page.one(".passage-head .id bdi").get_attribute("title") == ATTACK
     assert ATTACK in page.texts('[data-span="1"] .span-meta')[0]
+    assert unharmed(page)
+
+
+def test_markdown_of_an_answer_is_shown_as_meant_and_its_offsets_hold(page: OpenPage, tmp_path: Path) -> None:
+    page.open(markdown_audit(tmp_path).page, "#answers/1")
+    assert page.one(".answer-text").get_property("textContent") == MARKDOWN
+    shown = page.one(".answer-text").text
+    assert "The ferry" in shown.splitlines()[0]
+    assert f"It leaves at noon from the pier of snake_case_town: 2 * 3 * 4, <b>{ATTACK}</b>." in shown
+    assert not [syntax for syntax in ("## ", "**leaves", "|--", "```") if syntax in shown]
+    assert "".join(page.texts(".answer-text strong .seg, .answer-text .seg strong")) == "leaves at noon40 cars"
+    assert page.texts(".answer-text em:not(.suspect)") == ["the pier"]
+    assert [cell.text for cell in page.all(".answer-text :is(th, td)")] == ["Pier", "Leaves", "East", "a \\| b"]
+    assert page.texts(".answer-text code") == ["2 * 3 * 4", "**code**\n"]
+    assert page.texts(".spans .span-text") == ["leaves at noon", "40 cars"]
     assert unharmed(page)
 
 

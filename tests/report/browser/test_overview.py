@@ -9,11 +9,11 @@ from tests.report.browser.open_page import OpenPage
 PLOTS = (
     "When answers were given",
     "Evidence mass",
-    "Unsupported by generator",
-    "Unsupported by kind of span",
     "Which place in the prompt is used",
     "Most used passages",
     "Least used passages",
+    "Unsupported by generator",
+    "Unsupported by kind of span",
 )
 
 
