@@ -13,7 +13,7 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.errors import LogFormatError, UsageError, did_you_mean
 
 PARQUET = "parquet"
 """The format of a log where none is named."""
@@ -281,6 +281,7 @@ class ColumnMap:
             for name, column in chosen.items()
         )
         mapping |= chosen
+        _check_needed(mapping, file, schema)
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
         extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
         return cls(tuple((name, column) for name, column in found if column is not None), extra_fields, notes)
@@ -326,8 +327,10 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
     checked: dict[str, str] = {}
     for name, column in pairs:
         if name not in names or not isinstance(column, str):
+            hint = did_you_mean(name, names)
             raise UsageError(
                 f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {name!r}"
+                f"{'; ' * bool(hint)}{hint}"
             )
         if name in checked:
             raise UsageError(f"--columns should name each field once, has {name!r} twice")
@@ -380,6 +383,18 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
             way_out += f", or none with --columns {field.name}="
         raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {shown(kind)}; {way_out}")
     return column
+
+
+def _check_needed(mapping: Mapping[str, str], file: str, schema: pa.Schema) -> None:
+    """Name all fields that have no column at once."""
+    columns = {field.name: mapping.get(field.name, field.name) for field in INPUT_FIELDS if field.needed}
+    lacking = {name: column for name, column in columns.items() if column not in schema.names}
+    if len(lacking) > 1:
+        needed = ", ".join(repr(shown(column)) for column in lacking.values())
+        raise LogFormatError(
+            f"{file}: columns {needed} are needed, there are none; {columns_like(needed, schema.names)}; name the "
+            f"columns of these fields with --columns {','.join(f'{name}=...' for name in lacking)}"
+        )
 
 
 def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
@@ -459,9 +474,10 @@ def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.D
     if len(indices) == 1:
         return schema.field(indices[0]).type
     found = "more than one" if indices else "none"
+    hint = "" if indices else did_you_mean(column, schema.names)
     raise LogFormatError(
         f"{file}: one column {shown(column)!r} is needed, there is {found}; {columns_like(column, schema.names)}; "
-        f"{way_out}"
+        f"{hint}{' ' * bool(hint)}{way_out}"
     )
 
 

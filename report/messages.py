@@ -174,7 +174,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit with code 2."""
-        Messages(self.prog, self.kind).say(f"{message}; see {self.prog} --help", event="error", exit_code=2)
+        from attribeam.schemas.errors import did_you_mean
+
+        flag = message.partition("unrecognized arguments: ")[2].partition("=")[0].partition(" ")[0]
+        hint = did_you_mean(flag, self._option_string_actions, otherwise=f"see {self.prog} --help")
+        Messages(self.prog, self.kind).say(f"{message}; {hint}", event="error", exit_code=2)
         self.exit(2)
 
     def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002 - only errors go elsewhere

@@ -7,6 +7,8 @@ with its code; nothing else decides an exit code. A fault of a single row is a `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import ClassVar
 
@@ -19,6 +21,12 @@ class ExitCode(IntEnum):
     BAD_USAGE = 2
     GATE_FAILED = 3
     INTERRUPTED = 130
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """The question which of the known names was meant; ``otherwise`` where none is like it."""
+    near = get_close_matches(name, [*known], n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 class AttribeamError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TypeVar
 
 from attribeam.attribution.methods.attention_methods import AttentionUnion
@@ -13,7 +12,7 @@ from attribeam.attribution.methods.user_method import UserMethod, load_user_meth
 from attribeam.attribution.options import UNIONS, MethodOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibration_texts
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import UsageError, did_you_mean
 
 _Method = TypeVar("_Method")
 
@@ -78,8 +77,6 @@ def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettin
         return known[name]
     if ":" in name:
         return load_user_method(name, settings)
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    names = ", ".join(known)
+    hint, names = did_you_mean(name, known), ", ".join(known)
     others = "or module:Name of your own, or of one of those in docs/evaluation.md"
-    raise UsageError(f"--method {name!r}: unknown; {hint}there are: {names}; {others}")
+    raise UsageError(f"--method {name!r}: unknown; {hint + ' ' * bool(hint)}there are: {names}; {others}")

@@ -14,7 +14,7 @@ from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
-from attribeam.schemas import evidence_schema
+from attribeam.schemas import SpanKind, evidence_schema
 from attribeam.schemas.errors import DataError, LogReadError, UsageError
 from attribeam.schemas.run_manifest import InputFile, ReadingNote
 from attribeam.transforms.audit_settings import AuditSettings
@@ -105,6 +105,15 @@ def check_input(
         raise LogReadError(f"--input: {error}") from error
     except DataError as error:
         raise UsageError(f"--input: {error}") from error
+    if not any(one.column_names for one in checked.values()):
+        raise UsageError(f"--input: {found.paths[0]!r} has no row, nor has any other file; there is nothing to audit")
+    if tuple(settings.span_kinds) == (SpanKind.GIVEN,) and not any(
+        one.columns.has("target_spans") for one in checked.values()
+    ):
+        raise UsageError(
+            "--spans given needs rows that give spans, and no file has a column target_spans; name it with --columns "
+            "target_spans=..., or choose other --spans"
+        )
     _check_extra_names(extra_fields)
     _check_members(extra_fields, settings)
     files = tuple(CheckedFile(log, checked[log.path].row_count, checked[log.path].notes) for log in logs)

@@ -8,11 +8,10 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from attribeam.pipeline.measures.metrics import METRICS, RunMetrics
 from attribeam.schemas import SpanKind
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import UsageError, did_you_mean
 
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -106,8 +105,7 @@ def _check_name(name: str) -> None:
         raise argparse.ArgumentTypeError(
             f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
         )
-    near = get_close_matches(name, GATE_NAMES, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(GATE_NAMES)}"
+    hint = did_you_mean(name, GATE_NAMES, otherwise=f"there are: {', '.join(GATE_NAMES)}")
     raise argparse.ArgumentTypeError(f"unknown metric {name!r}; {hint}")
 
 

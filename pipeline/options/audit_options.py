@@ -41,7 +41,7 @@ from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, 
 from attribeam.pipeline.options.devices import is_list, named_gpus
 from attribeam.pipeline.options.runner_options import beam_arguments
 from attribeam.report.messages import ConsoleKind, Messages
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import UsageError, did_you_mean
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOCAL = "local"
@@ -281,10 +281,10 @@ def _check_run(options: AuditOptions) -> None:
     """
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
-        raise UsageError(
-            f"unknown arguments: {' '.join(options.beam_arguments)}; see attribeam audit --help-all (Beam's own "
-            "options are passed on with --runner only)"
-        )
+        flags = [f"--{name.replace('_', '-')}" for name in AuditOptions.model_fields]
+        meant = did_you_mean(options.beam_arguments[0].partition("=")[0], flags)
+        hint = meant or "see attribeam audit --help-all (Beam's own options are passed on with --runner only)"
+        raise UsageError(f"unknown arguments: {' '.join(options.beam_arguments)}; {hint}")
     if not options.input:
         raise UsageError("--input is needed: the logs to audit")
     if "output" not in options.model_fields_set and not options.dry_run:

@@ -12,14 +12,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from attribeam.attribution.option_declaration import TEXT, Option, declared
 from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups, read_run_options, read_settings
 from attribeam.report.messages import CONSOLE_FLAG, ConsoleKind, console_kind
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import UsageError, did_you_mean
 
 BEAM_ARGUMENTS = "beam_arguments"
 LEFT_OPEN: Mapping[str, object] = {"input": ("left-open",), "output": "left-open"}
@@ -172,8 +171,7 @@ def _option_name(key: str) -> str:
         return name
     if name == "config":
         raise ValueError("a file cannot name another one; leave it out")
-    near = get_close_matches(name, OPTIONS, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "attribeam config print lists all options"
+    hint = did_you_mean(name, OPTIONS, otherwise="attribeam config print lists all options")
     raise ValueError(f"there is no such option; {hint}")
 
 

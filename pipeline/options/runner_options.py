@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -48,9 +47,8 @@ def beam_options(options: RunOptions) -> PipelineOptions:
     known = [flag for action in parsers[0]._actions for flag in action.option_strings]
     for argument in parsers[0].parse_known_args(options.beam_arguments)[1]:
         if argument.startswith("--"):
-            near = get_close_matches(flag := argument.partition("=")[0], known, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            options.messages.say(f"Beam's Python half has no option {flag}{hint}")
+            hint = did_you_mean(flag := argument.partition("=")[0], known)
+            options.messages.say(f"Beam's Python half has no option {flag}{'; ' * bool(hint)}{hint}")
     found = PipelineOptions([f"--runner={options.runner}", *options.beam_arguments])
     try:
         create_runner(options.runner)

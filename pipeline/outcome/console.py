@@ -16,7 +16,7 @@ from attribeam.report.audit_summary import fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, print_lines
 from attribeam.report.passages import disagreement
 from attribeam.report.verdict_meaning import MEASURED_ON
-from attribeam.schemas import VERDICTS, AnswerKind, Support
+from attribeam.schemas import VERDICTS, AnswerKind, SpanKind, Support
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, ReadingNote, RunManifest
 
@@ -62,7 +62,16 @@ def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pa
     manifest = metrics.manifest
     counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
     places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
-    return [*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), *_disagreement(metrics), "", *places]
+    return [
+        *_headline(manifest, earlier_rows),
+        "",
+        *counts,
+        *_remarks(manifest),
+        *_without_given(metrics),
+        *_disagreement(metrics),
+        "",
+        *places,
+    ]
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -91,7 +100,6 @@ def _row_lines(counts: AuditCounts) -> Iterator[str]:
 
 def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
     counts = metrics.manifest.counts
-    yield _count_line("target spans", counts.span_count)
     yield _count_line("claims", counts.claim_count)
     for support in (*VERDICTS, Support.NOT_CALIBRATED):
         if (claims := metrics.claims(support)) or support in VERDICTS:
@@ -105,9 +113,9 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
         yield _count_line("  with a citation", cited, _share_text(cited, counts.claim_count))
         yield _count_line("    evidence lies there", agreeing, _share_text(agreeing, cited))
     if none := metrics.claims(Support.NO_CLAIM):
-        yield _count_line("no claim", none)
+        yield _count_line("spans without a claim", none)
     if counts.not_judged_count:
-        yield _count_line("not judged", counts.not_judged_count)
+        yield _count_line("spans not judged", counts.not_judged_count)
     for kind, spans in counts.not_judged.items():
         yield _count_line(f"  {kind}", spans)
 
@@ -147,6 +155,14 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
     if manifest.counts.claims.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/evaluation.md"
+
+
+def _without_given(metrics: RunMetrics) -> Iterator[str]:
+    """What ``--spans given`` made of rows that give no span."""
+    spans = {} if metrics.evidence is None else metrics.evidence.spans
+    others = sum(count for (kind, _), count in spans.items() if kind != SpanKind.GIVEN)
+    if others and metrics.manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
+        yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
 
 
 def _disagreement(metrics: RunMetrics) -> Iterator[str]:

@@ -127,6 +127,20 @@ def test_optional_column_can_be_left_out() -> None:
     assert not map_of(schema, columns=parse_column_mapping("generator=")).has("generator")
 
 
+def test_all_fields_without_a_column_are_named_at_once() -> None:
+    with pytest.raises(
+        LogFormatError, match=r"columns 'question', 'reply' are needed.*--columns question=\.\.\.,answer="
+    ):
+        map_of(renamed("question", "query"), columns=(("answer", "reply"),))
+
+
+def test_names_that_are_nearly_right_are_asked_for() -> None:
+    with pytest.raises(LogFormatError, match=r"'trace_idd' is needed, .*did you mean trace_id\? name the column"):
+        map_of(renamed("record_id", "trace_id"), columns=(("record_id", "trace_idd"),))
+    with pytest.raises(UsageError, match=r"has: 'awnser'; did you mean answer\?"):
+        parse_column_mapping("awnser=response")
+
+
 def test_column_that_is_there_twice_is_an_error() -> None:
     with pytest.raises(LogFormatError, match="there is more than one"):
         map_of(LOG_SCHEMA.append(pa.field("answer", pa.string())))

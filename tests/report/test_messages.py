@@ -155,7 +155,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("audit --input log.parquet --output o", "the file has: x␛[2J attribeam audit: all"),
         ("audit --input EVIL.parquet --output o", "does not begin like one"),
-        ("audit --input rows.jsonl --log-format jsonl --output o", "is needed, there is none"),
+        ("audit --input rows.jsonl --log-format jsonl --output o", "are needed, there are none"),
         ("audit --config key.toml", "there is no such option"),
         ("audit --input log.parquet --output o --EVIL", "unknown arguments: --x␛[2J attribeam"),
         ("audit --input log.parquet --output o --console json --fail-if EVIL", "should be NAME OP NUMBER"),

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,7 @@ from tests.pipeline.small_log import log_rows, write_log
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.chunks.input_plan import check_input, chunk_name, make_plan
+from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import LogReadError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -61,6 +63,19 @@ def test_a_file_without_rows_has_one_empty_chunk(tmp_path: Path) -> None:
     write_log(tmp_path / "none.parquet", [])
     (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
     assert chunk.rows.row_count == 0
+
+
+def test_empty_json_lines_alone_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").touch()
+    with pytest.raises(UsageError, match=r"none\.jsonl' has no row, nor has any other file; there is nothing"):
+        check_input([f"{tmp_path}/none.jsonl"], replace(SETTINGS, log_format="jsonl"))
+
+
+def test_given_spans_alone_are_refused_where_no_file_can_give_any(tmp_path: Path) -> None:
+    path = str(write_log(tmp_path / "log.parquet", log_rows(1)))
+    with pytest.raises(UsageError, match="--spans given needs rows that give spans, and no file has a column"):
+        check_input([path], replace(SETTINGS, span_kinds=(SpanKind.GIVEN,)))
+    assert check_input([path], replace(SETTINGS, span_kinds=(SpanKind.GIVEN, SpanKind.FACTS))).files
 
 
 def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path: Path) -> None:

@@ -89,6 +89,13 @@ def test_the_summary_tells_citations_and_how_many_agree() -> None:
     assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
 
 
+@pytest.mark.parametrize(("kinds", "is_said"), [(["given"], True), (["given", "facts"], False)])
+def test_the_summary_tells_what_given_spans_alone_made_of_rows_without_any(kinds: list[str], is_said: bool) -> None:
+    totals = EvidenceTotals({("given", "supported"): 4, ("sentences", "weak"): 2}, 6, None, 0, 0)
+    manifest = replace(_manifest(AuditCounts(rows=4, audited=4)), options={"span_kinds": kinds})
+    assert ("given: 2 spans are the sentences" in _summary(RunMetrics(manifest, totals), output="out")) is is_said
+
+
 @pytest.mark.parametrize(("told", "attended", "is_said"), [(40, 29, True), (40, 30, False), (19, 0, False)])
 def test_the_summary_says_where_evidence_and_words_disagree(told: int, attended: int, is_said: bool) -> None:
     totals = EvidenceTotals({}, 50, None, 0, 0, told_claims=told, attended_claims=attended)
@@ -109,11 +116,10 @@ def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_t
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
     lines = _lines(_summary(made_metrics(), output="out"))
     for line in (
-        "target spans 154",
         "claims 100",
         "weak 5 5.0%",
-        "no claim 4",
-        "not judged 25",
+        "spans without a claim 4",
+        "spans not judged 25",
         "code 5",
         "language 20",
         "refusals 6 16.2%",
