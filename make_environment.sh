@@ -34,9 +34,20 @@ make_environment() {
         return 1
     }
     echo "attribeam: installing packages$extras by constraints.txt" >&2
+    install_cpu_torch "$root"
     "$root/.venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-input \
         --constraint "$root/constraints.txt" --editable "$root$extras"
     echo "$wanted $extras" >>"$stamp"
+}
+
+# Without a GPU, install the CPU build of torch, which is far smaller, if pip finds one where it is configured to look.
+install_cpu_torch() {
+    local device
+    for device in /dev/nvidiactl /dev/kfd /dev/dxg; do
+        if [ -e "$device" ]; then return; fi
+    done
+    "$1/.venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-input \
+        --constraint "$1/constraints.txt" "$(grep '^torch==' "$1/constraints.txt")+cpu" 2>/dev/null || true
 }
 
 # True where the stamp file says that this was installed.

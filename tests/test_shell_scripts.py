@@ -68,6 +68,22 @@ def test_a_python_that_is_asked_for_is_the_only_one_tried(tmp_path: Path) -> Non
     assert "tried: python3.13;" in run.stderr
 
 
+@pytest.mark.skipif(any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))), reason="there is a GPU")
+@pytest.mark.parametrize("code", [0, 1])
+def test_without_a_gpu_the_cpu_build_of_torch_is_asked_for_and_may_be_missing(code: int, tmp_path: Path) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
+    python.chmod(0o755)
+    (tmp_path / "constraints.txt").write_text("tqdm==4.0\ntorch==2.13.0\n")
+    line = f"set -euo pipefail; source {ROOT}/make_environment.sh; install_cpu_torch {tmp_path}; echo on"
+    run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    asked, went_on = run.stdout.splitlines()
+    assert asked.startswith("-m pip install ")
+    assert asked.endswith(" torch==2.13.0+cpu")
+    assert went_on == "on"
+
+
 def test_the_fast_run_names_tests_that_exist() -> None:
     (listed,) = re.findall(r"fast_tests=\((.*?)\)", (ROOT / "run_tests.sh").read_text(), flags=re.DOTALL)
     names = [name.removeprefix("--ignore=") for name in listed.split()]
