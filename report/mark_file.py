@@ -2,7 +2,7 @@
 
 A row needs ``record_id`` and ``label``; a mark on a claim also ``char_start`` and ``char_end``. ``source_file`` and
 ``source_row`` tell answers with one id apart. Rows without a label, such as those of people who were unsure, say
-nothing and are counted.
+nothing and are counted. A mark without a reviewer is one of the file's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,7 +24,10 @@ from attribeam.schemas.errors import DataError
 
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 _NEEDED = ("record_id", "label")
-_COLUMNS = (*_NEEDED, "char_start", "char_end", "source_file", "source_row", "reviewer", "marked_at")
+_COLUMNS = (
+    *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "mark", "note", "reviewer",
+    "marked_at",
+)  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -56,6 +61,25 @@ class Marks:
     disputed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two reviewers agree on the ``count`` places that both gave a label: a share, and Cohen's kappa."""
+
+    reviewers: tuple[str, str]
+    count: int
+    alike: float
+    kappa: float
+
+
+@dataclass(frozen=True, slots=True)
+class MergedMarks:
+    """Some files of marks as one: a row per place as the page saves it, and how far each two reviewers agree."""
+
+    rows: tuple[Mapping[str, object], ...]
+    disputed: int
+    agreements: tuple[Agreement, ...]
+
+
 class _Place(NamedTuple):
     record_id: str
     source: RowSource | None
@@ -68,6 +92,7 @@ class _Said:
     supported: bool | None
     reviewer: str
     moment: str
+    row: Mapping[str, object]
 
 
 def read_marks(files: Sequence[Path]) -> Marks:
@@ -77,23 +102,68 @@ def read_marks(files: Sequence[Path]) -> Marks:
         DataError: if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
     said = [one for file in files for one in _marks_of(file)]
-    newest: dict[tuple[_Place, str], _Said] = {}
-    for one in said:
-        key = (one.place, one.reviewer)
-        if key not in newest or newest[key].moment <= one.moment:
-            newest[key] = one
-    opinions: dict[_Place, set[bool]] = {}
-    for one in newest.values():
-        if one.supported is not None:
-            opinions.setdefault(one.place, set()).add(one.supported)
-    agreed = {place: found for place, found in opinions.items() if len(found) == 1}
+    labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
+    agreed = {place: found.copy().pop() for place, found in labels.items() if len(found) == 1}
     return Marks(
-        marks=tuple(
-            Mark(place.record_id, place.chars, found.copy().pop(), place.source) for place, found in agreed.items()
-        ),
+        marks=tuple(Mark(place.record_id, place.chars, bool(label), place.source) for place, label in agreed.items()),
         silent=sum(one.supported is None for one in said),
-        disputed=len(opinions) - len(agreed),
+        disputed=sum(len(found) > 1 for found in labels.values()),
     )
+
+
+def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
+    """The marks of all files, one row per place: the newest, or where reviewers disagree one of ``unsure``.
+
+    Such a row has no label, and its note says who says what; the page's filter of marks lists them. Rows are dated
+    ``moment`` (ISO 8601), so that a page takes them for newer than its own.
+
+    Raises:
+        DataError: as ``read_marks``.
+    """
+    by_place = _newest([one for file in files for one in _marks_of(file)])
+    rows, disputed = [], 0
+    for own in by_place.values():
+        named = sorted((one for one in own if one.supported is not None), key=lambda one: one.reviewer)
+        row = dict(max(named or own, key=lambda one: one.moment).row)
+        row |= {"reviewer": ", ".join(sorted(one.reviewer for one in own)), "marked_at": moment}
+        if len({one.supported for one in named}) > 1:
+            words = (f"{one.reviewer}: {SUPPORTED if one.supported else UNSUPPORTED}" for one in named)
+            row |= {"mark": "unsure", "label": None, "note": f"disputed; {', '.join(words)}"}
+            disputed += 1
+        rows.append(row)
+    reviewers = sorted({one.reviewer for own in by_place.values() for one in own})
+    labels = [{one.reviewer: one.supported for one in own if one.supported is not None} for own in by_place.values()]
+    pairs = {
+        (first, second): [(one[first], one[second]) for one in labels if first in one and second in one]
+        for first, second in combinations(reviewers, 2)
+    }
+    agreements = tuple(
+        Agreement(names, len(both), fmean(one == other for one, other in both), cohen_kappa(both))
+        for names, both in pairs.items()
+        if both
+    )
+    return MergedMarks(tuple(rows), disputed, agreements)
+
+
+def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
+    """How far two reviewers agree beyond what chance gives them, at most 1; 1 where both have but one label."""
+    alike, first, second = (
+        fmean(one == other for one, other in labels),
+        fmean(one for one, _ in labels),
+        fmean(other for _, other in labels),
+    )
+    chance = first * second + (1 - first) * (1 - second)
+    return (alike - chance) / (1 - chance) if chance < 1 else 1.0
+
+
+def _newest(said: Iterable[_Said]) -> dict[_Place, list[_Said]]:
+    """The newest mark of each reviewer, by place."""
+    newest: dict[_Place, dict[str, _Said]] = {}
+    for one in said:
+        own = newest.setdefault(one.place, {})
+        if one.reviewer not in own or own[one.reviewer].moment <= one.moment:
+            own[one.reviewer] = one
+    return {place: [*own.values()] for place, own in newest.items()}
 
 
 def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSource]]) -> dict[RowSource, list[Mark]]:
@@ -128,10 +198,10 @@ def _marks_of(file: Path) -> Iterator[_Said]:
                     f"marks file {file} should have the columns {' and '.join(_NEEDED)}, lacks "
                     f"{' and '.join(missing)}; save the marks on a page that this version wrote (Marks, Save as)"
                 )
-        yield _said(row, f"marks file {file}, row {number}")
+        yield _said(row, f"marks file {file}, row {number}", file.stem)
 
 
-def _said(row: Mapping[str, object], where: str) -> _Said:
+def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
     record_id = row.get("record_id")
     if not isinstance(record_id, str) or not record_id or not _is_unicode(record_id):
         raise DataError(f"{where}: record_id should be the id of an audited answer, was: {record_id!r}")
@@ -139,9 +209,9 @@ def _said(row: Mapping[str, object], where: str) -> _Said:
     if label not in (SUPPORTED, UNSUPPORTED, None):
         raise DataError(f"{where}: label should be {SUPPORTED!r}, {UNSUPPORTED!r} or empty, was: {label!r}")
     chars = _chars(row, where)
-    reviewer, moment = (str(row.get(name) or "") for name in ("reviewer", "marked_at"))
     place = _Place(record_id, _source(row, where), chars)
-    return _Said(place, None if label is None else label == SUPPORTED, reviewer, moment)
+    supported = None if label is None else label == SUPPORTED
+    return _Said(place, supported, str(row.get("reviewer") or reviewer), str(row.get("marked_at") or ""), row)
 
 
 def _is_unicode(text: str) -> bool:

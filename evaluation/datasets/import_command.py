@@ -11,8 +11,10 @@ Writing labelled answers as a QA log in our own input format, with separate colu
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +23,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_types import positive_integer
-from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
+from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, MARKS
 from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
@@ -29,6 +31,7 @@ from attribeam.logs.import_run import check_apart, check_output, import_foreign_
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
+from attribeam.report.mark_file import merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
@@ -192,9 +195,9 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
-    names = [*_LOADERS, *LABELLING_TOOLS, *log_formats()]
+    names = [*_LOADERS, *LABELLING_TOOLS, MARKS, *log_formats()]
     parser.add_argument(
-        "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool or format: {', '.join(names)}"
+        "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool, marks or format: {', '.join(names)}"
     )
     parser.add_argument(
         "--data",
@@ -224,6 +227,9 @@ def run(args: argparse.Namespace) -> None:
         DataError, RunError: as ``import_log`` and ``import_foreign_log``.
     """
     _check_log_options(args)
+    if args.source == MARKS:
+        print_lines(*import_marks([Path(path) for path in args.data], args.output, overwrite=args.overwrite))
+        return
     if args.source not in _LOADERS and args.source not in LABELLING_TOOLS:
         print_lines(*import_foreign_log(args))
         return
@@ -243,6 +249,31 @@ def run(args: argparse.Namespace) -> None:
     else:
         dataset = _LOADERS[args.source](data)
     print_lines(*import_dataset(dataset, args))
+
+
+def import_marks(files: Sequence[Path], output: Path | None, *, overwrite: bool) -> Iterator[str]:
+    """Merge the marks of several people into one file of JSON lines; how far they agree, in lines.
+
+    Raises:
+        UsageError: if the output cannot be written to, or does not end in ``.jsonl``.
+        DataError: if a file of marks cannot be read.
+        RunError: if the merged file cannot be written.
+    """
+    check_output(output, overwrite=overwrite)
+    if output is None or output.suffix != ".jsonl":
+        raise UsageError(f"--output of marks should end in .jsonl, was: {output}")
+    check_apart(output, list(map(str, files)))
+    merged = merge_marks(files, moment=datetime.now(UTC).isoformat(timespec="milliseconds"))
+    try:
+        with new_file(output) as file:
+            file.writelines(f"{json.dumps(row, default=str)}\n".encode() for row in merged.rows)
+    except OSError as error:
+        raise RunError(f"--output {output} could not be written: {error}") from error
+    yield f"{len(merged.rows):,} places are marked, reviewers disagree on {merged.disputed:,}"
+    for one in merged.agreements:
+        names = " and ".join(one.reviewers)
+        yield f"{names}: {one.count:,} marked by both, {one.alike:.1%} alike, Cohen's kappa {one.kappa:.2f}"
+    yield f"written to {output}; imported on the page, its filter “Mark: unsure” lists where reviewers disagree"
 
 
 def _check_log_options(args: argparse.Namespace) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
-from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
+from attribeam.pipeline.command_line import main
+from attribeam.report.mark_file import Mark, cohen_kappa, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, RowSource
 from attribeam.schemas.errors import DataError
 
@@ -66,6 +69,37 @@ def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cance
     second = written(tmp_path / "2.jsonl", mark("unsupported", "Ben", "2026-01-01"))
     found = read_marks([first, second])
     assert (found.marks, found.disputed) == ((), 1)
+
+
+def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ada = [{**mark("supported", "Ada", "2026"), "record_id": name, "mark": "wrong"} for name in "abcd"]
+    labels = ("supported", "unsupported", None)
+    ben = [{**row, "reviewer": None, "label": label} for row, label in zip(ada, labels, strict=False)]
+    files = [written(tmp_path / "ada.jsonl", *ada), written(tmp_path / "ben.jsonl", *ben)]
+    output = tmp_path / "merged.jsonl"
+    assert main(["import", "marks", "--data", *map(str, files), "--output", str(output)]) == 0
+    rows = {row["record_id"]: row for row in map(json.loads, output.read_text(encoding="utf-8").splitlines())}
+    assert [(row["label"], row["mark"], row["reviewer"]) for row in rows.values()] == [
+        ("supported", "wrong", "Ada, ben"), (None, "unsure", "Ada, ben"),
+        ("supported", "wrong", "Ada, ben"), ("supported", "wrong", "Ada"),
+    ]  # fmt: skip
+    assert rows["b"]["note"] == "disputed; Ada: supported, ben: unsupported"
+    assert len(read_marks([output]).marks) == 3
+    printed = capsys.readouterr().out
+    assert "4 places are marked, reviewers disagree on 1" in printed
+    assert "Ada and ben: 2 marked by both, 50.0% alike, Cohen's kappa 0.00" in printed
+    assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "m.csv")]) == 2
+
+
+def test_kappa_is_that_of_scikit_learn() -> None:
+    chance = random.Random(3)
+    for _ in range(20):
+        labels = [(chance.random() < 0.7, chance.random() < 0.4) for _ in range(12)]
+        expected = cohen_kappa_score(*zip(*labels, strict=True))
+        assert cohen_kappa(labels) == pytest.approx(expected)
+    assert cohen_kappa([(True, True)]) == 1
 
 
 FIRST, SECOND = RowSource("log.parquet", 3), RowSource("log.parquet", 4)
