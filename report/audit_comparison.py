@@ -13,7 +13,6 @@ from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from attribeam.report.answer_ranking import AnswerGroup, RiskTally
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
@@ -86,12 +85,8 @@ class AuditComparison:
         Raises:
             RunError: if a file of the earlier audit cannot be read.
         """
-        wanted = [one for one in record_ids if one in self._by_id]
-        where = ds.field("record_id").isin(pa.array(wanted, pa.string()))
-        batches = self.earlier.evidence_batches(where=where) if wanted else ()
-        table = pa.Table.from_batches(batches, schema=self.earlier.evidence_schema)
-        ordered = table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
-        shown = (with_texts(one) if self.shows_texts else without_texts(one) for one in audited_answers(ordered))
+        found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self._by_id]))
+        shown = (with_texts(one) if self.shows_texts else without_texts(one) for one in found)
         return {one.record_id: EarlierAnswer(one, self._by_id[one.record_id][1]) for one in shown}
 
 

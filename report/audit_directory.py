@@ -1,14 +1,7 @@
-"""An audit's output directory: its committed chunks, manifest, evidence and dead letters.
+"""Reads an audit's output directory, here or in an object store: its committed chunks, evidence and dead letters.
 
-The committed chunks of an audit, wherever its directory lies; drivers and reports read this state here.
-
-A chunk is committed when its manifest ``_chunks/<chunk>.json`` exists. Only the files that a manifest names
-count: others are what a killed run or a slower attempt left.
-
-Reads the output directory of an audit, here or in an object store: its manifest, evidence and dead letters.
-
-Rows come in small batches with all their fields, or in large batches of chosen columns; other columns are never
-decoded.
+A chunk is committed when its manifest ``_chunks/<chunk>.json`` exists. Only the files that a manifest names count:
+others are what a killed run or a slower attempt left.
 """
 
 from __future__ import annotations
@@ -231,9 +224,10 @@ class AuditDirectory:
         """
         return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
 
-    def evidence_of(self, record_id: str) -> pa.Table:
-        """All evidence rows of one id, by file, row and span; several files may hold the same id."""
-        batches = self.evidence_batches(where=ds.field("record_id") == record_id)
+    def evidence_of(self, record_ids: Sequence[str]) -> pa.Table:
+        """All evidence rows of some ids, by file, row and span; several files may hold the same id."""
+        where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
+        batches = self.evidence_batches(where=where) if record_ids else ()
         table = pa.Table.from_batches(batches, schema=self.evidence_schema)
         return table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
 

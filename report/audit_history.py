@@ -1,10 +1,6 @@
-"""A history of audits, and what moved in it.
+"""What the audits of a folder found, in the order of their answers' times, and what moved: shares out of their range.
 
-Reads a folder of audits: what each one found, from its small files, in the order of their answers' times.
-
-Evidence is not read, so hundreds of audits are read in seconds, and memory holds a few figures of each.
-
-Finds what moved in a history of audits: a share that left the range that the audits before it let one expect.
+Only small files are read and no evidence, so hundreds of audits are read in seconds.
 
 A range is the mean of up to fourteen finished audits before, and as much to both sides that 99.73% of shares that did
 not change lie within it: three standard errors, if only chance moves a share from night to night, or Student's factor
@@ -162,7 +158,8 @@ def _last_date(paths: Iterable[str]) -> datetime | None:
     found = []
     for digits in chain.from_iterable(map(_DATE.findall, paths)):
         with suppress(ValueError):
-            found.append(datetime(*map(int, digits), tzinfo=UTC))
+            year, month, day = map(int, digits)
+            found.append(datetime(year, month, day, tzinfo=UTC))
     return max(found, default=None)
 
 
@@ -244,11 +241,8 @@ def _content(path: Path) -> bytes:
 
 def _written_at(folder: Path) -> datetime:
     """When a damaged audit was last written to, as far as its two files tell."""
-    times = []
-    for name in (_MANIFEST, _MARKER):
-        path = folder / name
-        if path.is_file():
-            times.append(path.stat().st_mtime)
+    paths = [folder / name for name in (_MANIFEST, _MARKER)]
+    times = [path.stat().st_mtime for path in paths if path.is_file()]
     return datetime.fromtimestamp(max(0, min(max(times, default=0), _LATEST)), UTC)
 
 

@@ -1,10 +1,6 @@
-"""The page over several audits, and its drawings.
+"""Renders the page over several audits: shares over time, what moved, by generator, and every audit in a table.
 
-Renders the page over several audits: shares over time, what moved, by generator, and every audit in a table.
-
-The page needs no script, so it holds none.
-
-Drawings of a history of audits as plain SVG, which needs no script: places across are in percent, down in pixels.
+Drawings are plain SVG, so the page needs no script: places across are in percent, down in pixels.
 """
 
 from __future__ import annotations
@@ -74,51 +70,30 @@ class StackChart:
     dates: tuple[tuple[float, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """What a trend shows: audits with a value, and how a person calls it."""
-
-    heading: str
-    sub: str
-    values: Sequence[tuple[AuditEntry, float]]
-
-
-def metric_chart(
-    trend: Trend, metric: str, entries: Sequence[AuditEntry], alerts: Sequence[Alert], links: Mapping[str, str]
-) -> TrendChart:
-    """A metric with the ranges that were expected; ``links`` are those of the audits' pages, by name."""
-    kinds = {(one.entry.name, one.entry.moment): one.kind for one in alerts if one.metric == metric}
-    ranges = dict(zip(map(_key, entries), expected_ranges(entries, metric), strict=True))
-    return _chart(trend, [ranges[_key(entry)] for entry, _ in trend.values], kinds, links)
-
-
-def _key(entry: AuditEntry) -> tuple[str, datetime]:
-    return entry.name, entry.moment
-
-
-def plain_chart(trend: Trend, links: Mapping[str, str]) -> TrendChart:
-    """Values without expected ranges."""
-    return _chart(trend, [None] * len(trend.values), {}, links)
-
-
 def _chart(
-    trend: Trend,
-    ranges: Sequence[ExpectedRange | None],
-    kinds: Mapping[tuple[str, datetime], str],
+    heading: str,
+    sub: str,
+    values: Sequence[tuple[AuditEntry, float]],
     links: Mapping[str, str],
+    *,
+    ranges: Mapping[str, ExpectedRange | None] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> TrendChart:
-    times = [entry.moment for entry, _ in trend.values]
-    tops = [value for _, value in trend.values] + [one.high for one in ranges if one is not None]
-    top, step = _scale(max(tops, default=0.0))
+    """A share of some audits; by their names ``links`` to their pages, expected ``ranges``, and ``kinds`` of alerts."""
+    ranges, kinds = ranges or {}, kinds or {}
+    times = [entry.moment for entry, _ in values]
+    highs = (one.high for entry, _ in values if (one := ranges.get(entry.name)) is not None)
+    top, step = _scale(max((*(value for _, value in values), *highs), default=0.0))
     marks = []
-    for (entry, value), expected in zip(trend.values, ranges, strict=True):
+    for entry, value in values:
+        expected = ranges.get(entry.name)
         y_of_range = None if expected is None else (_y(expected.high, top), _y(expected.low, top))
         marks.append(
             Mark(
                 x=_x(entry.moment, times),
                 y=_y(value, top),
                 title=_title(entry, value, expected),
-                kind=kinds.get(_key(entry), ""),
+                kind=kinds.get(entry.name, ""),
                 top=None if y_of_range is None else y_of_range[0],
                 height=0.0 if y_of_range is None else max(round(y_of_range[1] - y_of_range[0], 1), 1.0),
                 link=links.get(entry.name),
@@ -127,7 +102,7 @@ def _chart(
     lines = tuple((one.x, one.y, other.x, other.y) for one, other in pairwise(marks))
     grid = tuple((_y(number * step, top), _percent(number * step)) for number in range(5))
     band = round(min(60 / max(len(marks), 1), 2.4), 3)
-    return TrendChart(trend.heading, trend.sub, tuple(marks), lines, grid, tuple(_dates(times)), band)
+    return TrendChart(heading, sub, tuple(marks), lines, grid, tuple(_dates(times)), band)
 
 
 def _title(entry: AuditEntry, value: float, expected: ExpectedRange | None) -> str:
@@ -332,8 +307,10 @@ def _metric_charts(
     for metric, words in WATCHED.items():
         values = [(one, one.metrics[metric]) for one in drawn if one.is_done and metric in one.metrics]
         if values:
-            trend = Trend(words.capitalize(), "a point an audit, and the range where it was expected", values)
-            yield metric_chart(trend, metric, entries, alerts, links)
+            ranges = dict(zip((one.name for one in entries), expected_ranges(entries, metric), strict=True))
+            kinds = {one.entry.name: one.kind for one in alerts if one.metric == metric}
+            sub = "a point an audit, and the range where it was expected"
+            yield _chart(words.capitalize(), sub, values, links, ranges=ranges, kinds=kinds)
 
 
 def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
@@ -348,11 +325,13 @@ def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
 def _column_charts(entries: Sequence[AuditEntry], links: Mapping[str, str]) -> Iterator[tuple[str, list[TrendChart]]]:
     """For each column, the values with the most claims."""
     for column, values in column_values(entries).items():
-        trends = [
-            Trend("none" if value is None else value, f"{claims:,} claims in all", _values(entries, column, value))
-            for value, claims in values
-        ]
-        yield column, [plain_chart(trend, links) for trend in trends]
+        yield (
+            column,
+            [
+                _chart(value or "none", f"{claims:,} claims in all", _values(entries, column, value), links)
+                for value, claims in values
+            ],
+        )
 
 
 def column_values(entries: Sequence[AuditEntry]) -> dict[str, list[tuple[str | None, int]]]:

@@ -29,7 +29,6 @@ from attribeam.report.page_data import (
     Overview,
     answers_json,
     compact_json,
-    dead_letters_json,
     plots_json,
     read_overview,
 )
@@ -80,7 +79,7 @@ def html_page(request: PageRequest) -> str:
     shown = {
         "answers": embedded.text,
         "plots": plots_json(overview, passages),
-        "dead letters": dead_letters_json(embedded_dead_letters(audit)),
+        "dead letters": compact_json(embedded_dead_letters(audit)),
     }
     for name, written in shown.items():
         logs.check(f"the page's list of {name}", written)

@@ -62,22 +62,12 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far two reviewers agree on the ``count`` places that both gave a label: a share, and Cohen's kappa."""
-
-    reviewers: tuple[str, str]
-    count: int
-    alike: float
-    kappa: float
-
-
-@dataclass(frozen=True, slots=True)
 class MergedMarks:
-    """Some files of marks as one: a row per place as the page saves it, and how far each two reviewers agree."""
+    """Some files of marks as one: a row per place as the page saves it, and the labels that each two reviewers gave."""
 
     rows: tuple[Mapping[str, object], ...]
     disputed: int
-    agreements: tuple[Agreement, ...]
+    pairs: Mapping[tuple[str, str], Sequence[tuple[bool, bool]]]
 
 
 class _Place(NamedTuple):
@@ -137,23 +127,14 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
         (first, second): [(one[first], one[second]) for one in labels if first in one and second in one]
         for first, second in combinations(reviewers, 2)
     }
-    agreements = tuple(
-        Agreement(names, len(both), fmean(one == other for one, other in both), cohen_kappa(both))
-        for names, both in pairs.items()
-        if both
-    )
-    return MergedMarks(tuple(rows), disputed, agreements)
+    return MergedMarks(tuple(rows), disputed, {names: both for names, both in pairs.items() if both})
 
 
 def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
     """How far two reviewers agree beyond what chance gives them, at most 1; 1 where both have but one label."""
-    alike, first, second = (
-        fmean(one == other for one, other in labels),
-        fmean(one for one, _ in labels),
-        fmean(other for _, other in labels),
-    )
+    first, second = (fmean(both) for both in zip(*labels, strict=True))
     chance = first * second + (1 - first) * (1 - second)
-    return (alike - chance) / (1 - chance) if chance < 1 else 1.0
+    return (fmean(one == other for one, other in labels) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def _newest(said: Iterable[_Said]) -> dict[_Place, list[_Said]]:

@@ -1,11 +1,7 @@
-"""What an audit's page is made of: its data, and the parts that all pages share.
-
-Gathers what the page shows and writes it as JSON: plots, answers and dead letters.
+"""What an audit's page is made of: plots and answers as JSON; styles, scripts, licences and security policy.
 
 All plots come from one pass over the evidence. Ranges are arrays of ``char_start`` and ``char_end`` in code points;
 scores have three significant digits. A text that the page can cut out of the answer or a passage is not written twice.
-
-The parts of the page that are the same for every audit: style, scripts, licences and the security policy.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from attribeam.report.support_distribution import (
     Timeline,
     TimelineTally,
 )
-from attribeam.report.worklist import EmbeddedAnswer, EmbeddedDeadLetter
+from attribeam.report.worklist import EmbeddedAnswer
 from attribeam.schemas import CharRange, EvidencePiece, RowSource, SpanEvidence
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows, judged_rows
 
@@ -139,11 +135,6 @@ def answers_json(
         items.append(item)
         with_text_count += answer.texts is not None
     return AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
-
-
-def dead_letters_json(letters: Iterable[EmbeddedDeadLetter]) -> str:
-    """The dead letters as a JSON array."""
-    return compact_json([asdict(letter) for letter in letters])
 
 
 def plots_json(overview: Overview, passages: PassageRanking) -> str:

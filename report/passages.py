@@ -1,9 +1,4 @@
-"""The use of passages, and what they are called.
-
-What passages are called: their titles, and which ids name another passage in every row.
-
-Counts which passages answers draw on, by place in the prompt and by id, and which are retrieved in vain.
-"""
+"""What passages are called, which ones answers draw on, by place in the prompt and by id, and which are in vain."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Hidden texts, and who may read what is written.
-
-What stands for the texts of an audit that wrote none: the texts of its log where they are shown, else places.
-
-Who may read what is written of an audit: those who may read its folder.
-"""
+"""What stands for the texts of an audit that wrote none, and who may read what is written of an audit."""
 
 from __future__ import annotations
 

@@ -67,14 +67,14 @@ def _check_usage(arguments: argparse.Namespace) -> None:
         UsageError: if there is one, or the output cannot be a file.
     """
     wanted = arguments.format
-    if wanted != HTML and arguments.previous is not None:
-        raise UsageError(f"--previous goes with --format {HTML} only, found {wanted}")
-    if wanted in (CSV, JSONL) and arguments.answers is not None:
-        raise UsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
-    if wanted in (CSV, JSONL) and arguments.texts:
-        raise UsageError(f"--texts goes with --format {HTML} or {MARKDOWN}; {wanted} has what the audit wrote")
-    if wanted in (HTML, MARKDOWN) and arguments.rows != EVIDENCE:
-        raise UsageError(f"--rows goes with --format {CSV} or {JSONL}, found {wanted}")
+    for option, is_given, formats in (
+        ("--previous", arguments.previous is not None, (HTML,)),
+        ("--answers", arguments.answers is not None, (HTML, MARKDOWN)),
+        ("--texts", arguments.texts, (HTML, MARKDOWN)),
+        ("--rows", arguments.rows != EVIDENCE, (CSV, JSONL)),
+    ):
+        if is_given and wanted not in formats:
+            raise UsageError(f"{option} goes with --format {' or '.join(formats)} only, found {wanted}")
     if wanted == HTML and arguments.output == STANDARD_OUTPUT:
         raise UsageError("--output - goes with the other formats; name a file for the page")
     check_output(arguments.output)

@@ -1,9 +1,4 @@
-"""``attribeam show``: one record on the terminal.
-
-One record as lines for a terminal: an answer with its spans, evidence and passages, or a dead letter.
-
-Print one record of an audit, or suggest ids that resemble an unknown one.
-"""
+"""Print one record of an audit: an answer with its claims, evidence and passages, or a dead letter."""
 
 from __future__ import annotations
 
@@ -273,7 +268,7 @@ def record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view:
         RunError, OSError, pyarrow.ArrowException: if a file cannot be read.
     """
     record_id = logs.masked(record_id)
-    answers = list(audited_answers(audit.evidence_of(record_id)))
+    answers = list(audited_answers(audit.evidence_of([record_id])))
     letters = audit.dead_letters_of(record_id)
     if not answers and not letters.num_rows:
         raise UsageError(_unknown_id_message(audit, record_id))

@@ -50,11 +50,6 @@ class SupportCounts:
         )
 
 
-def counts_of_support(support: str, spans: int) -> SupportCounts:
-    """Counts with ``spans`` of one support and none of the others."""
-    return SupportCounts(**{support: spans})
-
-
 class GroupTally:
     """Counts spans by support for each value.
 
@@ -77,7 +72,7 @@ class GroupTally:
             return
         for group in groups.to_pylist():
             value = group["value"]
-            one = counts_of_support(group["support"], group["count_all"])
+            one = SupportCounts(**{group["support"]: group["count_all"]})
             self.counts[value] = self.counts.get(value, SupportCounts()) + one
         self.overflowed = len(self.counts) > self._limit
 

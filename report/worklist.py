@@ -88,39 +88,19 @@ DEAD_LETTERS_PER_REASON = 50
 _MAX_ANSWER_CHARS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedDeadLetter:
-    """One dead letter of the worklist; the fields are those of ``attribeam.schemas.dead_letter_schema``."""
-
-    record_id: str | None
-    source_file: str
-    source_row: int
-    stage: str
-    reason: str
-    column: str | None
-    message: str
-    answer: str | None
-
-
-def embedded_dead_letters(audit: AuditDirectory) -> tuple[EmbeddedDeadLetter, ...]:
-    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input.
+def embedded_dead_letters(audit: AuditDirectory) -> list[dict[str, object]]:
+    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut.
 
     Raises:
         RunError: if a file of the audit cannot be read.
     """
     taken: Counter[str] = Counter()
-    letters = []
+    letters: list[dict[str, object]] = []
     for batch in audit.dead_letter_batches():
         for row in batch.to_pylist():
             if taken[row["reason"]] < DEAD_LETTERS_PER_REASON:
                 taken[row["reason"]] += 1
-                letters.append(_dead_letter(row))
-    return tuple(letters)
-
-
-def _dead_letter(row: dict[str, object]) -> EmbeddedDeadLetter:
-    letter = EmbeddedDeadLetter(**row)  # type: ignore[arg-type]
-    if letter.answer is None or len(letter.answer) <= _MAX_ANSWER_CHARS:
-        return letter
-    cut = f"{letter.answer[:_MAX_ANSWER_CHARS]}…"
-    return EmbeddedDeadLetter(**{**row, "answer": cut})  # type: ignore[arg-type]
+                if len(row["answer"] or "") > _MAX_ANSWER_CHARS:
+                    row["answer"] = f"{row['answer'][:_MAX_ANSWER_CHARS]}…"
+                letters.append(row)
+    return letters

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
@@ -77,7 +75,7 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     Raises:
         RunError: if a file of the audit cannot be read.
     """
-    audited = _answers(audit, sorted({mark.record_id for mark in marks.marks}))
+    audited = [*audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks.marks})))]
     by_answer = marks_by_answer(marks.marks, ((one.record_id, one.source) for one in audited))
     answers, scored, massed = _Collected(), _Collected(), _Collected()
     found = 0
@@ -107,13 +105,6 @@ class _Collected:
     def items(self) -> MarkedItems:
         suspicion, lacking, answers = zip(*self._rows, strict=True) if self._rows else ((), (), ())
         return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
-
-
-def _answers(audit: AuditDirectory, record_ids: Sequence[str]) -> list[AuditedAnswer]:
-    where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
-    table = pa.Table.from_batches(audit.evidence_batches(where=where), schema=audit.evidence_schema)
-    order = [(name, "ascending") for name in ("source_file", "source_row", "span_index")]
-    return [*audited_answers(table.sort_by(order))]
 
 
 def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:

@@ -31,7 +31,7 @@ from attribeam.logs.import_run import check_apart, check_output, import_foreign_
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
-from attribeam.report.mark_file import merge_marks
+from attribeam.report.mark_file import cohen_kappa, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
@@ -270,9 +270,10 @@ def import_marks(files: Sequence[Path], output: Path | None, *, overwrite: bool)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
     yield f"{len(merged.rows):,} places are marked, reviewers disagree on {merged.disputed:,}"
-    for one in merged.agreements:
-        names = " and ".join(one.reviewers)
-        yield f"{names}: {one.count:,} marked by both, {one.alike:.1%} alike, Cohen's kappa {one.kappa:.2f}"
+    for names, both in merged.pairs.items():
+        alike = sum(one == other for one, other in both) / len(both)
+        agreement = f"{len(both):,} marked by both, {alike:.1%} alike, Cohen's kappa {cohen_kappa(both):.2f}"
+        yield f"{' and '.join(names)}: {agreement}"
     yield f"written to {output}; imported on the page, its filter “Mark: unsure” lists where reviewers disagree"
 
 

@@ -46,8 +46,8 @@ def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
 
 def test_one_record_is_found_by_its_id(tmp_path: Path) -> None:
     audit = AuditDirectory.open(made_audit(tmp_path).root)
-    assert audit.evidence_of("ferry-1")["span_index"].to_pylist() == [0, 1]
-    assert audit.evidence_of("ferry-7").num_rows == 0
+    assert audit.evidence_of(["ferry-1"])["span_index"].to_pylist() == [0, 1]
+    assert audit.evidence_of(["ferry-7"]).num_rows == 0
     assert audit.dead_letters_of("ferry-bad")["reason"].to_pylist() == ["empty_answer"]
 
 
@@ -90,7 +90,7 @@ def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -
         chunk.unlink()
     audit = AuditDirectory.open(root)
     assert list(audit.evidence_batches()) == []
-    assert audit.evidence_of("ferry-1").num_rows == 0
+    assert audit.evidence_of(["ferry-1"]).num_rows == 0
     assert isinstance(audit.evidence_schema, pa.Schema)
 
 
