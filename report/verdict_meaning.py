@@ -45,19 +45,16 @@ def no_proof(models: Mapping[str, str]) -> str:
 
 def _figures(models: Mapping[str, str]) -> Iterator[str]:
     if PRECISION in models and RECALL in models:
+        measured = f" (measured on {models[MEASURED_ON]})" if MEASURED_ON in models else ""
         yield (
             f"Of the answers that the verdict flags, {_percent(models[PRECISION])} do have an unsupported claim; "
-            f"of those that have one, it flags {_percent(models[RECALL])}{_measured(models)}."
+            f"of those that have one, it flags {_percent(models[RECALL])}{measured}."
         )
     if FALSE_ALARMS in models:
         yield f"Of the answers that people found nothing wrong with, it flags {_percent(models[FALSE_ALARMS])}."
     if models.keys() >= {*SHORT}:
         precision, recall, alarms = (_percent(models[name]) for name in SHORT)
         yield f"With short answers, of up to three claims, these are {precision}, {recall} and {alarms}."
-
-
-def _measured(models: Mapping[str, str]) -> str:
-    return f" (measured on {models[MEASURED_ON]})" if MEASURED_ON in models else ""
 
 
 def _percent(share: str) -> str:

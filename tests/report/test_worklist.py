@@ -59,7 +59,7 @@ def test_the_first_dead_letters_of_each_reason_are_listed_and_long_answers_cut(t
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
     tell_sizes(made.root)
     found = embedded_dead_letters(AuditDirectory.open(made.root))
-    assert [(one.reason, one.source_row) for one in found] == [
+    assert [(one["reason"], one["source_row"]) for one in found] == [
         (reason, row) for reason in ("empty_answer", "missing_value") for row in range(DEAD_LETTERS_PER_REASON)
     ]
-    assert {one.answer for one in found} == {"é" * 20_000 + "…", "é" * 20_000}
+    assert {one["answer"] for one in found} == {"é" * 20_000 + "…", "é" * 20_000}
