@@ -41,9 +41,8 @@ from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verdict.verified import Verifier
+    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
 
 
 class Attributor:
@@ -64,14 +63,12 @@ class Attributor:
         spans: Sequence[SpanKind],
         options: MethodOptions | None = None,
         language: LanguageModel | None = None,
-        decoder: Decoder | None = None,
-        verifier: Verifier | None = None,
+        verdict: VerdictReader | None = None,
         threads: int | None = None,
     ) -> None:
         """Assemble loaded parts; without ``options``, the method comes from the model's settings.
 
-        ``decoder`` is for a verdict with a probe, ``verifier`` for a verifier's; without ``threads``, torch's own
-        number is left as it is.
+        ``verdict`` is the verdict's own model, if it has one; without ``threads``, torch's own number is left as it is.
 
         Raises:
             UsageError: if the options name a method that cannot be used.
@@ -83,11 +80,7 @@ class Attributor:
         self._options = options or (MethodOptions() if model is None else model.settings)
         self.method = resolve_method(self._options)
         self._models = LoadedModels(
-            attention=model,
-            language=language,
-            decoder=decoder,
-            verifier=verifier,
-            hidden_layer=self._options.hidden_layer,
+            attention=model, language=language, verdict=verdict, hidden_layer=self._options.hidden_layer
         )
 
     @property
@@ -128,8 +121,7 @@ class Attributor:
             spans=options.spans,
             options=method,
             language=models.language,
-            decoder=models.decoder,
-            verifier=models.verifier,
+            verdict=models.verdict,
             threads=options.threads,
         )
 
@@ -266,7 +258,7 @@ class Attributor:
             parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
             rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
         good = [row for row in rows if not isinstance(row, Refusal)]
-        outcomes = iter(model_outcomes(self.method, self._models, good))
+        outcomes = iter(model_outcomes(self.method, self._options, self._models, good))
         return [row if isinstance(row, Refusal) else self._evidence(row, next(outcomes)) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.loaded_once import loaded_once
@@ -17,6 +16,7 @@ from attribeam.attribution.option_types import AUTO_DTYPE
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibrated_verifier
+from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerdictReader, VerifierReader
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -75,21 +75,6 @@ class ModelChoice:
         )
 
 
-class ModelStage(StrEnum):
-    """What an audit does between parsing and evidence."""
-
-    NONE = "none"
-    ATTENTION = "attention"
-    METHOD = "method"
-
-
-def stage_of(needs: frozenset[Need]) -> ModelStage:
-    """Nothing, the attention of whole blocks, or whatever needs more of its models, depending on ``needs``."""
-    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL, Need.DECODER_STATES, Need.VERIFIER}:
-        return ModelStage.METHOD
-    return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
-
-
 def encodes(needs: frozenset[Need]) -> bool:
     """Whether the tokens of the attention model are needed."""
     return bool(needs & _OF_THE_MODEL)
@@ -140,7 +125,7 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
     """
     choice = ModelChoice.of(model=model, method=method)
     has_own = choice.language is not None or method.language_model_dtype is not None
-    if not has_own or Need.DECODER_STATES not in needs or Need.LANGUAGE_MODEL in needs:
+    if not has_own or Need.LANGUAGE_MODEL in needs or probe_of(method) is None:
         return None
     decoder = _language_options(choice)
     return decoder if decoder.dtype == AUTO_DTYPE else None
@@ -148,16 +133,20 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
 
 @loaded_once
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
-    """The models of an audit's method; the last ones stay loaded. The stages load parsers themselves.
+    """The models of an audit's method and verdict; the last ones stay loaded. The stages load parsers themselves.
 
     Raises:
         ModelLoadError: as ``load_models``.
     """
-    return load_models(choice, needs - {Need.PARSER}, shared=True)
+    return load_models(choice, needs - {Need.PARSER}, verdict=True, shared=True)
 
 
-def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = False) -> LoadedModels:
-    """The models for methods with these needs; ``shared`` ones stay loaded for the next caller that asks for the same.
+def load_models(
+    choice: ModelChoice, needs: frozenset[Need], *, verdict: bool = False, shared: bool = False
+) -> LoadedModels:
+    """The models for methods with these needs, and with ``verdict`` its own model, if it has one.
+
+    ``shared`` ones stay loaded for the next caller that asks for the same.
 
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
@@ -168,8 +157,7 @@ def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = F
         parser=load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.hidden_layer,
         language=language,
-        decoder=_load_decoder(choice, language) if Need.DECODER_STATES in needs else None,
-        verifier=_load_verifier(choice) if Need.VERIFIER in needs else None,
+        verdict=_load_verdict(choice, language) if verdict else None,
     )
 
 
@@ -214,14 +202,18 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
         return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
 
 
-def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decoder:
+def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
+    """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
+    if choice.verifier is not None:
+        return VerifierReader(_load_verifier(choice, choice.verifier))
+    probe = probe_of(choice.method)
+    return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
+
+
+def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageModel | None) -> Decoder:
     """The model up to the layer of the verdict's probe, without its head, or the whole ``language`` model's layers."""
     from attribeam.attribution.language_models.decoder import Decoder
-    from attribeam.schemas.errors import ModelLoadError
 
-    probe = probe_of(choice.method)
-    if probe is None:
-        raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
     with _naming_who_needs_it(choice, probe):
         if language is None:
             options = _language_options(choice)
@@ -232,18 +224,15 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
     return decoder
 
 
-def _load_verifier(choice: ModelChoice) -> Verifier:
-    """The verifier of the verdict."""
+def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
     from attribeam.attribution.verifiers.loading import load_verifier
     from attribeam.schemas.errors import ModelLoadError
 
-    if choice.verifier is None:
-        raise ModelLoadError(f"a method that needs a {Need.VERIFIER} needs one as --verdict")
     try:
-        verifier = load_verifier(choice.verifier, threads=choice.threads)
+        verifier = load_verifier(options, threads=choice.threads)
     except ModelLoadError as error:
         raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
-    fitted, judge = calibrated_verifier(choice.verifier.model), judge_of(choice.method.first_verdict)
+    fitted, judge = calibrated_verifier(options.model), judge_of(choice.method.first_verdict)
     if fitted is not None and judge is not None:
         fitted.check(judge.provenance() | dict(verifier.provenance()))
     return verifier

@@ -13,6 +13,7 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.methods.language_context import language_of
 from attribeam.schemas import Passage
 
 _Floats = npt.NDArray[np.float64]
@@ -38,7 +39,7 @@ class ContrastiveGradients:
         """Take one backward pass per response token that lies in any span."""
         from attribeam.attribution.attention.reduction import top_columns
 
-        language, spans = context.language, context.spans
+        language, spans = context.once(language_of), context.spans
         tokens = {span: language.tokens_of(span) for span in spans}
         wanted = sorted({token for of_span in tokens.values() for token in of_span})
         columns, scores = top_columns(language.saliency(wanted), TOP_K)

@@ -18,11 +18,18 @@ from threading import Thread
 from typing import cast
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, model_outcomes
+from attribeam.attribution.methods.audit_row import (
+    AuditRow,
+    Outcome,
+    attended,
+    model_outcomes,
+    reads_attention_alone,
+)
 from attribeam.attribution.methods.method import Method
-from attribeam.attribution.methods.models import ModelStage, load_audit_models, stage_of
+from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.chunks.worker_messages import WorkerDied
 from attribeam.pipeline.failures import ModelWorkersError, explain_load_failure, is_load_refusal, is_out_of_memory
 from attribeam.pipeline.workers.model_service import (
@@ -68,7 +75,7 @@ class RemoteModels:
             ModelWorkersError: if they cannot be loaded this time.
         """
         self._connection = connection
-        self._stage = stage_of(resolve_method(settings.method).needs)
+        self._sends_tokens_alone = reads_attention_alone(resolve_method(settings.method), settings.method)
         self._replies: dict[int, Reply | None] = {}
         self._number = 0
         self._inbox: SimpleQueue[object] = SimpleQueue()
@@ -88,7 +95,7 @@ class RemoteModels:
         self._replies[self._number] = None
         number = self._number
         sent: object = [*rows]
-        if self._stage is ModelStage.ATTENTION:  # the rest need not cross the border
+        if self._sends_tokens_alone:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
         self._connection.send(RunBlock(number, pickle.dumps(sent, protocol=5)))
         return _PendingBlock(lambda: self._outcomes(number))
@@ -168,17 +175,17 @@ def serve_blocks(connection: Connection, settings: AuditSettings) -> None:
     gc.enable()
     connection.send(ModelsReady(provenance, None if models.attention is None else models.attention.settings))
     while True:
-        connection.send(_run_block(connection.recv(), method, models))
+        connection.send(_run_block(connection.recv(), method, settings.method, models))
 
 
-def _run_block(block: RunBlock, method: Method, models: LoadedModels) -> BlockDone | BlockFailed:
+def _run_block(
+    block: RunBlock, method: Method, options: MethodOptions, models: LoadedModels
+) -> BlockDone | BlockFailed:
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         rows = pickle.loads(block.rows or b"")
-        if isinstance(rows, tuple) and models.attention is not None:
-            outcomes: object = models.attention.attribute(*rows)
-        else:
-            outcomes = model_outcomes(method, models, rows)
+        is_tokens_alone = isinstance(rows, tuple)
+        outcomes = attended(models, *rows) if is_tokens_alone else model_outcomes(method, options, models, rows)
         sent = pickle.dumps(outcomes, protocol=5)
     except Exception as error:
         logging.info("a block failed", exc_info=True)

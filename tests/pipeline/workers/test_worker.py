@@ -121,8 +121,9 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
 
     monkeypatch.setattr(model_worker, "model_outcomes", fail)
+    options = MethodOptions()
     with pytest.raises(MemoryError):
-        model_worker._run_block(RunBlock(1, pickle.dumps([])), resolve_method(MethodOptions()), LoadedModels())
+        model_worker._run_block(RunBlock(1, pickle.dumps([])), resolve_method(options), options, LoadedModels())
 
 
 def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.language_models.language_model import LanguageModel, ablated_row
+from attribeam.attribution.methods.answer_context import AnswerContext, required
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, QARecord, RowFault
 
@@ -124,6 +125,15 @@ class LanguageContext:
 
     def _ablated(self, kept: set[int]) -> EncodedRow:
         return ablated_row(self._model, self._record, kept=kept, response_of=self.encoded)
+
+
+def language_of(context: AnswerContext) -> LanguageContext:
+    """What the causal language model says about the answer of a context, see ``AnswerContext.once``.
+
+    Raises:
+        RuntimeError: if none was loaded.
+    """
+    return LanguageContext(context.record, required(context.models.language, "language model"))
 
 
 def _found(outcome: _Floats | RowFault) -> _Floats:
