@@ -1,17 +1,19 @@
+"""What the paper's other systems read of their models: hidden states, and which token of the answer attends to which."""
+
 import numpy as np
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import take_internals
+from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.evaluation.methods.hidden_states import hidden_similarity
+from attribeam.evaluation.methods.unions import attributed_responses
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
-EVERYTHING = frozenset({Need.PARSER, Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
 RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
 
@@ -26,63 +28,44 @@ def model(directory):
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=4))
 
 
-def passes(model, needs, **options):
-    """The internals, and how many forward passes they took."""
-    started = []
+def context_of(model, hidden_layer=None):
+    return AnswerContext(RECORD, (), LoadedModels(attention=model, hidden_layer=hidden_layer))
+
+
+def passes(model, make, **options):
+    """What is made of a context, twice, and how many forward passes it took."""
+    started, context = [], context_of(model, **options)
     handle = model.network.register_forward_pre_hook(lambda *_: started.append(1))
-    found = take_internals(
-        model, model.encode(RECORD), passage_count=3, needs=needs, **({"hidden_layer": None} | options)
-    )
-    handle.remove()
+    try:
+        found = context.once(make)
+        assert context.once(make) is found
+    finally:
+        handle.remove()
     return found, len(started)
 
 
-def test_one_forward_pass_gives_attention_response_attention_and_hidden_states(model):
-    found, count = passes(model, EVERYTHING)
+def test_each_reading_takes_one_forward_pass_for_all_that_ask(model):
+    for make in (hidden_similarity, attributed_responses, lambda context: context.attention):
+        assert passes(model, make)[1] == 1
+
+
+def test_hidden_states_above_the_captured_layer_are_those_of_their_layer(model):
+    above, count = passes(model, hidden_similarity, hidden_layer=4)
+    below, _ = passes(model, hidden_similarity, hidden_layer=2)
     assert count == 1
-    assert None not in (found.attention, found.hidden)
-    assert found.attributed.dtype == np.bool_
+    assert above.top_columns(3).top_scores.shape == below.top_columns(3).top_scores.shape
+    assert not np.allclose(above.top_columns(3).top_scores, below.top_columns(3).top_scores)
 
 
-def test_attention_is_that_of_the_audit_whatever_else_is_taken(model):
-    found, _ = passes(model, EVERYTHING)
-    (expected,) = model.attribute([model.encode(RECORD)], [3])
-    np.testing.assert_array_equal(found.attention.top_columns, expected.top_columns)
-    np.testing.assert_array_equal(found.attention.top_scores, expected.top_scores)
-
-
-def test_hidden_states_above_the_captured_layer_take_a_second_pass(model):
-    found, count = passes(model, EVERYTHING, hidden_layer=4)
-    assert count == 2
-    assert found.hidden is not None
-
-
-def test_hidden_states_alone_take_one_pass_without_attention(model):
-    found, count = passes(model, frozenset({Need.HIDDEN_STATES}))
-    assert (count, found.attention) == (1, None)
-    shared, _ = passes(model, EVERYTHING)
-    alone = found.hidden.top_columns(3)
-    np.testing.assert_allclose(alone.top_scores, shared.hidden.top_columns(3).top_scores, atol=1e-5)
-
-
-def test_nothing_that_is_not_needed_is_taken(model):
-    found, count = passes(model, frozenset({Need.ATTENTION}))
-    assert (count, found.attributed, found.hidden) == (1, None, None)
-    assert passes(model, frozenset({Need.PARSER}))[1] == 0
-
-
-def test_row_longer_than_the_context_is_taken_window_by_window(directory, model):
+def test_row_longer_than_the_context_is_read_window_by_window(directory, model):
     length = len(model.encode(RECORD).token_ids)
     short = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", max_tokens=length - 8))
-    row = short.encode(RECORD)
+    context = context_of(short)
+    row = context.encoded
     assert len(row.windows) > 1
-    found = take_internals(short, row, passage_count=3, needs=EVERYTHING, hidden_layer=None)
-    (expected,) = short.attribute([row], [3])
-    assert isinstance(expected, TokenAttribution)
-    np.testing.assert_allclose(found.attention.top_scores, expected.top_scores, atol=1e-5)
     responses = len(row.token_ids) - row.prompt_length
-    assert found.attributed.shape == (responses, responses)
-    scores = found.hidden.best_windows(np.ones((1, responses), dtype=np.bool_), window=8)
+    assert context.once(attributed_responses).shape == (responses, responses)
+    scores = context.once(hidden_similarity).best_windows(np.ones((1, responses), dtype=np.bool_), window=8)
     assert (scores.cosines > -1).all()
     assert [set(row.column_passage[columns]) for columns in scores.columns[0]] == [{0}, {1}, {2}]
 
@@ -93,8 +76,13 @@ def test_row_without_memory_is_a_fault_of_the_row(model, monkeypatch):
 
     monkeypatch.setattr("attribeam.attribution.attention.hidden_states.hidden_states", no_memory)
     with pytest.raises(RowFault) as fault:
-        passes(model, frozenset({Need.HIDDEN_STATES}), hidden_layer=4)
+        passes(model, hidden_similarity, hidden_layer=4)
     assert fault.value.reason is Reason.OUT_OF_MEMORY
+
+
+def test_a_method_that_asks_for_what_it_does_not_need_is_told_so():
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
+        AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
 
 
 def test_hidden_layer_that_the_model_does_not_have_is_refused_before_loading(directory):
