@@ -25,13 +25,13 @@ from tests.pipeline.distributed_audit import (
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
-from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.distributed_chunks import commit_group
+from attribeam.pipeline.distributed_driver import commit_group
+from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError

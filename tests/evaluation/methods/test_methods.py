@@ -145,7 +145,7 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 
 
 def test_method_that_hides_its_need_of_a_model_is_an_error():
-    with pytest.raises(RuntimeError, match="says that it needs no model"):
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
 
 

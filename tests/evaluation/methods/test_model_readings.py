@@ -1,4 +1,4 @@
-"""What the paper's other systems read of their models: hidden states, and which token of the answer attends to which."""
+"""What the paper's other systems read of their models: hidden states, and which token is attributed to which."""
 
 import numpy as np
 import pytest
