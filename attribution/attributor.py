@@ -1,9 +1,16 @@
-"""The facade: takes question, passages and answer, and returns the evidence of every target span."""
+"""The facade: takes question, passages and answer, and returns the evidence of every target span.
+
+In a process that was forked from one with an attributor, torch has one thread: the others stayed in the parent, and a
+pass that needs them would wait for them forever.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from threading import Lock
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
@@ -18,7 +25,6 @@ from attribeam.attribution.attribute_table import (
     TableEvidence,
     table_log,
 )
-from attribeam.attribution.forked_process import settle_after_fork, torch_threads
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
 from attribeam.attribution.methods.models import (
@@ -37,6 +43,7 @@ from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
@@ -293,3 +300,56 @@ _PARSED_AT_ONCE = 64
 def _in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     for start in range(0, len(items), _PARSED_AT_ONCE):
         yield items[start : start + _PARSED_AT_ONCE]
+
+
+_first_process: int | None = None
+_lock = Lock()
+_users, _before = 0, 1
+
+
+def settle_after_fork(threads: int | None = None) -> None:
+    """Remember the first process that calls this, and let torch have one thread in each that is forked from it.
+
+    Raises:
+        UsageError: if ``threads``, which are asked for, are more than one in a forked process.
+    """
+    global _first_process
+    if _first_process is None:
+        _first_process = os.getpid()
+    if _first_process == os.getpid():
+        return
+    if threads is not None and threads > 1:
+        raise UsageError(
+            f"threads should be 1 in a process that was forked from one with an Attributor, was: {threads}; start "
+            "processes with spawn, which may have more"
+        )
+    import torch
+
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Let torch have this many threads inside; afterwards it has as many as before. None leaves its own.
+
+    Several of a process's threads may be inside at once: the number that the first of them found is the one before.
+    """
+    global _users, _before
+    settle_after_fork()
+    if threads is None or _first_process != os.getpid():
+        yield
+        return
+    import torch
+
+    with _lock:
+        _before = _before if _users else torch.get_num_threads()
+        _users += 1
+        before = _before
+    try:
+        torch.set_num_threads(threads)
+        yield
+    finally:
+        torch.set_num_threads(before)
+        with _lock:
+            _users -= 1

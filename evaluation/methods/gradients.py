@@ -13,7 +13,6 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.methods.language_context import language_of
 from attribeam.schemas import Passage
 
 _Floats = npt.NDArray[np.float64]
@@ -38,6 +37,7 @@ class ContrastiveGradients:
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Take one backward pass per response token that lies in any span."""
         from attribeam.attribution.attention.reduction import top_columns
+        from attribeam.evaluation.methods.language_context import language_of
 
         language, spans = context.once(language_of), context.spans
         tokens = {span: language.tokens_of(span) for span in spans}

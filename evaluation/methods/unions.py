@@ -97,7 +97,7 @@ def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
         RowFault: if the model refuses the row.
     """
     from attribeam.attribution.attention.capture import observing
-    from attribeam.attribution.attention.observed_attention import attributed_tokens, response_similarity
+    from attribeam.evaluation.methods.observed_attention import attributed_tokens, response_similarity
 
     model, count = context.model, len(context.record.passages)
     similarities: list[torch.Tensor] = []

@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
+from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
 from torch.nn.functional import avg_pool1d, normalize, pad
 from transformers import Cache, PreTrainedModel
 
@@ -27,7 +28,6 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
 from attribeam.attribution.evidence.union_results import span_evidence
-from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.language_models.language_model import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution

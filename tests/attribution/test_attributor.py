@@ -12,8 +12,7 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.forked_process import torch_threads
+from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import (
     CharRange,
