@@ -120,7 +120,7 @@ class Attributor:
         needs = resolve_method(method).needs
         with torch_threads(options.threads):
             model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
-            models = load_audit_models(ModelChoice.of(model=model, method=method), needs)
+            models = load_audit_models(ModelChoice(model=model, method=method), needs)
             parser = load_parser(options.parser)
         return cls(
             parser=parser,

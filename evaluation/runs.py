@@ -64,7 +64,7 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
-    return ModelChoice.of(
+    return ModelChoice(
         parser=args.parser,
         model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
         method=method_settings(args).union_options(ATTN_UNION_DEP),

@@ -58,7 +58,7 @@ class AuditSettings:
     @property
     def models(self) -> ModelChoice:
         """Which models the method may need, and how to load them."""
-        return ModelChoice.of(parser=self.parser, model=self.model, method=self.method, threads=self.threads)
+        return ModelChoice(parser=self.parser, model=self.model, method=self.method, threads=self.threads)
 
 
 def with_template_text(settings: AuditSettings) -> AuditSettings:

@@ -37,42 +37,38 @@ class ModelChoice:
     Attributes:
         parser: "bundled", a spaCy pipeline or a directory.
         model: the model whose attention and hidden states are taken.
-        method: options of the union; the audit's defaults are merged into them.
-        language: the causal language model; None to use ``model`` as one.
-        verifier: the verdict's verifier; None where it is none.
-        hidden_layer: 1-based layer of the hidden states, 0 is the embeddings, None is floor(L/2).
+        method: options of the union, which the model's are merged into; they name the other models.
         threads: CPU threads of torch; None leaves them unchanged.
     """
 
     parser: str = "bundled"
     model: ModelOptions = field(default_factory=ModelOptions)
     method: MethodOptions = field(default_factory=MethodOptions)
-    hidden_layer: int | None = None
-    language: ModelOptions | None = None
     threads: int | None = None
-    verifier: ModelOptions | None = None
 
-    @classmethod
-    def of(
-        cls, *, model: ModelOptions, method: MethodOptions, parser: str = "bundled", threads: int | None = None
-    ) -> ModelChoice:
-        """What the options ask for; other models are loaded like the model, but from their main branch."""
+    @property
+    def language(self) -> ModelOptions:
+        """The causal language model: one of its own, or ``model`` itself."""
+        name = self.method.language_model
+        options = self.model.replaced(layer=None, loaded_layers=None) if name is None else self._like_model(name)
+        return self._stored_its_own_way(options)
+
+    @property
+    def verifier(self) -> ModelOptions | None:
+        """The verdict's verifier; None where it is none."""
+        name = self.method.verdict
+        return self._stored_its_own_way(self._like_model(name)) if self.method.has_verifier else None
+
+    def _like_model(self, name: str) -> ModelOptions:
+        """Another model, loaded like ``model``, but from its main branch."""
         loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
-        given = {name: value for name, value in model.explicit().items() if name in loading} | {"revision": None}
-        language = verifier = None
-        if method.language_model is not None:
-            language = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.language_model}), method)
-        if method.has_verifier:
-            verifier = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.verdict}), method)
-        return cls(
-            parser=parser,
-            model=model,
-            method=method,
-            hidden_layer=method.hidden_layer,
-            language=language,
-            threads=threads,
-            verifier=verifier,
-        )
+        given = {name: value for name, value in self.model.explicit().items() if name in loading}
+        return ModelOptions().replaced(**given | {"revision": None, "model": name})
+
+    def _stored_its_own_way(self, options: ModelOptions) -> ModelOptions:
+        """In the precision and quantization given for language models, else in those of the model."""
+        own = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
+        return options.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 def encodes(needs: frozenset[Need]) -> bool:
@@ -106,7 +102,7 @@ def with_chosen_dtypes(
     if decoder is None:
         return with_chosen_dtype(model, needs), method
     probe = probe_of(method)
-    with _naming_who_needs_it(ModelChoice.of(model=model, method=method), probe):
+    with _naming_who_needs_it(ModelChoice(model=model, method=method), probe):
         choice = choose_half_precision(decoder)
     chosen = AUTO_DTYPE if choice is None else choice.dtype
     return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
@@ -123,11 +119,10 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
     As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too. A decoder that is
     ``model`` itself takes what is chosen for that, unless ``language_model_dtype`` is "auto" of its own.
     """
-    choice = ModelChoice.of(model=model, method=method)
-    has_own = choice.language is not None or method.language_model_dtype is not None
+    has_own = method.language_model is not None or method.language_model_dtype is not None
     if not has_own or Need.LANGUAGE_MODEL in needs or probe_of(method) is None:
         return None
-    decoder = _language_options(choice)
+    decoder = ModelChoice(model=model, method=method).language
     return decoder if decoder.dtype == AUTO_DTYPE else None
 
 
@@ -155,7 +150,7 @@ def load_models(
     return LoadedModels(
         attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
         parser=load_parser(choice.parser) if Need.PARSER in needs else None,
-        hidden_layer=choice.hidden_layer,
+        hidden_layer=choice.method.hidden_layer,
         language=language,
         verdict=_load_verdict(choice, language) if verdict else None,
     )
@@ -199,13 +194,13 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     from attribeam.attribution.language_models.language_model import LanguageModel
 
     with _naming_who_needs_it(choice):
-        return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
+        return LanguageModel.from_pretrained(choice.language, threads=choice.threads)
 
 
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
-    if choice.verifier is not None:
-        return VerifierReader(_load_verifier(choice, choice.verifier))
+    if (verifier := choice.verifier) is not None:
+        return VerifierReader(_load_verifier(choice, verifier))
     probe = probe_of(choice.method)
     return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
 
@@ -216,8 +211,7 @@ def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageMode
 
     with _naming_who_needs_it(choice, probe):
         if language is None:
-            options = _language_options(choice)
-            decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
+            decoder = Decoder.from_pretrained(choice.language, layer=probe.layer, threads=choice.threads)
         else:
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
@@ -238,18 +232,6 @@ def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
     return verifier
 
 
-def _language_options(choice: ModelChoice) -> ModelOptions:
-    if choice.language is not None:
-        return choice.language
-    return _stored_its_own_way(choice.model.replaced(layer=None, loaded_layers=None), choice.method)
-
-
-def _stored_its_own_way(language: ModelOptions, method: MethodOptions) -> ModelOptions:
-    """The options of a language model in the precision and quantization given for it, else in those of the model."""
-    own = {"dtype": method.language_model_dtype, "quantization": method.language_model_quantization}
-    return language.replaced(**{name: value for name, value in own.items() if value is not None})
-
-
 @contextmanager
 def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
     """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
@@ -262,7 +244,7 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
         end = "" if probe is None else probe.decoder_hint
-        told = str(error) if choice.language is None else _MODEL_OPTION.sub("--language-model", str(error))
+        told = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
         raise ModelLoadError(f"{start}{told}{end}") from error
 
 
@@ -272,7 +254,7 @@ def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
     from attribeam.schemas.errors import ModelLoadError
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
-    layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer
+    layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer
     if layer > layer_count:
         raise ModelLoadError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
     return choice.model.replaced(loaded_layers=max(layer, choice.model.loaded_layers or 0))

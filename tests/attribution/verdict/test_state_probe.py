@@ -217,7 +217,7 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
 ) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     method = MethodOptions(verdict=str(verdict), language_model=str(decoder.directory))
-    choice = ModelChoice.of(model=ModelOptions(device="cpu"), method=method)
+    choice = ModelChoice(model=ModelOptions(device="cpu"), method=method)
     alone = load_models(choice, frozenset(), verdict=True)
     assert alone.language is None
     assert isinstance(alone.verdict, DecoderReader)

@@ -157,7 +157,7 @@ def test_calibration_of_another_verifier_or_verdict_is_refused(
     verdict = calibrated(tmp_path / "own", folders["nli"], **changes)
     method = MethodOptions(method=WORDS, verdict=str(verdict))
     with pytest.raises(error, match=complaint):
-        load_models(ModelChoice.of(model=ModelOptions(device="cpu"), method=method), frozenset(), verdict=True)
+        load_models(ModelChoice(model=ModelOptions(device="cpu"), method=method), frozenset(), verdict=True)
 
 
 @pytest.mark.parametrize("kind", ["lettucedetect", "probed"])

@@ -13,7 +13,7 @@ from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.methods.gradients import ContrastiveGradients
 from attribeam.evaluation.methods.language_context import language_of
@@ -165,7 +165,7 @@ def test_encoder_as_language_model_says_the_way_out(tmp_path):
 
 def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
     encoder = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
-    choice = ModelChoice(model=ModelOptions(model=str(encoder)), language=ModelOptions(model=str(directory)))
+    choice = ModelChoice(model=ModelOptions(model=str(encoder)), method=MethodOptions(language_model=str(directory)))
     assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
 
 

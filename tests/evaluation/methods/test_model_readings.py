@@ -8,7 +8,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.methods.hidden_states import hidden_similarity
 from attribeam.evaluation.methods.unions import attributed_responses
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
@@ -86,7 +86,7 @@ def test_a_method_that_asks_for_what_it_does_not_need_is_told_so():
 
 
 def test_hidden_layer_that_the_model_does_not_have_is_refused_before_loading(directory):
-    choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"), hidden_layer=5)
+    choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(hidden_layer=5))
     with pytest.raises(ModelLoadError, match="--hidden-layer should be from 0 to the model's 4 layers, was: 5"):
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
