@@ -75,7 +75,8 @@ def model_outcomes(
     A method that looks further into its models runs here, row by row: what it looks at is too large to keep.
 
     Raises:
-        RuntimeError: if a row is not encoded, or a model gives a different number of outcomes; rows would be lost.
+        RuntimeError: if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
+            lost, or the verdict's own model was not loaded.
     """
     outcomes: list[Outcome] = [RowFindings() for _ in rows]
     if Need.ATTENTION in method.needs:
@@ -83,8 +84,10 @@ def model_outcomes(
         outcomes = attended(models, encoded, [len(row.record.passages) for row in rows])
     if method.needs - {Need.PARSER, Need.ATTENTION}:
         outcomes = [_with_results(*pair, method, models, None) for pair in zip(rows, outcomes, strict=True)]
-    if models.verdict is None:
+    if not has_own_model(options):
         return outcomes
+    if models.verdict is None:
+        raise RuntimeError(f"the verdict {options.verdict!r} has a model of its own, but none was loaded")
     if judges_first(options):
         outcomes = [_judged_first(*pair, method, options, models) for pair in zip(rows, outcomes, strict=True)]
     return _with_readings(rows, outcomes, options, models.verdict)
