@@ -27,7 +27,6 @@ from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirect
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_graph
-from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.runner_options import beam_options
 from attribeam.pipeline.outcome.console import print_outcome
@@ -64,8 +63,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
     record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
     run = _DistributedRun(record, with_pinned_model(sent, models), given)
-    with interrupted_once():
-        manifest = record.run(run.run, run.committed)
+    manifest = record.run(run.run, run.committed)
     finished = finish_run(record, manifest)
     print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished

@@ -19,7 +19,6 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerDied,
 )
 from attribeam.pipeline.failures import describe_death, describe_failure, describe_rows
-from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
@@ -48,7 +47,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     workers = plan_model_workers(settings, options)
     check = check_input(options.input, settings, table_version=options.table_version)
     directory = OutputDirectory(Path(options.output))
-    with directory.locked(), interrupted_once():
+    with directory.locked():
         settings, options = with_auto_dtype(check.settings, options, directory.earlier_manifest())
         pool = WorkerPool(settings, verbose=options.verbose, models=workers)
         try:
