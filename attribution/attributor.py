@@ -48,8 +48,6 @@ from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
 
 
 class Attributor:
@@ -66,16 +64,14 @@ class Attributor:
         self,
         *,
         parser: AnswerParser,
-        model: AttentionModel | None,
+        models: LoadedModels,
         spans: Sequence[SpanKind],
         options: MethodOptions | None = None,
-        language: LanguageModel | None = None,
-        verdict: VerdictReader | None = None,
         threads: int | None = None,
     ) -> None:
-        """Assemble loaded parts; without ``options``, the method comes from the model's settings.
+        """Assemble loaded parts; without ``options``, the method comes from the attention model's settings.
 
-        ``verdict`` is the verdict's own model, if it has one; without ``threads``, torch's own number is left as it is.
+        Without ``threads``, torch's own number is left as it is.
 
         Raises:
             UsageError: if the options name a method that cannot be used.
@@ -84,11 +80,9 @@ class Attributor:
         self.parser = parser
         self.spans = tuple(spans)
         self._threads = threads
-        self._options = options or (MethodOptions() if model is None else model.settings)
+        self._models = models
+        self._options = options or (MethodOptions() if models.attention is None else models.attention.settings)
         self.method = resolve_method(self._options)
-        self._models = LoadedModels(
-            attention=model, language=language, verdict=verdict, hidden_layer=self._options.hidden_layer
-        )
 
     @property
     def model(self) -> AttentionModel:
@@ -122,15 +116,7 @@ class Attributor:
             model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
             models = load_audit_models(ModelChoice(model=model, method=method), needs)
             parser = load_parser(options.parser)
-        return cls(
-            parser=parser,
-            model=models.attention,
-            spans=options.spans,
-            options=method,
-            language=models.language,
-            verdict=models.verdict,
-            threads=options.threads,
-        )
+        return cls(parser=parser, models=models, spans=options.spans, options=method, threads=options.threads)
 
     def attribute(
         self,

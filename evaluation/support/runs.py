@@ -191,9 +191,8 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
     return [
         Attributor(
             parser=parser,
-            model=attention.with_method(settings.union_options(method)),
+            models=replace(models, attention=attention.with_method(settings.union_options(method))),
             spans=DEFAULT_SPAN_KINDS,
-            verdict=models.verdict,
         )
         for method in methods
     ]

@@ -13,6 +13,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor, torch_threads
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import (
     CharRange,
@@ -54,7 +55,9 @@ class FlatParser:
 def attributor(tmp_path_factory: pytest.TempPathFactory) -> Attributor:
     directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    return Attributor(parser=FlatParser(), model=model, spans=(SpanKind.GIVEN, SpanKind.SENTENCES))
+    return Attributor(
+        parser=FlatParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN, SpanKind.SENTENCES)
+    )
 
 
 def record(answer: str, *, spans: tuple[CharRange, ...] | None = None) -> QARecord:
