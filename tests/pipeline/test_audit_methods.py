@@ -93,7 +93,7 @@ def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
     evidence = audited(settings, name, log, tmp_path).select(["source_row", "char_start", "char_end", "passage_scores"])
     assert evidence.num_rows
     method = resolve_method(MethodOptions(method=name))
-    models = load_models(settings.models)
+    models = load_models(settings.models, method.needs)
     for place, row in enumerate(log_rows(4)):
         spans = evidence.filter(pc.equal(evidence["source_row"], place)).to_pylist()
         ranges = [CharRange(one["char_start"], one["char_end"]) for one in spans]
