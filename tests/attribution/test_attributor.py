@@ -232,8 +232,13 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attrib
 
 
 def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: Attributor) -> None:
-    parts = {"parser": FlatParser(), "model": attributor.model, "spans": (SpanKind.GIVEN,)}
-    by_mass = Attributor(**parts, options=attributor.model.settings.replaced(verdict="mass"))
+    model = attributor.model
+    by_mass = Attributor(
+        parser=FlatParser(),
+        models=LoadedModels(attention=model),
+        spans=(SpanKind.GIVEN,),
+        options=model.settings.replaced(verdict="mass"),
+    )
     spans = by_mass.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 10), (0, 10)])
     assert [span.claim_index for span in spans] == [0, 0]
 
