@@ -1,9 +1,16 @@
-"""The facade: takes question, passages and answer, and returns the evidence of every target span."""
+"""The facade: takes question, passages and answer, and returns the evidence of every target span.
+
+In a process that was forked from one with an attributor, torch has one thread: the others stayed in the parent, and a
+pass that needs them would wait for them forever.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from threading import Lock
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
@@ -18,7 +25,6 @@ from attribeam.attribution.attribute_table import (
     TableEvidence,
     table_log,
 )
-from attribeam.attribution.forked_process import settle_after_fork, torch_threads
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
 from attribeam.attribution.methods.models import (
@@ -37,13 +43,11 @@ from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.decoder import Decoder
-    from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verdict.verified import Verifier
 
 
 class Attributor:
@@ -60,18 +64,14 @@ class Attributor:
         self,
         *,
         parser: AnswerParser,
-        model: AttentionModel | None,
+        models: LoadedModels,
         spans: Sequence[SpanKind],
         options: MethodOptions | None = None,
-        language: LanguageModel | None = None,
-        decoder: Decoder | None = None,
-        verifier: Verifier | None = None,
         threads: int | None = None,
     ) -> None:
-        """Assemble loaded parts; without ``options``, the method comes from the model's settings.
+        """Assemble loaded parts; without ``options``, the method comes from the attention model's settings.
 
-        ``decoder`` is for a verdict with a probe, ``verifier`` for a verifier's; without ``threads``, torch's own
-        number is left as it is.
+        Without ``threads``, torch's own number is left as it is.
 
         Raises:
             UsageError: if the options name a method that cannot be used.
@@ -80,15 +80,9 @@ class Attributor:
         self.parser = parser
         self.spans = tuple(spans)
         self._threads = threads
-        self._options = options or (MethodOptions() if model is None else model.settings)
+        self._models = models
+        self._options = options or (MethodOptions() if models.attention is None else models.attention.settings)
         self.method = resolve_method(self._options)
-        self._models = LoadedModels(
-            attention=model,
-            language=language,
-            decoder=decoder,
-            verifier=verifier,
-            hidden_layer=self._options.hidden_layer,
-        )
 
     @property
     def model(self) -> AttentionModel:
@@ -120,18 +114,9 @@ class Attributor:
         needs = resolve_method(method).needs
         with torch_threads(options.threads):
             model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
-            models = load_audit_models(ModelChoice.of(model=model, method=method), needs)
+            models = load_audit_models(ModelChoice(model=model, method=method), needs)
             parser = load_parser(options.parser)
-        return cls(
-            parser=parser,
-            model=models.attention,
-            spans=options.spans,
-            options=method,
-            language=models.language,
-            decoder=models.decoder,
-            verifier=models.verifier,
-            threads=options.threads,
-        )
+        return cls(parser=parser, models=models, spans=options.spans, options=method, threads=options.threads)
 
     def attribute(
         self,
@@ -266,7 +251,7 @@ class Attributor:
             parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
             rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
         good = [row for row in rows if not isinstance(row, Refusal)]
-        outcomes = iter(model_outcomes(self.method, self._models, good))
+        outcomes = iter(model_outcomes(self.method, self._options, self._models, good))
         return [row if isinstance(row, Refusal) else self._evidence(row, next(outcomes)) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
@@ -301,3 +286,56 @@ _PARSED_AT_ONCE = 64
 def _in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     for start in range(0, len(items), _PARSED_AT_ONCE):
         yield items[start : start + _PARSED_AT_ONCE]
+
+
+_first_process: int | None = None
+_lock = Lock()
+_users, _before = 0, 1
+
+
+def settle_after_fork(threads: int | None = None) -> None:
+    """Remember the first process that calls this, and let torch have one thread in each that is forked from it.
+
+    Raises:
+        UsageError: if ``threads``, which are asked for, are more than one in a forked process.
+    """
+    global _first_process
+    if _first_process is None:
+        _first_process = os.getpid()
+    if _first_process == os.getpid():
+        return
+    if threads is not None and threads > 1:
+        raise UsageError(
+            f"threads should be 1 in a process that was forked from one with an Attributor, was: {threads}; start "
+            "processes with spawn, which may have more"
+        )
+    import torch
+
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Let torch have this many threads inside; afterwards it has as many as before. None leaves its own.
+
+    Several of a process's threads may be inside at once: the number that the first of them found is the one before.
+    """
+    global _users, _before
+    settle_after_fork()
+    if threads is None or _first_process != os.getpid():
+        yield
+        return
+    import torch
+
+    with _lock:
+        _before = _before if _users else torch.get_num_threads()
+        _users += 1
+        before = _before
+    try:
+        torch.set_num_threads(threads)
+        yield
+    finally:
+        torch.set_num_threads(before)
+        with _lock:
+            _users -= 1

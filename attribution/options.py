@@ -132,7 +132,7 @@ class ModelOptions(Options):
     )
 
 
-_THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
+THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
 
 
 class TrainedOptions(Options):
@@ -237,7 +237,7 @@ class MethodOptions(Options):
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:
-        both_given = self.model_fields_set >= _THRESHOLDS
+        both_given = self.model_fields_set >= THRESHOLDS
         if both_given and self.weak_threshold > self.supported_threshold:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "
@@ -259,8 +259,8 @@ class MethodOptions(Options):
         elif "weak_threshold" not in self.model_fields_set:
             weak = min(supported, weak)
         in_force = self.replaced(supported_threshold=supported, weak_threshold=weak).over(defaults)
-        given = (self.model_fields_set | defaults.model_fields_set) & _THRESHOLDS
-        unset = frozenset[str]() if given else _THRESHOLDS
+        given = (self.model_fields_set | defaults.model_fields_set) & THRESHOLDS
+        unset = frozenset[str]() if given else THRESHOLDS
         every = {name: getattr(in_force, name) for name in MethodOptions.model_fields if name not in unset}
         return MethodOptions(**every | ({"verdict": MASS_VERDICT} if self.judges_by_mass else {}))
 
@@ -268,7 +268,7 @@ class MethodOptions(Options):
     def judges_by_mass(self) -> bool:
         """Whether claims are judged by their evidence mass: asked for, or implied by a threshold that is given."""
         given = self.model_fields_set
-        implied = "verdict" not in given and bool(_THRESHOLDS & given)
+        implied = "verdict" not in given and bool(THRESHOLDS & given)
         return self.verdict == MASS_VERDICT or implied
 
     @property

@@ -17,7 +17,7 @@ from attribeam.evaluation.measures.accuracy import (
 )
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.measures.cost import Cost, CostMeter
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, needs_of
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.schemas import EvidencePiece, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange
 
@@ -100,9 +100,8 @@ def run_methods(
 ) -> tuple[MethodTally, ...]:
     """Run every method on every answer; what several methods need is computed once."""
     tallies = tuple(MethodTally(method.name) for method in methods)
-    needs = needs_of(methods)
     for labelled in answers:
-        count_answer(LabelledContext(labelled, models, needs), methods, tallies)
+        count_answer(LabelledContext(labelled, models), methods, tallies)
     return tallies
 
 
@@ -121,7 +120,7 @@ def run_with_costs(
     meter = CostMeter(models)
     for labelled in answers:
         for method, tally, cost in zip(methods, tallies, costs, strict=True):
-            context = LabelledContext(labelled, models, method.needs)
+            context = LabelledContext(labelled, models)
             with meter.measuring(cost):
                 results = _results(method, context, tally)
             tally.count(labelled, results)

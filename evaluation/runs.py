@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
+from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,
@@ -64,7 +64,7 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
-    return ModelChoice.of(
+    return ModelChoice(
         parser=args.parser,
         model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
         method=method_settings(args).union_options(ATTN_UNION_DEP),

@@ -1,41 +1,46 @@
-"""The distributed run: submits the chunks that are not committed yet to a Beam runner, and reconciles manifests."""
+"""The distributed run: submits the chunks that are not committed yet to a Beam runner, and reconciles manifests.
+
+What workers of a cluster do with a chunk before and after its rows stands here, too: take it up, commit or isolate it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
-from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore, damage_notes
-from attribeam.pipeline.chunks.configuration import (
-    OutputSchemas,
-    configuration_hash,
-    output_schemas,
-    with_pinned_model,
-)
-from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.qa_log import QALog
+from attribeam.pipeline.chunks.chunk_attempt import read_attempt
+from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore
+from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
+from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
-from attribeam.pipeline.distributed_chunks import commit_group, commit_isolated, take_up
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_graph
-from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.runner_options import beam_options
 from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
-from attribeam.pipeline.progress import choose_progress
-from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
-from attribeam.report.audit_directory import AuditDirectory
+from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_run
+from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
+from attribeam.transforms.row_groups import RowGroup
+from attribeam.transforms.stage_metrics import count_chunk
+from attribeam.transforms.write_group import write_group
+
+_MARK_DIGITS = 12
 
 
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -56,46 +61,12 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
-    kept = _finished(store, plan, options)
-    clock.mark_loaded()
-    record = RunRecord(
-        settings=settings,
-        options=options,
-        plan=plan,
-        models=models,
-        configuration=store.configuration,
-        clock=clock,
-        earlier_rows=sum(manifest.counts.rows for manifest in kept.values()),
-        put=store.put,
-    )
-    run = _DistributedRun(
-        record=record,
-        sent=with_pinned_model(sent, models),
-        schemas=output_schemas(settings, models, check.extra_fields),
-        store=store,
-    )
-    with interrupted_once():
-        manifest = run.run(given, kept)
-    finished = finish_run(AuditDirectory.open(root, BeamStorage()), manifest, options, store.put)
+    record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+    run = _DistributedRun(record, with_pinned_model(sent, models), given)
+    manifest = record.run(run.run, run.committed)
+    finished = finish_run(record, manifest)
     print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished
-
-
-def _finished(store: ChunkStore, plan: InputPlan, options: RunOptions) -> dict[str, ChunkManifest]:
-    """The chunks that need not be done again; says how many others there are, and changes nothing.
-
-    Digests of files in an object store are not compared: it checks them itself.
-    """
-    progress = choose_progress(quiet=options.quiet, console=options.console)
-    for note in plan.notes:
-        progress.note(note)
-    if options.overwrite:
-        return {}
-    kept, damaged = store.fitting(plan.chunks, digests="://" not in store.root)
-    for note in damage_notes(damaged, kept):
-        progress.note(note)
-    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,49 +75,50 @@ class _DistributedRun:
 
     record: RunRecord
     sent: AuditSettings
-    schemas: OutputSchemas
-    store: ChunkStore
+    beam_options: PipelineOptions
 
-    def run(self, beam_options: PipelineOptions, kept: Mapping[str, ChunkManifest]) -> RunManifest:
-        """Remove all chunks but the kept ones, submit them, and keep the status in the run manifest.
-
-        The manifest says "running" before anything is removed.
+    def run(self) -> dict[str, ChunkManifest]:
+        """Submit the missing chunks; the manifests of all chunks, and nothing else is left.
 
         Raises:
-            RunError: if the runner failed or rows do not reconcile.
+            RunError: if the runner failed, or a chunk is missing.
+            LogReadError: if the input was changed meanwhile.
         """
-        plan = self.record.plan
-        self.record.write(RunStatus.RUNNING, kept)
-        try:
-            self.store.keep_only(kept)
-            missing = [chunk for chunk in plan.chunks if chunk.name not in kept]
-            if missing:
-                self.store.remove_results()
-                self._submit(beam_options, missing)
-            return self.record.write(RunStatus.DONE, self._reconciled())
-        except BaseException as error:
-            with suppress(OSError):
-                self.record.write(end_status(error), self._committed())
-            raise
+        if self.record.missing:
+            self._submit(self.record.missing)
+        chunks, store = self.record.plan.chunks, self.record.store
+        for rows in {chunk.rows.file: chunk.rows for chunk in chunks}.values():
+            check_input_unchanged(rows, BeamStorage())
+        finished, _ = store.fitting(chunks, digests=False)
+        missing = [chunk.name for chunk in chunks if chunk.name not in finished]
+        if missing:
+            raise RunError(
+                f"{self.record.options.runner} ended the run, but {len(missing)} of {len(chunks)} chunks are not in "
+                f"{store.root!r}, first {missing[0]}; --output must be the same place for workers and for this "
+                f"machine. {RESUME_HINT}"
+            )
+        store.keep_only(finished)
+        return finished
 
-    def _committed(self) -> dict[str, ChunkManifest]:
+    def committed(self) -> dict[str, ChunkManifest]:
         """The chunks that are committed so far; none where those of another audit are not all removed yet."""
         try:
-            return self.store.fitting(self.record.plan.chunks, digests=False)[0]
+            return self.record.store.fitting(self.record.plan.chunks, digests=False)[0]
         except UsageError:
             return {}
 
-    def _submit(self, beam_options: PipelineOptions, chunks: Sequence[Chunk]) -> None:
-        pipeline = beam.Pipeline(options=beam_options)
-        isolate = partial(commit_isolated, store=self.store, settings=self.sent, schemas=self.schemas)
+    def _submit(self, chunks: Sequence[Chunk]) -> None:
+        pipeline = beam.Pipeline(options=self.beam_options)
+        store, schemas = self.record.store, self.record.schemas
+        isolate = partial(commit_isolated, store=store, settings=self.sent, schemas=schemas)
         build_graph(
             pipeline,
             chunks=[(chunk, chunk.rows) for chunk in chunks],
             settings=self.sent,
             storage=BeamStorage(),
-            evidence=self.schemas.evidence,
-            commit=partial(commit_group, store=self.store, settings=self.sent, schemas=self.schemas),
-            take_up=partial(take_up, store=self.store, isolate=isolate),
+            evidence=schemas.evidence,
+            commit=partial(commit_group, store=store, settings=self.sent, schemas=schemas),
+            take_up=partial(take_up, store=store, isolate=isolate),
         )
         runner = self.record.options.runner
         try:
@@ -162,28 +134,6 @@ class _DistributedRun:
             raise RunError(f"{runner} could not run the audit: {reason}. {RESUME_HINT}") from (None if hides else error)
         if state not in (PipelineState.DONE, None):
             raise RunError(f"{runner} ended the run in state {state}; its own logs say why. {RESUME_HINT}")
-
-    def _reconciled(self) -> dict[str, ChunkManifest]:
-        """The manifests of all chunks, which hold every row of the input once; what else there is goes.
-
-        Raises:
-            RunError: if a chunk is missing or rows do not add up.
-            LogReadError: if the input was changed meanwhile.
-        """
-        chunks = self.record.plan.chunks
-        for rows in {chunk.rows.file: chunk.rows for chunk in chunks}.values():
-            check_input_unchanged(rows, BeamStorage())
-        finished, _ = self.store.fitting(chunks, digests=False)
-        missing = [chunk.name for chunk in chunks if chunk.name not in finished]
-        if missing:
-            raise RunError(
-                f"{self.record.options.runner} ended the run, but {len(missing)} of {len(chunks)} chunks are not in "
-                f"{self.store.root!r}, first {missing[0]}; --output must be the same place for workers and for this "
-                f"machine. {RESUME_HINT}"
-            )
-        self.record.check_reconciled(finished)
-        self.store.keep_only(finished)
-        return finished
 
 
 def _output_root(options: RunOptions) -> str:
@@ -218,3 +168,57 @@ def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str
         return start_first_worker(pool)[1]
     finally:
         pool.kill()
+
+
+def take_up(chunk: Chunk, store: ChunkStore, isolate: Callable[[Chunk], None]) -> bool:
+    """Whether a chunk is to be audited: not if an earlier attempt has committed it, since runners repeat bundles.
+
+    A chunk that an earlier attempt took up and did not commit may have ended its worker, so it is left to ``isolate``.
+    """
+    if store.is_committed(chunk):
+        return False
+    if store.was_taken_up(chunk):
+        isolate(chunk)
+        return False
+    store.mark_taken_up(chunk)
+    return True
+
+
+def commit_group(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+    """Write a group of evidence tables, read back what was written, and commit it.
+
+    Raises:
+        ReconciliationError, LeakError: as ``read_attempt``.
+        OSError: if the output cannot be written.
+    """
+    with TemporaryDirectory(prefix="attribeam-") as name:
+        folder = Path(name)
+        write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+        attempt = read_attempt(group.chunk.rows, folder, settings, group.counts, storage=BeamStorage())
+        _commit(store, group.chunk, replace(attempt, seconds=max(0.0, time.time() - group.started)))
+
+
+def commit_isolated(chunk: Chunk, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+    """Audit one chunk in a child process and commit it; rows that end the child become dead letters.
+
+    A runner of a cluster starts a chunk whose worker ended without a word again, on any machine, and again dies of the
+    same row until it gives up. So it is gone about as by the local driver, see ``RowIsolation``.
+
+    Raises:
+        RunError: if no single row is to blame, or the child fails.
+        DataError: if the log was changed since the audit was planned.
+    """
+    rows = chunk.rows
+    with QALog(rows.file, settings.log_options, BeamStorage(), rows.stamp).opened() as file:
+        stamp = ArrowStorage().stamp(rows.file, file)  # as the child sees it
+    pool = WorkerPool(settings, verbose=False)
+    try:
+        with TemporaryDirectory(prefix="attribeam-") as folder:
+            _commit(store, chunk, RowIsolation(pool, schemas, Path(folder)).audit(replace(rows, stamp=stamp)))
+    finally:
+        pool.kill()
+
+
+def _commit(store: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+    store.commit(chunk, attempt, mark=f"-{uuid4().hex[:_MARK_DIGITS]}")
+    count_chunk(attempt.counts)

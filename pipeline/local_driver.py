@@ -5,21 +5,11 @@ from __future__ import annotations
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
-from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas
-from attribeam.pipeline.chunks.input_plan import (
-    Chunk,
-    InputCheck,
-    InputPlan,
-    check_input,
-    check_input_unchanged,
-    make_plan,
-)
+from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import (
     ChunkAttempt,
@@ -29,18 +19,16 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerDied,
 )
 from attribeam.pipeline.failures import describe_death, describe_failure, describe_rows
-from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
-from attribeam.pipeline.progress import Progress, choose_progress
+from attribeam.pipeline.progress import Progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.row_isolation import RowIsolation
-from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
-from attribeam.report.audit_directory import AuditDirectory
+from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
+from attribeam.pipeline.workers.worker_process import Worker
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
@@ -56,15 +44,20 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         RunError: if a worker failed or rows do not reconcile; finished chunks stay.
     """
     clock = RunClock()
-    plan = plan_model_workers(settings, options)
+    workers = plan_model_workers(settings, options)
     check = check_input(options.input, settings, table_version=options.table_version)
-    settings = check.settings
     directory = OutputDirectory(Path(options.output))
-    with directory.locked(), interrupted_once():
-        settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
-        pool = WorkerPool(settings, verbose=options.verbose, models=plan)
+    with directory.locked():
+        settings, options = with_auto_dtype(check.settings, options, directory.earlier_manifest())
+        pool = WorkerPool(settings, verbose=options.verbose, models=workers)
         try:
-            manifest, record = _audit(settings, options, check, directory, pool, clock)
+            plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
+            first, models = start_first_worker(pool)
+            root = str(directory.root)
+            record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+            run = _ChunkRun(record, pool, directory)
+            manifest = record.run(lambda: run.run(first), run.give_up)
+            pool.finish()
         except UsageError:  # nothing was changed
             raise
         except BaseException as error:
@@ -73,65 +66,18 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         finally:
             pool.kill()
         directory.remove_working_folders()
-        finished = finish_run(AuditDirectory.open(directory.root), manifest, options, record.put)
+        finished = finish_run(record, manifest)
     print_outcome(finished, options, earlier_rows=record.earlier_rows)
     return finished
-
-
-def _audit(
-    settings: AuditSettings,
-    options: RunOptions,
-    check: InputCheck,
-    directory: OutputDirectory,
-    pool: WorkerPool,
-    clock: RunClock,
-) -> tuple[RunManifest, RunRecord]:
-    """Run the audit in its locked directory; returns the last manifest, and what has written it."""
-    plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    progress = choose_progress(quiet=options.quiet, console=options.console)
-    first, models = start_first_worker(pool)
-    store = ChunkStore(str(directory.root), configuration_hash(settings, models, check.extra_fields))
-    finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks)
-    for note in (*plan.notes, *damage_notes(damaged, finished)):
-        progress.note(note)
-    record = RunRecord(
-        settings=settings,
-        options=options,
-        plan=plan,
-        models=models,
-        configuration=store.configuration,
-        clock=clock,
-        earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
-        put=store.put,
-    )
-    run = _ChunkRun(
-        plan=plan,
-        store=store,
-        pool=pool,
-        directory=directory,
-        schemas=output_schemas(settings, models, check.extra_fields),
-        models=models,
-        progress=progress,
-        finished=finished,
-    )
-    clock.mark_loaded()
-    manifest = _run_with_record(run, first, record, workers=pool.worker_count(options, models))
-    pool.finish()
-    return manifest, record
 
 
 @dataclass(eq=False)
 class _ChunkRun:
     """Hands chunks to workers and commits the results."""
 
-    plan: InputPlan
-    store: ChunkStore
+    record: RunRecord
     pool: WorkerPool
     directory: OutputDirectory
-    schemas: OutputSchemas
-    models: Mapping[str, str]
-    progress: Progress
-    finished: dict[str, ChunkManifest]
     _waiting: deque[Chunk] = field(default_factory=deque)
     _running: dict[Worker, Chunk] = field(default_factory=dict)
     _reported: dict[Worker, int] = field(default_factory=dict)
@@ -139,12 +85,17 @@ class _ChunkRun:
     _suspects: list[Chunk] = field(default_factory=list)
     _idle_deaths: int = 0
 
-    def run(self, first: Worker, *, workers: int) -> None:
-        """Run all unfinished chunks. ``first`` has its models loaded."""
-        self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
-        rows = sum(manifest.counts.rows for manifest in self.finished.values())
-        self.progress.start(total=self.plan.row_count, finished=rows)
+    def run(self, first: Worker) -> Mapping[str, ChunkManifest]:
+        """Run all unfinished chunks, and return all. ``first`` has its models loaded.
+
+        Raises:
+            RunError: if a worker failed, or finished chunks were removed meanwhile.
+        """
+        self.directory.remove_attempts()
+        self._waiting.extend(self.record.missing)
+        self.progress.start(total=self.record.plan.row_count, finished=self.record.earlier_rows)
         self._assign_chunk(first)
+        workers = self.pool.worker_count(self.record.options, self.record.models)
         for _ in range(min(workers - 1, len(self._waiting))):
             self.pool.start()
         while self._running or self._waiting:
@@ -154,6 +105,25 @@ class _ChunkRun:
         self._audit_suspects()
         if self.pool.service is not None and (share := self.pool.service.waiting_share) is not None:
             self.progress.note(f"model workers waited for rows {share:.1%} of the time")
+        finished = self.record.finished
+        if lost := self.record.store.lost(finished):
+            raise RunError(
+                f"{len(lost)} of {len(finished)} finished chunks, first {lost[0]}, were removed or replaced "
+                "meanwhile; does another machine write to this --output? End one of the runs, then start the command "
+                "again."
+            )
+        return finished
+
+    def give_up(self) -> Mapping[str, ChunkManifest]:
+        """End all workers, and remove their unfinished files, which may have filled the disk."""
+        self.pool.kill()
+        self.directory.remove_attempts()
+        return self.record.finished
+
+    @property
+    def progress(self) -> Progress:
+        """Where the user sees how far it is."""
+        return self.record.progress
 
     def _handle_message(self, worker: Worker, message: object) -> None:
         if isinstance(message, ModelsLoaded):
@@ -172,7 +142,7 @@ class _ChunkRun:
 
     def _commit(self, chunk: Chunk, attempt: ChunkAttempt, *, reported: int = 0) -> None:
         check_input_unchanged(chunk.rows)
-        self.finished[chunk.name] = self.store.commit(chunk, attempt)
+        self.record.finished[chunk.name] = self.record.store.commit(chunk, attempt)
         shutil.rmtree(attempt.folder)
         self.progress.advance(chunk.rows.row_count - reported)
 
@@ -215,7 +185,7 @@ class _ChunkRun:
         if not self._suspects:
             return
         self.pool.kill_workers()
-        isolation = RowIsolation(self.pool, self.schemas, self.directory.attempts)
+        isolation = RowIsolation(self.pool, self.record.schemas, self.directory.attempts)
         for chunk in self._suspects:
             self._commit(chunk, isolation.audit(chunk.rows))
             for row, how in isolation.fatal_rows.items():
@@ -227,44 +197,12 @@ class _ChunkRun:
         if self._waiting:
             chunk = self._running[worker] = self._waiting.popleft()
             folder = self.directory.attempts / f"{chunk.name}-{uuid4().hex}"
-            worker.send(RunRows(chunk.rows, self.schemas, str(folder)))
+            worker.send(RunRows(chunk.rows, self.record.schemas, str(folder)))
 
     def _check_models(self, message: ModelsLoaded) -> None:
-        if dict(message.models) != dict(self.models):
+        if dict(message.models) != dict(self.record.models):
             raise RunError("the models' files changed while the audit started; start the same command again")
 
     def _describe_work(self, worker: Worker) -> str:
         chunk = self._running.get(worker)
         return "while the models were loaded" if chunk is None else describe_rows(chunk.rows)
-
-
-def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
-    """Run the chunks, and keep the status in the run manifest: "running", then how the run ended.
-
-    Raises:
-        RunError: if a worker failed or rows do not reconcile.
-        OSError: if the output cannot be written.
-    """
-    try:
-        record.write(RunStatus.RUNNING, run.finished)
-        run.directory.remove_attempts()
-        run.store.keep_only(run.finished)
-        if len(run.finished) < len(run.plan.chunks):
-            run.store.remove_results()
-        run.run(first, workers=workers)
-        record.check_reconciled(run.finished)
-        if lost := run.store.lost(run.finished):
-            raise RunError(
-                f"{len(lost)} of {len(run.finished)} finished chunks, first {lost[0]}, were removed or replaced "
-                "meanwhile; does another machine write to this --output? End one of the runs, then start the command "
-                "again."
-            )
-        return record.write(RunStatus.DONE, run.finished)
-    except BaseException as error:
-        run.pool.kill()
-        run.directory.remove_attempts()  # they may have filled the disk
-        with suppress(OSError):  # on a full disk, the status is changed in place
-            record.write(end_status(error), run.finished)
-        raise
-    finally:
-        run.progress.close()

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, model_outcomes
-from attribeam.attribution.methods.models import ModelStage, load_audit_models, stage_of
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, RowFindings, model_outcomes, runs_models
+from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.transforms.audit_settings import AuditSettings
@@ -81,7 +81,7 @@ class OwnModels:
         Raises:
             ModelLoadError: as ``load_audit_models``.
         """
-        self._method = resolve_method(settings.method)
+        self._method, self._options = resolve_method(settings.method), settings.method
         self._models = load_audit_models(settings.models, self._method.needs)
 
     @property
@@ -94,11 +94,11 @@ class OwnModels:
         if runs_in_model_thread(self._models.device):
             return _MODEL_THREAD.submit(self._run_in_thread, rows)
         with stage("attribute"):
-            return model_outcomes(self._method, self._models, rows)
+            return model_outcomes(self._method, self._options, self._models, rows)
 
     def _run_in_thread(self, rows: Sequence[AuditRow]) -> list[Outcome]:
         with thread_stage("attribute"):
-            return model_outcomes(self._method, self._models, rows)
+            return model_outcomes(self._method, self._options, self._models, rows)
 
 
 def runs_in_model_thread(device: torch.device) -> bool:
@@ -125,12 +125,12 @@ def attributed_blocks(group: RowGroup, settings: AuditSettings) -> Iterator[Attr
     A method without a model loads nothing.
     """
     model: BlockModel | None = None
-    if stage_of(resolve_method(settings.method).needs) is not ModelStage.NONE:
+    if runs_models(resolve_method(settings.method), settings.method):
         model = _elsewhere or OwnModels(settings)
     pending: AttributedBlock | None = None
     for rows in packs(group.rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=BLOCK_TOKENS):
         if model is None:
-            block = AttributedBlock(rows, [None] * len(rows), None)
+            block = AttributedBlock(rows, [RowFindings() for _ in rows], None)
         else:
             block = AttributedBlock(rows, model.start(rows), model.settings)
         if pending is not None:

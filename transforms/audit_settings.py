@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
@@ -57,14 +56,9 @@ class AuditSettings:
         return encodes(resolve_method(self.method).needs)
 
     @property
-    def has_probe(self) -> bool:
-        """Whether the verdict has a model of its own, a decoder or a verifier."""
-        return bool({Need.DECODER_STATES, Need.VERIFIER} & resolve_method(self.method).needs)
-
-    @property
     def models(self) -> ModelChoice:
         """Which models the method may need, and how to load them."""
-        return ModelChoice.of(parser=self.parser, model=self.model, method=self.method, threads=self.threads)
+        return ModelChoice(parser=self.parser, model=self.model, method=self.method, threads=self.threads)
 
 
 def with_template_text(settings: AuditSettings) -> AuditSettings:

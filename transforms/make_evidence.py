@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, is_asked, is_unread
+from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of
 from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.verdict.state_probe import UNREAD
 from attribeam.logs.privacy.masked_record import masked_record
 from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.logs.privacy.settings import SlowPatternError
@@ -121,9 +122,9 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> R
     return group.of(tables())
 
 
-def _count(counts: RowCounts, row: AuditRow, outcome: Outcome) -> None:
+def _count(counts: RowCounts, row: AuditRow, found: RowFindings) -> None:
     if row.encoded is not None:
         counts.tokens += row.encoded.token_count
         counts.rows_in_windows += bool(row.encoded.windows)
-    counts.rows_unread += is_unread(outcome)
-    counts.rows_asked += is_asked(outcome)
+    counts.rows_unread += found.reading == UNREAD
+    counts.rows_asked += found.reading is not None

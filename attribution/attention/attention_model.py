@@ -13,8 +13,8 @@ from attribeam.attribution.attention.batching import rope_border, row_batches, t
 from attribeam.attribution.attention.forward_pass import LayerCapture, attribute_jobs
 from attribeam.attribution.attention.model_setup import load_parts, try_model
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.models.layer_choice import LayerChoice
+from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder

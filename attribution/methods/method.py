@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 
 class Need(StrEnum):
-    """Parts of the ``AnswerContext`` that require a model."""
+    """What a method reads of an answer that takes a model."""
 
     PARSER = "parser"
     ATTENTION = "attention"
     RESPONSE_ATTENTION = "response attention"
     HIDDEN_STATES = "hidden states"
     LANGUAGE_MODEL = "language model"
-    DECODER_STATES = "decoder states"
-    VERIFIER = "verifier"
 
 
 class Method(Protocol):
@@ -32,10 +30,8 @@ class Method(Protocol):
 
     Attributes:
         name: as given to ``--method``.
-        needs: what it reads from the context; this decides which models are loaded.
+        needs: what it reads; this decides which models are loaded.
         gives_mass: whether its results have a mass, a share of the span's attention.
-        calibrated: whether the models' support thresholds were chosen for that mass.
-        reads: the options that affect it, besides those of the models; None for all.
     """
 
     @property
@@ -47,12 +43,6 @@ class Method(Protocol):
     @property
     def gives_mass(self) -> bool: ...
 
-    @property
-    def calibrated(self) -> bool: ...
-
-    @property
-    def reads(self) -> frozenset[str] | None: ...
-
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """One result per target span of the context, in their order.
 
@@ -60,19 +50,6 @@ class Method(Protocol):
             RowFault: if the answer cannot be attributed.
         """
         ...
-
-
-UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation", "token_evidence"})
-"""What a union over any token-wise attributions reads."""
-OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window", "word_weight"})
-"""What we added to the union of attention."""
-VERDICT_OPTIONS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
-THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
-
-
-def needs_of(methods: Iterable[Method]) -> frozenset[Need]:
-    """What the methods need together."""
-    return frozenset[Need]().union(*(method.needs for method in methods))
 
 
 class PassageScore(StrEnum):

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
+from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.option_types import AUTO_DTYPE
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibrated_verifier
+from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerdictReader, VerifierReader
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -37,57 +37,38 @@ class ModelChoice:
     Attributes:
         parser: "bundled", a spaCy pipeline or a directory.
         model: the model whose attention and hidden states are taken.
-        method: options of the union; the audit's defaults are merged into them.
-        language: the causal language model; None to use ``model`` as one.
-        verifier: the verdict's verifier; None where it is none.
-        hidden_layer: 1-based layer of the hidden states, 0 is the embeddings, None is floor(L/2).
+        method: options of the union, which the model's are merged into; they name the other models.
         threads: CPU threads of torch; None leaves them unchanged.
     """
 
     parser: str = "bundled"
     model: ModelOptions = field(default_factory=ModelOptions)
     method: MethodOptions = field(default_factory=MethodOptions)
-    hidden_layer: int | None = None
-    language: ModelOptions | None = None
     threads: int | None = None
-    verifier: ModelOptions | None = None
 
-    @classmethod
-    def of(
-        cls, *, model: ModelOptions, method: MethodOptions, parser: str = "bundled", threads: int | None = None
-    ) -> ModelChoice:
-        """What the options ask for; other models are loaded like the model, but from their main branch."""
+    @property
+    def language(self) -> ModelOptions:
+        """The causal language model: one of its own, or ``model`` itself."""
+        name = self.method.language_model
+        options = self.model.replaced(layer=None, loaded_layers=None) if name is None else self._like_model(name)
+        return self._stored_its_own_way(options)
+
+    @property
+    def verifier(self) -> ModelOptions | None:
+        """The verdict's verifier; None where it is none."""
+        name = self.method.verdict
+        return self._stored_its_own_way(self._like_model(name)) if self.method.has_verifier else None
+
+    def _like_model(self, name: str) -> ModelOptions:
+        """Another model, loaded like ``model``, but from its main branch."""
         loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
-        given = {name: value for name, value in model.explicit().items() if name in loading} | {"revision": None}
-        language = verifier = None
-        if method.language_model is not None:
-            language = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.language_model}), method)
-        if method.has_verifier:
-            verifier = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.verdict}), method)
-        return cls(
-            parser=parser,
-            model=model,
-            method=method,
-            hidden_layer=method.hidden_layer,
-            language=language,
-            threads=threads,
-            verifier=verifier,
-        )
+        given = {name: value for name, value in self.model.explicit().items() if name in loading}
+        return ModelOptions().replaced(**given | {"revision": None, "model": name})
 
-
-class ModelStage(StrEnum):
-    """What an audit does between parsing and evidence."""
-
-    NONE = "none"
-    ATTENTION = "attention"
-    METHOD = "method"
-
-
-def stage_of(needs: frozenset[Need]) -> ModelStage:
-    """Nothing, the attention of whole blocks, or whatever needs more of its models, depending on ``needs``."""
-    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL, Need.DECODER_STATES, Need.VERIFIER}:
-        return ModelStage.METHOD
-    return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
+    def _stored_its_own_way(self, options: ModelOptions) -> ModelOptions:
+        """In the precision and quantization given for language models, else in those of the model."""
+        own = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
+        return options.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 def encodes(needs: frozenset[Need]) -> bool:
@@ -121,7 +102,7 @@ def with_chosen_dtypes(
     if decoder is None:
         return with_chosen_dtype(model, needs), method
     probe = probe_of(method)
-    with _naming_who_needs_it(ModelChoice.of(model=model, method=method), probe):
+    with _naming_who_needs_it(ModelChoice(model=model, method=method), probe):
         choice = choose_half_precision(decoder)
     chosen = AUTO_DTYPE if choice is None else choice.dtype
     return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
@@ -138,26 +119,29 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
     As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too. A decoder that is
     ``model`` itself takes what is chosen for that, unless ``language_model_dtype`` is "auto" of its own.
     """
-    choice = ModelChoice.of(model=model, method=method)
-    has_own = choice.language is not None or method.language_model_dtype is not None
-    if not has_own or Need.DECODER_STATES not in needs or Need.LANGUAGE_MODEL in needs:
+    has_own = method.language_model is not None or method.language_model_dtype is not None
+    if not has_own or Need.LANGUAGE_MODEL in needs or probe_of(method) is None:
         return None
-    decoder = _language_options(choice)
+    decoder = ModelChoice(model=model, method=method).language
     return decoder if decoder.dtype == AUTO_DTYPE else None
 
 
 @loaded_once
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
-    """The models of an audit's method; the last ones stay loaded. The stages load parsers themselves.
+    """The models of an audit's method and verdict; the last ones stay loaded. The stages load parsers themselves.
 
     Raises:
         ModelLoadError: as ``load_models``.
     """
-    return load_models(choice, needs - {Need.PARSER}, shared=True)
+    return load_models(choice, needs - {Need.PARSER}, verdict=True, shared=True)
 
 
-def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = False) -> LoadedModels:
-    """The models for methods with these needs; ``shared`` ones stay loaded for the next caller that asks for the same.
+def load_models(
+    choice: ModelChoice, needs: frozenset[Need], *, verdict: bool = False, shared: bool = False
+) -> LoadedModels:
+    """The models for methods with these needs, and with ``verdict`` its own model, if it has one.
+
+    ``shared`` ones stay loaded for the next caller that asks for the same.
 
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
@@ -166,10 +150,9 @@ def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = F
     return LoadedModels(
         attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
         parser=load_parser(choice.parser) if Need.PARSER in needs else None,
-        hidden_layer=choice.hidden_layer,
+        hidden_layer=choice.method.hidden_layer,
         language=language,
-        decoder=_load_decoder(choice, language) if Need.DECODER_STATES in needs else None,
-        verifier=_load_verifier(choice) if Need.VERIFIER in needs else None,
+        verdict=_load_verdict(choice, language) if verdict else None,
     )
 
 
@@ -211,54 +194,42 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     from attribeam.attribution.language_models.language_model import LanguageModel
 
     with _naming_who_needs_it(choice):
-        return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
+        return LanguageModel.from_pretrained(choice.language, threads=choice.threads)
 
 
-def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decoder:
+def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
+    """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
+    if (verifier := choice.verifier) is not None:
+        return VerifierReader(_load_verifier(choice, verifier))
+    probe = probe_of(choice.method)
+    return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
+
+
+def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageModel | None) -> Decoder:
     """The model up to the layer of the verdict's probe, without its head, or the whole ``language`` model's layers."""
     from attribeam.attribution.language_models.decoder import Decoder
-    from attribeam.schemas.errors import ModelLoadError
 
-    probe = probe_of(choice.method)
-    if probe is None:
-        raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
     with _naming_who_needs_it(choice, probe):
         if language is None:
-            options = _language_options(choice)
-            decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
+            decoder = Decoder.from_pretrained(choice.language, layer=probe.layer, threads=choice.threads)
         else:
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
     return decoder
 
 
-def _load_verifier(choice: ModelChoice) -> Verifier:
-    """The verifier of the verdict."""
+def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
     from attribeam.attribution.verifiers.loading import load_verifier
     from attribeam.schemas.errors import ModelLoadError
 
-    if choice.verifier is None:
-        raise ModelLoadError(f"a method that needs a {Need.VERIFIER} needs one as --verdict")
     try:
-        verifier = load_verifier(choice.verifier, threads=choice.threads)
+        verifier = load_verifier(options, threads=choice.threads)
     except ModelLoadError as error:
         raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
-    fitted, judge = calibrated_verifier(choice.verifier.model), judge_of(choice.method.first_verdict)
+    fitted, judge = calibrated_verifier(options.model), judge_of(choice.method.first_verdict)
     if fitted is not None and judge is not None:
         fitted.check(judge.provenance() | dict(verifier.provenance()))
     return verifier
-
-
-def _language_options(choice: ModelChoice) -> ModelOptions:
-    if choice.language is not None:
-        return choice.language
-    return _stored_its_own_way(choice.model.replaced(layer=None, loaded_layers=None), choice.method)
-
-
-def _stored_its_own_way(language: ModelOptions, method: MethodOptions) -> ModelOptions:
-    """The options of a language model in the precision and quantization given for it, else in those of the model."""
-    own = {"dtype": method.language_model_dtype, "quantization": method.language_model_quantization}
-    return language.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 @contextmanager
@@ -273,7 +244,7 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
         end = "" if probe is None else probe.decoder_hint
-        told = str(error) if choice.language is None else _MODEL_OPTION.sub("--language-model", str(error))
+        told = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
         raise ModelLoadError(f"{start}{told}{end}") from error
 
 
@@ -283,7 +254,7 @@ def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
     from attribeam.schemas.errors import ModelLoadError
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
-    layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer
+    layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer
     if layer > layer_count:
         raise ModelLoadError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
     return choice.model.replaced(loaded_layers=max(layer, choice.model.loaded_layers or 0))

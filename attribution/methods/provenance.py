@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import THRESHOLDS, VERDICT_OPTIONS, Method, Need
-from attribeam.attribution.methods.probed_method import own_method
+from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.methods.user_method import UserMethod
 from attribeam.attribution.option_declaration import option_texts
-from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verified import calibration_texts
+from attribeam.attribution.verifiers.verdict_reader import has_own_model
 
+_OF_UNIONS = frozenset(
+    {
+        *("top_k", "isolation_tau", "strict_isolation", "token_evidence", "own_token_weight", "sentence_weight"),
+        *("evidence_window", "word_weight", "supported_threshold", "weak_threshold"),
+    }
+)
+"""The options of the unions of attention; a method of the user's own may read any."""
+_OF_VERDICTS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
+_OF_DECODERS = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
 _AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_quantization"})
 """Options that the models say better: with what was loaded."""
 
@@ -23,7 +32,7 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
         UsageError: if the code of a user's own method cannot be identified.
     """
     found = {"device": "cpu"}
-    for model in (models.language, models.decoder, models.verifier):
+    for model in (models.language, models.verdict):
         if model is not None:
             found |= {"device": model.device.type, **model.provenance()}
     if models.attention is not None:
@@ -32,10 +41,15 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
     if Need.HIDDEN_STATES in method.needs and models.attention is not None:
         layer = models.hidden_layer
         found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
-    own = own_method(method)
-    if isinstance(own, UserMethod):
-        found["method_code"] = own.code
+    if isinstance(method, UserMethod):
+        found["method_code"] = method.code
     return {**found, **_verdict_texts(options), **_method_texts(method, options, models)}
+
+
+def options_read(options: MethodOptions) -> frozenset[str]:
+    """The names of the options that affect the method and the verdict."""
+    of_method = _OF_UNIONS if options.method in UNIONS else frozenset(options.explicit())
+    return of_method | _OF_VERDICTS | {"method"} | (_OF_DECODERS if has_own_model(options) else frozenset())
 
 
 def _verdict_texts(options: MethodOptions) -> dict[str, str]:
@@ -52,9 +66,8 @@ def _verdict_texts(options: MethodOptions) -> dict[str, str]:
 def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
     """The method's name, and the options it reads with the values in force."""
     merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
-    read = frozenset(options.explicit()) if method.reads is None else method.reads
+    read = options_read(options)
     if thresholds_of(method, options, merged) is None or not options.judges_by_mass:
         read -= THRESHOLDS
-    read |= VERDICT_OPTIONS
     texts = option_texts(merged or options)
-    return {name: text for name, text in texts.items() if name == "method" or (name in read and name not in _AS_LOADED)}
+    return {name: text for name, text in texts.items() if name in read - _AS_LOADED}

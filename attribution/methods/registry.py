@@ -1,70 +1,56 @@
-"""The methods of an audit by name, and the user's own."""
+"""The methods of an audit by name: the two unions of attention, and the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from attribeam.attribution.methods.attention_methods import AttentionUnion
-from attribeam.attribution.methods.method import Method, MethodSettings
-from attribeam.attribution.methods.probed_method import ProbedMethod
+from attribeam.attribution.evidence.union_results import SpanResult, union_results
+from attribeam.attribution.methods.answer_context import AnswerContext
+from attribeam.attribution.methods.method import Method, MethodSettings, Need
 from attribeam.attribution.methods.user_method import UserMethod, load_user_method
 from attribeam.attribution.options import UNIONS, MethodOptions
-from attribeam.attribution.verdict.judge import judge_of, probe_of
-from attribeam.attribution.verdict.verified import calibration_texts
+from attribeam.attribution.verifiers.verdict_reader import check_verdict
 from attribeam.schemas.errors import UsageError, did_you_mean
 
 _Method = TypeVar("_Method")
 
 
-def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
-    """The methods of an audit by their names."""
-    settings = settings or MethodSettings()
-    return {union: AttentionUnion(union, settings) for union in UNIONS}
+@dataclass(frozen=True, slots=True)
+class AttentionUnion:
+    """``attn-union`` and ``attn-union-dep``, under the options given on the command line."""
+
+    name: str
+    settings: MethodSettings
+    needs: frozenset[Need] = frozenset({Need.PARSER, Need.ATTENTION})
+    gives_mass: bool = True
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Passage scores and evidence of ``evidence.union_results``."""
+        return union_results(
+            answer=context.record.answer,
+            passages=context.record.passages,
+            parsed=context.parsed,
+            spans=context.spans,
+            encoded=context.encoded,
+            tokens=context.attention,
+            settings=context.settings_in_force(self.settings.union_options(self.name)),
+        )
 
 
 def resolve_method(options: MethodOptions) -> Method:
-    """The method that ``options.method`` names: one of ``all_methods``, or the user's own ``module:Name``.
-
-    With a verdict that has a model of its own it is a ``ProbedMethod``.
+    """The method that ``options.method`` names: one of the unions, or the user's own ``module:Name``.
 
     Raises:
-        UsageError: if there is no such method; the message lists the known ones. Also if the verdict is a
-            verifier's and has a strictness or prior, or has a band, but no model of its own or a threshold outside it.
+        UsageError: if there is no such method, or the verdict contradicts its options.
         ModelLoadError: if the verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
-    method = method_named(options.method, all_methods(settings), settings)
-    probe = probe_of(options)
-    _check_verdict(options, has_probe=probe is not None)
-    return ProbedMethod(method, probe, options) if probe is not None or options.has_verifier else method
-
-
-def _check_verdict(options: MethodOptions, *, has_probe: bool) -> None:
-    if options.has_verifier and (options.strictness is not None or options.prior is not None):
-        raise UsageError(
-            f"--strictness and --prior are for a fitted verdict, not for the verifier {options.verdict}; leave them "
-            "out, and fit its thresholds with attribeam calibrate"
-        )
-    if options.verdict_band is not None and not has_probe and not options.has_verifier:
-        raise UsageError(
-            f"--verdict-band says which answers a verifier or decoder is asked about, --verdict {options.verdict} has "
-            "none; name one with --verdict, or leave the band out"
-        )
-    if options.verdict_band is not None:
-        low, high = options.verdict_band
-        flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
-        if not all(low <= one <= high for one in flagging):
-            raise UsageError(
-                f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
-                f"verdict and {flagging[1]:g} by --verdict {options.verdict}, was: {low:g},{high:g}"
-            )
-
-
-def _flagging_risk(options: MethodOptions) -> float:
-    judge = judge_of(options.asked_verdict)
-    found = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
-    return float(found["answer_risk_threshold"])
+    unions: dict[str, Method] = {name: AttentionUnion(name, settings) for name in UNIONS}
+    method = method_named(options.method, unions, settings)
+    check_verdict(options)
+    return method
 
 
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,17 +13,13 @@ from types import ModuleType
 
 from attribeam.attribution.evidence.union_results import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.audit_row import checked_results
 from attribeam.attribution.methods.method import MethodSettings, Need
-from attribeam.schemas import RowFault
+from attribeam.schemas import EvidencePiece, Passage, RowFault
 from attribeam.schemas.errors import UsageError
 
 
 class UserMethod:
     """The user's method under the name that ``--method`` gives it, with defaults for what it lacks of the protocol."""
-
-    calibrated = False
-    reads: frozenset[str] | None = None
 
     def __init__(self, name: str, own: object) -> None:
         """Check the protocol.
@@ -44,7 +41,7 @@ class UserMethod:
             MethodError: if it raises anything else.
         """
         try:
-            return checked_results(self, self._span_results(context), context)
+            return _checked_results(self, self._span_results(context), context)
         except (RowFault, MethodError, MemoryError):
             raise
         except Exception as error:
@@ -133,3 +130,53 @@ def _span_results(name: str, own: object) -> Callable[[AnswerContext], Sequence[
         raise UsageError(f"--method {name!r}: should have span_results(context), has: {type(found).__name__}")
     method: Callable[[AnswerContext], Sequence[SpanResult]] = found
     return method
+
+
+def _checked_results(method: UserMethod, given: Sequence[SpanResult], context: AnswerContext) -> tuple[SpanResult, ...]:
+    """What the method says about each span.
+
+    Raises:
+        MethodError: if a result cannot become an evidence record.
+    """
+    results = tuple(given)
+    complaint = _complaint(results, context, gives_mass=method.gives_mass)
+    if complaint is not None:
+        source = context.record.source
+        where = f"row {source.source_row} of {source.source_file!r}"
+        raise MethodError(f"method {method.name!r} gave a wrong result at {where}: {complaint}")
+    return results
+
+
+def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:
+    if len(results) != len(context.spans):
+        return f"there should be one result per span, {len(context.spans)}, there were {len(results)}"
+    passages = context.record.passages
+    found = ((index, _span_complaint(one, passages, gives_mass=gives_mass)) for index, one in enumerate(results))
+    return next((f"span {index}: {text}" for index, text in found if text is not None), None)
+
+
+def _span_complaint(result: SpanResult, passages: Sequence[Passage], *, gives_mass: bool) -> str | None:
+    if not isinstance(result, SpanResult):
+        return f"a result should be a SpanResult, was: {type(result).__name__}"
+    if len(result.passage_scores) != len(passages):
+        return f"passage_scores should have one score per passage, {len(passages)}, had {len(result.passage_scores)}"
+    if not all(0 <= score < math.inf for score in result.passage_scores):
+        return f"passage_scores should be finite and not negative, were: {result.passage_scores}"
+    if (result.mass is not None) is not gives_mass:
+        return f"mass should be {'given' if gives_mass else 'None, as gives_mass says'}, was: {result.mass}"
+    if result.mass is not None and not 0 <= result.mass <= 1:
+        return f"mass should be from 0 to 1, was: {result.mass}"
+    return next(filter(None, (_piece_complaint(piece, passages) for piece in result.evidence)), None)
+
+
+def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str | None:
+    if not 0 <= piece.passage_index < len(passages):
+        return f"passage_index of evidence should be from 0 to {len(passages) - 1}, was: {piece.passage_index}"
+    passage = passages[piece.passage_index]
+    text = (passage.title or "") if piece.in_title else passage.text
+    if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
+        place = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+        return f"the text of evidence should be what its passage has at its range, is not: {place} of {len(text)}"
+    return (
+        None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
+    )

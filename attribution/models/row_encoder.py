@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribeam.attribution.loaded_once import loaded_once
+from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,

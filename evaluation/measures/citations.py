@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, needs_of
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
@@ -222,7 +222,7 @@ def run_citations(
     """
     tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
     for labelled in answers:
-        context = LabelledContext(labelled, models, needs_of(methods))
+        context = LabelledContext(labelled, models)
         cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
         for tally, citations in zip(tallies, cited, strict=True):
             sentences = _sentences(labelled, citations)

@@ -40,7 +40,7 @@ class CostMeter:
     """
 
     def __init__(self, models: LoadedModels) -> None:
-        devices = [model.device for model in (models.attention, models.language, models.decoder) if model is not None]
+        devices = [model.device for model in (models.attention, models.language) if model is not None]
         self._gpu = next((device for device in devices if device.type == "cuda"), None)
 
     @contextmanager

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.language_context import LanguageContext, sensitive_spans
 from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
+from attribeam.evaluation.methods.language_context import LanguageContext, language_of, sensitive_spans
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage
 from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import CharRange, QARecord, RowFault
@@ -95,11 +95,10 @@ def run_drops(
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
     """Run every method on every answer; answers that the language model refuses count for no method and come second."""
     tallies, skipped = tuple(DropTally(method.name) for method in methods), []
-    needs = needs_of(methods)
     for labelled in answers:
-        context = LabelledContext(labelled, models, needs)
+        context = LabelledContext(labelled, models)
         try:
-            context.language.read_whole()
+            context.once(language_of).read_whole()
         except RowFault as fault:
             skipped.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
             continue
@@ -153,8 +152,8 @@ def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
 
 def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[float | None]:
     named = [best_passages(result.passage_scores) for result in results]
-    context.language.take_away(sorted({passage for of_span in named for passage in of_span}))
-    return [_mean_drop(context.language, *pair) for pair in zip(context.spans, named, strict=True)]
+    context.once(language_of).take_away(sorted({passage for of_span in named for passage in of_span}))
+    return [_mean_drop(context.once(language_of), *pair) for pair in zip(context.spans, named, strict=True)]
 
 
 def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[int]) -> float | None:
@@ -165,8 +164,8 @@ def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[in
 def _largest_drops(context: LabelledContext) -> list[float]:
     """The largest drop of each span, found by removing every passage once."""
     passages = range(len(context.record.passages))
-    context.language.take_away(passages)
-    return [max(context.language.drop(span, passage) for passage in passages) for span in context.spans]
+    context.once(language_of).take_away(passages)
+    return [max(context.once(language_of).drop(span, passage) for passage in passages) for span in context.spans]
 
 
 _HEADER = ("method", "log-probability drop", "95% interval", "no passage")

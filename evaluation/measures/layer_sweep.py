@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
-from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
@@ -19,6 +18,7 @@ from attribeam.evaluation.comparison import FailedRow, MethodTally, run_methods
 from attribeam.evaluation.measures.accuracy import span_credit
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.hidden_states import HiddenUnion
+from attribeam.evaluation.methods.observed_attention import attribute_layers
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.evaluation.methods.unions import ScoredUnion, results_of_union
 from attribeam.schemas import RowFault

@@ -37,8 +37,9 @@ class ContrastiveGradients:
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Take one backward pass per response token that lies in any span."""
         from attribeam.attribution.attention.reduction import top_columns
+        from attribeam.evaluation.methods.language_context import language_of
 
-        language, spans = context.language, context.spans
+        language, spans = context.once(language_of), context.spans
         tokens = {span: language.tokens_of(span) for span in spans}
         wanted = sorted({token for of_span in tokens.values() for token in of_span})
         columns, scores = top_columns(language.saliency(wanted), TOP_K)

@@ -9,19 +9,51 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import AnswerContext, Counts
+from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.methods.unions import paper_union_results
-from attribeam.schemas import CharRange, EvidencePiece, Passage
+from attribeam.evaluation.methods.unions import AnswerTokens, Counts, paper_union_results
+from attribeam.schemas import CharRange, EvidencePiece, Passage, RowFault
 
 if TYPE_CHECKING:
+    import torch
+
     from attribeam.attribution.attention.hidden_states import HiddenSimilarity
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
 
 WINDOW = 8
 """W, the tokens of a window (Section 4.1)."""
+
+
+def hidden_similarity(context: AnswerContext) -> HiddenSimilarity:
+    """The similarities of hidden states of the layer ``models.hidden_layer``; see ``AnswerContext.once``.
+
+    One forward pass per window. Below the captured layer, as by default, it is the audit's own, built for long rows.
+
+    Raises:
+        RowFault: if the model refuses the row.
+    """
+    from attribeam.attribution.attention.batching import run_halving
+    from attribeam.attribution.attention.hidden_states import HiddenSimilarity, hidden_states, keeping_hidden_states
+
+    model, row, count = context.model, context.encoded, len(context.record.passages)
+    layer = model.layer_count // 2 if context.models.hidden_layer is None else context.models.hidden_layer
+    states: list[torch.Tensor] = []
+    for part in windows_or_whole(row):
+        found: object
+        if layer < model.layer:
+            with keeping_hidden_states(model.network, states, layer=layer):
+                (found,) = model.attribute([part], [count])
+        else:
+            (found,) = run_halving(
+                [part], lambda rows: [hidden_states(model.network, one.token_ids, layer=layer) for one in rows]
+            )
+            states += [found] if not isinstance(found, RowFault) else []
+        if isinstance(found, RowFault):
+            raise found
+    return HiddenSimilarity(states, encoded=row, passage_count=count)
 
 
 class HiddenUnion:
@@ -40,7 +72,7 @@ class HiddenUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
-        return self.results_of(context, context.hidden_similarity)
+        return self.results_of(context, context.once(hidden_similarity))
 
     def results_of(self, context: AnswerContext, similarity: HiddenSimilarity) -> list[SpanResult]:
         """The same from given similarities, of any layer."""
@@ -78,8 +110,8 @@ class HiddenAverage:
         """A passage's score is the cosine of its best window, 0 where it is negative."""
         counted = _counts(context, augmented=self.augmented) > 0
         inside = np.zeros((len(counted), len(context.encoded.response_char_start)), dtype=np.bool_)
-        inside[:, context.answer_tokens.covering] = counted
-        found = context.hidden_similarity.best_windows(inside, window=WINDOW)
+        inside[:, context.once(AnswerTokens).covering] = counted
+        found = context.once(hidden_similarity).best_windows(inside, window=WINDOW)
         scores = np.where(found.cosines > 0, found.cosines, 0.0).tolist()
         return [
             SpanResult(tuple(of_span), _window_piece(of_span, columns, context.encoded, context.record.passages))
@@ -97,8 +129,8 @@ class HiddenAverageDep(HiddenAverage):
 def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 1) -> Counts:
     spans = context.spans
     if not augmented:
-        return context.answer_tokens.of_spans(spans)
-    return context.answer_tokens.of_facts(spans, own_token_weight=own_token_weight)
+        return context.once(AnswerTokens).of_spans(spans)
+    return context.once(AnswerTokens).of_facts(spans, own_token_weight=own_token_weight)
 
 
 def _window_piece(

@@ -23,10 +23,8 @@ from attribeam.schemas.labelled_answer import LabelledAnswer
 class LabelledContext(AnswerContext):
     """A labelled answer and what is computed from it."""
 
-    def __init__(
-        self, labelled: LabelledAnswer, models: LoadedModels, needs: frozenset[Need] = frozenset({Need.ATTENTION})
-    ) -> None:
-        super().__init__(labelled.record, labelled.spans, models, needs)
+    def __init__(self, labelled: LabelledAnswer, models: LoadedModels) -> None:
+        super().__init__(labelled.record, labelled.spans, models)
         self.labelled = labelled
 
 

@@ -5,18 +5,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.parsed_answer import sentence_bounds
+from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
-from attribeam.attribution.evidence.union import PassageScores, UnionScores
+from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
-from attribeam.attribution.methods.answer_context import AnswerContext, Counts
+from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
+from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import CharRange, RowFault
+
+if TYPE_CHECKING:
+    import torch
+
+    from attribeam.attribution.attention.reduction import RowAttention
+
+
+Counts = npt.NDArray[np.int64]
+
+
+class AnswerTokens:
+    """The tokens of one answer; tokens that cover no character never count.
+
+    Attributes:
+        covering: intp [tokens], positions among the row's response tokens of those that cover a character. All counts
+            below are over them.
+    """
+
+    def __init__(self, context: AnswerContext) -> None:
+        """See ``AnswerContext.once``.
+
+        Raises:
+            RowFault: if the model refuses the row.
+        """
+        encoded = context.encoded
+        self.covering = np.flatnonzero(encoded.response_char_start < encoded.response_char_end)
+        self._parsed = context.parsed
+        self._alignment = WordTokenAlignment(
+            words=self._parsed.words,
+            token_char_start=encoded.response_char_start[self.covering],
+            token_char_end=encoded.response_char_end[self.covering],
+        )
+
+    def of_spans(self, spans: Sequence[CharRange]) -> Counts:
+        """int64 [spans, tokens]: 1 for a span's own tokens."""
+        counts = np.zeros((len(spans), len(self.covering)), dtype=np.int64)
+        for row, first, end in zip(counts, *self.runs_of(spans), strict=True):
+            row[first:end] = 1
+        return counts
+
+    def runs_of(self, spans: Sequence[CharRange]) -> tuple[list[int], list[int]]:
+        """The half-open run of each span's own tokens: first tokens, ends."""
+        firsts, ends = self._alignment.tokens_of_ranges(spans)
+        return firsts.tolist(), ends.tolist()
+
+    def of_facts(self, spans: Sequence[CharRange], *, own_token_weight: int = 1) -> Counts:
+        """int64 [spans, tokens]: how many of the span's tokens have each token in their atomic facts (Section 3.3)."""
+        weights = ResponseWeights(
+            alignment=self._alignment, facts=AtomicFacts(self._parsed), own_token_weight=own_token_weight
+        ).of_spans(spans)
+        return weights.unions[weights.union_of_span] * np.array(weights.factors, dtype=np.int64)[:, None]
+
+    def of_sentences(self, spans: Sequence[CharRange]) -> Counts:
+        """int64 [spans, tokens]: 1 for the tokens of the sentences that a span stands in, and the span's own."""
+        words = self._parsed.words
+        sentences = [
+            CharRange(words[start].char_start, words[end - 1].char_end) for start, end in sentence_bounds(self._parsed)
+        ]
+        in_sentence = self.of_spans(sentences)
+        own = self.of_spans(spans)
+        touched = np.array([[sentence.overlaps(span) for sentence in sentences] for span in spans], dtype=np.int64)
+        return np.maximum(own, (touched.reshape(len(spans), len(sentences)) @ in_sentence > 0).astype(np.int64))
+
+
+def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
+    """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
+
+    One forward pass per window; see ``AnswerContext.once``.
+
+    Raises:
+        RowFault: if the model refuses the row.
+    """
+    from attribeam.attribution.attention.capture import observing
+    from attribeam.evaluation.methods.observed_attention import attributed_tokens, response_similarity
+
+    model, count = context.model, len(context.record.passages)
+    similarities: list[torch.Tensor] = []
+    for part in windows_or_whole(context.encoded):
+
+        def keep(layer_index: int, attention: RowAttention, part: EncodedRow = part) -> None:
+            if layer_index == model.layer - 1:
+                positions = model.request(part, count).query_positions
+                similarities.append(
+                    response_similarity(attention, query_positions=positions, prompt_length=part.prompt_length)
+                )
+
+        with observing(keep):
+            (found,) = model.attribute([part], [count])
+        if isinstance(found, RowFault):
+            raise found
+    return attributed_tokens(similarities, top_k=model.settings.top_k)
 
 
 def paper_union_results(
@@ -33,13 +131,13 @@ def paper_union_results(
     Args:
         context: the answer.
         tokens: attributions of its response tokens, by attention or another similarity.
-        counts: int64 [spans, tokens], how often each of ``context.answer_tokens`` counts for a span.
+        counts: int64 [spans, tokens], how often each of the ``AnswerTokens`` counts for a span.
         settings: the settings of the isolation filter.
         passage_score: how tokens' scores become a passage's.
         mass_of_spans: whether ``tokens`` are attention, so that each span has a mass, its share on the evidence.
     """
     encoded, passages = context.encoded, context.record.passages
-    token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering)
+    token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.once(AnswerTokens).covering)
     scores = token_scores.unite(counts, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation)
     count = len(counts)
     found = zip(
@@ -57,7 +155,7 @@ def paper_union_results(
 
 
 def _masses(context: AnswerContext, token_scores: PassageScores, scores: UnionScores) -> list[float]:
-    firsts, ends = context.answer_tokens.runs_of(context.spans)
+    firsts, ends = context.once(AnswerTokens).runs_of(context.spans)
     return token_scores.mean_masses(scores, union_of_span=range(len(firsts)), firsts=firsts, ends=ends)
 
 
@@ -108,7 +206,7 @@ class ScoredUnion:
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Passage scores and evidence, as the audit computes them."""
         settings = context.settings_in_force(self.settings.union_options(self.name))
-        return results_of_union(context, context.attended[1], settings, passage_score=self.settings.passage_score)
+        return results_of_union(context, context.attention, settings, passage_score=self.settings.passage_score)
 
 
 def results_of_union(
@@ -117,7 +215,7 @@ def results_of_union(
     """One result per span by ``settings.method``, from the attributions of the answer's tokens."""
     if passage_score is not PassageScore.SUM:
         spans, own_token_weight = context.spans, settings.own_token_weight
-        tokens_of = context.answer_tokens
+        tokens_of = context.once(AnswerTokens)
         own = settings.method == ATTN_UNION
         counts = tokens_of.of_spans(spans) if own else tokens_of.of_facts(spans, own_token_weight=own_token_weight)
         return paper_union_results(
@@ -148,7 +246,7 @@ class SentenceUnion:
         """Sums of the counted tokens' evidence."""
         return paper_union_results(
             context,
-            context.attended[1],
+            context.attention,
             self.counts(context),
             settings=context.settings_in_force(self._settings.union_options(ATTN_UNION)),
             passage_score=self._settings.passage_score,
@@ -157,7 +255,7 @@ class SentenceUnion:
 
     def counts(self, context: AnswerContext) -> Counts:
         """int64 [spans, tokens]: how often each token counts for a span."""
-        return context.answer_tokens.of_sentences(context.spans)
+        return context.once(AnswerTokens).of_sentences(context.spans)
 
 
 class AugmentedUnion(SentenceUnion):
@@ -168,8 +266,8 @@ class AugmentedUnion(SentenceUnion):
 
     def counts(self, context: AnswerContext) -> Counts:
         """w(t) sums, over the span's tokens r_i, those of r_i and of the later tokens that are attributed to r_i."""
-        tokens = context.answer_tokens
-        attributed = context.attributed_tokens[np.ix_(tokens.covering, tokens.covering)]
+        tokens = context.once(AnswerTokens)
+        attributed = context.once(attributed_responses)[np.ix_(tokens.covering, tokens.covering)]
         own = tokens.of_spans(context.spans)
         return own + own @ attributed.T.astype(np.int64)
 
@@ -181,4 +279,4 @@ class AugmentedUnionInSentence(AugmentedUnion):
 
     def counts(self, context: AnswerContext) -> Counts:
         """As of ``AugmentedUnion``, 0 outside the sentences."""
-        return super().counts(context) * context.answer_tokens.of_sentences(context.spans)
+        return super().counts(context) * context.once(AnswerTokens).of_sentences(context.spans)

@@ -21,6 +21,7 @@ from attribeam.attribution.attention.model_check import (
     measure_speed,
 )
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models.layer_choice import choose_layer
@@ -123,7 +124,7 @@ def try_model(
     if not is_exact(model, options):
         print_lines(agreement_line(_agreement(model, options, threads)))
     parser = AnswerParser.from_pretrained("bundled")
-    attributor = Attributor(parser=parser, model=model, spans=DEFAULT_SPAN_KINDS)
+    attributor = Attributor(parser=parser, models=LoadedModels(attention=model), spans=DEFAULT_SPAN_KINDS)
     print_lines(*example_lines(EXAMPLE_RECORD, attributor.attribute_many([EXAMPLE_RECORD])[0]))
     print_lines("", shares_line(attention_shares(model, EXAMPLE_RECORD)), "")
     quality = measure_quality(_shown(answers, "quality"), model, parser)

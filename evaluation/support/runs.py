@@ -196,17 +196,15 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
         if getattr(args, name) is not None and not probed and args.suite is None:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")
-    needs = frozenset({Need.PARSER, Need.ATTENTION} | ({Need.DECODER_STATES} if probed else set()))
-    models = load_once(model_choice(args), needs)
+    models = load_once(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}), verdict=probed)
     parser, attention = models.parser, models.attention
     if parser is None or attention is None:
         raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
     return [
         Attributor(
             parser=parser,
-            model=attention.with_method(settings.union_options(method)),
+            models=replace(models, attention=attention.with_method(settings.union_options(method))),
             spans=DEFAULT_SPAN_KINDS,
-            decoder=models.decoder,
         )
         for method in methods
     ]

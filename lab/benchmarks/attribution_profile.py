@@ -19,10 +19,10 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
-from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, RowFindings, evidence_of, model_outcomes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
@@ -131,9 +131,9 @@ def _run_block(
             AuditRow(record, tree, tuple(chosen), model.encode(record))
             for record, tree, chosen in zip(records, parsed, spans, strict=True)
         ]
-    with clock.stage("attention"):
-        outcomes = attribute_block(model, rows)
     method = resolve_method(model.settings)
+    with clock.stage("attention"):
+        outcomes = model_outcomes(method, model.settings, LoadedModels(attention=model), rows)
     with clock.stage("evidence"):
         found = [
             evidence_of(row, _attributed(tokens), method=method, options=model.settings, settings=model.settings)
@@ -144,7 +144,7 @@ def _run_block(
     _count(rows, found, model, clock)
 
 
-def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
+def _attributed(outcome: Outcome) -> RowFindings:
     if isinstance(outcome, RowFault):
         raise outcome
     return outcome

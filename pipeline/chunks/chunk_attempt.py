@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from attribeam.attribution.verifiers.verdict_reader import has_own_model
 from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy.masked_record import record_secrets, texts_in
 from attribeam.logs.privacy.redactor import Redactor, without_secrets
@@ -48,7 +49,7 @@ def read_attempt(
     """
     evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
     counts = count_rows(rows, evidence=evidence, dead_letters=dead_letters)
-    encoded, probed = settings.encodes_rows, settings.has_probe
+    encoded, probed = settings.encodes_rows, has_own_model(settings.method)
     counts = replace(
         counts,
         tokens=counted.tokens if encoded else None,

@@ -9,8 +9,8 @@ import errno
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.schemas.passage_sample import PassageEnd
@@ -47,9 +47,13 @@ class RunRows:
 
 @dataclass(frozen=True, slots=True)
 class ModelsLoaded:
-    """From a worker, once: its models are ready; ``models`` is their provenance."""
+    """From a worker or model worker, once: its models are ready; ``models`` is their provenance.
+
+    ``settings`` are the method's options merged with a model worker's; None without an attention model.
+    """
 
     models: Mapping[str, str]
+    settings: MethodOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class RowsFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """From a worker, before it ends: one paragraph for the user.
+    """From a worker or model worker, before it ends: one paragraph for the user.
 
     ``is_usage`` if the models cannot be loaded as asked.
     """
@@ -95,6 +99,3 @@ class WorkerDied:
         if self.exit_code is not None and self.exit_code < 0:
             return f"signal {signal.Signals(-self.exit_code).name}"
         return f"exit code {self.exit_code}"
-
-
-FromWorker: TypeAlias = ModelsLoaded | RowsFinished | ChunkAttempt | WorkerFailed | WorkerDied

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
-from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.metrics_export import choose_exporters
 from attribeam.pipeline.options.audit_options import (
     LOCAL,
@@ -65,3 +67,29 @@ def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
         raise RunError(f"{reason}. {RESUME_HINT}") from error
+
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def interrupted_once() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block at the first Ctrl-C, SIGTERM or SIGHUP, and ignore all later ones.
+
+    So nothing keeps the block from recording how the run ended. A signal that was ignored before, such as SIGHUP under
+    ``nohup``, stays ignored.
+    """
+
+    def interrupt(_: int, __: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: handler for number in _ENDINGS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

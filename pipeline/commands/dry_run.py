@@ -21,7 +21,8 @@ from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
+from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
+from attribeam.pipeline.workers.worker_process import Worker
 from attribeam.report.messages import ConsoleKind, event_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings

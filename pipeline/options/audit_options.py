@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import VERDICT_OPTIONS, Need
+from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.provenance import options_read
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Option, Options, Parsed, Value, add_options, declared, option
 from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME, PositiveInteger, WholeNumber
@@ -243,10 +244,10 @@ def _check_reads(options: MethodOptions) -> None:
     Raises:
         UsageError: with the way out.
     """
-    method = resolve_method(options)
+    resolve_method(options)
+    read = options_read(options)
     for name, value in options.explicit().items():
-        reads = method.reads is None or name in {"method", *method.reads, *VERDICT_OPTIONS}
-        if value is not False and not reads:
+        if value is not False and name not in read:
             flag = declared(MethodOptions)[name].flag
             raise UsageError(
                 f"{flag} says nothing to --method {options.method}; leave it out, or choose another method"
@@ -318,9 +319,9 @@ def _check_method_of_run(options: AuditOptions, gates: list[QualityGate]) -> Non
                 f"--fail-if {str(gate)!r}: {settled.method} has no {'evidence mass' if of_mass else 'thresholds'}, so "
                 f"that {gate.metric} says nothing; choose another gate or method"
             )
-    needs = method.needs & {Need.LANGUAGE_MODEL, Need.DECODER_STATES}
-    if needs and settled.language_model is None and options.model == BUNDLED_MODEL_NAME:
-        probe = probe_of(settled)
+    probe = probe_of(settled)
+    needed = probe is not None or Need.LANGUAGE_MODEL in method.needs
+    if needed and settled.language_model is None and options.model == BUNDLED_MODEL_NAME:
         by = f"--method {settled.method}" if probe is None else f"--verdict {settled.verdict}"
         hint = "" if probe is None else probe.decoder_hint
         raise UsageError(f"{by} needs a causal language model: name it with --language-model{hint}")

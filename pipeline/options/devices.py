@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.methods.models import ModelStage, stage_of
+from attribeam.attribution.methods.audit_row import runs_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -75,7 +75,7 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
     Raises:
         UsageError: if a GPU does not exist, or the method has no model.
     """
-    if stage_of(resolve_method(settings.method).needs) is ModelStage.NONE:
+    if not runs_models(resolve_method(settings.method), settings.method):
         if options.model_workers is not None or is_list(options.gpus):
             raise UsageError(
                 f"--method {settings.method.method} has no model, so that --model-workers and several devices say "

@@ -5,20 +5,29 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam import __version__
-from attribeam.pipeline.chunks.configuration import package_versions, plain_settings
-from attribeam.pipeline.chunks.input_plan import InputPlan
+from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
+from attribeam.pipeline.chunks.configuration import (
+    OutputSchemas,
+    configuration_hash,
+    output_schemas,
+    package_versions,
+    plain_settings,
+)
+from attribeam.pipeline.chunks.input_plan import Chunk, InputCheck, InputPlan
 from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metric_families, metrics_json, prometheus_text, send_metrics
 from attribeam.pipeline.measures.quality_gates import GateVerdict, failed_gate_lines, judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas.errors import ExitCode, RunError
@@ -69,10 +78,10 @@ def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest])
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Keeps the manifest of one run up to date.
+    """One planned run, and its manifest from start to end.
 
     Attributes:
-        put: replaces a file of the output, by its name, with a text.
+        finished: the committed chunks by name: at first those that need not be done again.
         earlier_rows: rows that earlier runs finished.
     """
 
@@ -80,10 +89,85 @@ class RunRecord:
     options: RunOptions
     plan: InputPlan
     models: Mapping[str, str]
-    configuration: str
+    store: ChunkStore
+    schemas: OutputSchemas
     clock: RunClock
+    progress: Progress
+    finished: dict[str, ChunkManifest]
     earlier_rows: int
-    put: Callable[[str, str], None]
+
+    @classmethod
+    def planned(
+        cls,
+        check: InputCheck,
+        plan: InputPlan,
+        settings: AuditSettings,
+        options: RunOptions,
+        *,
+        models: Mapping[str, str],
+        root: str,
+        clock: RunClock,
+    ) -> RunRecord:
+        """The run of a plan in the output ``root``, once its models were loaded; says what is done again.
+
+        Digests of files in an object store are not compared: it checks them itself. Changes nothing.
+
+        Raises:
+            UsageError: if there are finished chunks that the run would remove.
+            OSError: if the output cannot be read.
+        """
+        progress = choose_progress(quiet=options.quiet, console=options.console)
+        store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
+        finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks, digests="://" not in root)
+        for note in (*plan.notes, *damage_notes(damaged, finished)):
+            progress.note(note)
+        clock.mark_loaded()
+        return cls(
+            settings=settings,
+            options=options,
+            plan=plan,
+            models=models,
+            store=store,
+            schemas=output_schemas(settings, models, check.extra_fields),
+            clock=clock,
+            progress=progress,
+            finished=finished,
+            earlier_rows=sum(one.counts.rows for one in finished.values()),
+        )
+
+    @property
+    def missing(self) -> list[Chunk]:
+        """The chunks that are not committed yet, in order."""
+        return [chunk for chunk in self.plan.chunks if chunk.name not in self.finished]
+
+    def run(
+        self,
+        audit: Callable[[], Mapping[str, ChunkManifest]],
+        give_up: Callable[[], Mapping[str, ChunkManifest]],
+    ) -> RunManifest:
+        """Remove all chunks but the finished ones, ``audit`` the others, and keep the status in the run manifest.
+
+        It says "running" before anything is removed, and then how the run ended. ``audit`` returns all chunks; after an
+        error, ``give_up`` ends what still runs, and returns those that are committed.
+
+        Raises:
+            RunError: if rows do not reconcile.
+            OSError: if the output cannot be written.
+        """
+        try:
+            self.write(RunStatus.RUNNING, self.finished)
+            self.store.keep_only(self.finished)
+            if self.missing:
+                self.store.remove_results()
+            finished = audit()
+            self._check_reconciled(finished)
+            return self.write(RunStatus.DONE, finished)
+        except BaseException as error:
+            with suppress(OSError):
+                self.write(end_status(error), give_up())
+            raise
+        finally:
+            self.progress.close()
 
     def write(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
         """Write and return the manifest of a run with its ``finished`` chunks; where it ended early, the metrics too.
@@ -92,17 +176,13 @@ class RunRecord:
             OSError: if they cannot be written.
         """
         manifest = self._manifest(status, finished)
-        self.put(RUN_MANIFEST, manifest.to_json())
+        self.store.put(RUN_MANIFEST, manifest.to_json())
         if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
-            _put_metrics(self.put, RunMetrics(manifest))
+            _put_metrics(self.store.put, RunMetrics(manifest))
         return manifest
 
-    def check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
-        """Refuse chunks that do not hold every row of the input once.
-
-        Raises:
-            RunError: if so.
-        """
+    def _check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
+        """Refuse chunks that do not hold every row of the input once."""
         counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
         if not (counts.is_reconciled and counts.rows == rows):
             raise RunError(
@@ -122,7 +202,7 @@ class RunRecord:
             seconds=round(seconds, 3),
             load_seconds=round(load_seconds, 3),
             rows_per_second=round(own_rows / max(seconds - load_seconds, 0.001), 3),
-            configuration=self.configuration,
+            configuration=self.store.configuration,
             inputs=with_row_notes(self.plan.inputs, finished.values()),
             options={**plain_settings(self.settings), "run": self.options.given()},
             models=dict(self.models),
@@ -164,9 +244,7 @@ class FinishedRun:
         return self.exit_code
 
 
-def finish_run(
-    audit: AuditDirectory, manifest: RunManifest, options: RunOptions, put: Callable[[str, str], None]
-) -> FinishedRun:
+def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:
     """Sum up the evidence, judge the gates, write the metrics and the page, even if an earlier run did all rows.
 
     Raises:
@@ -175,6 +253,7 @@ def finish_run(
     """
     from attribeam.report.html_page import PageRequest, html_page, write_html_report
 
+    audit, options, put = AuditDirectory.open(record.store.root, record.store.storage), record.options, record.store.put
     try:
         metrics = RunMetrics(manifest, sum_evidence(audit))
         finished = FinishedRun(metrics, judge_gates(options.gates, metrics))

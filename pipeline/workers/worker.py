@@ -1,20 +1,30 @@
-"""A worker process: loads the models once, then audits chunk after chunk."""
+"""A worker process: loads the models once, then audits chunk after chunk, each in one fused in-memory Beam run."""
 
 from __future__ import annotations
 
-import gc
 import logging
+import pickle
 import shutil
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.pipeline.chunk_runner import run_chunk
-from attribeam.pipeline.chunks.configuration import with_pinned_model
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_attempt import read_attempt
+from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
 from attribeam.pipeline.chunks.worker_messages import (
     ChunkAttempt,
     ModelsLoaded,
@@ -23,18 +33,19 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerDied,
     WorkerFailed,
 )
-from attribeam.pipeline.failures import (
-    explain_chunk_failure,
-    explain_load_failure,
-    is_load_refusal,
-    is_out_of_memory,
-)
-from attribeam.pipeline.workers.model_worker import ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.failures import explain_chunk_failure, is_out_of_memory
+from attribeam.pipeline.graph import build_graph
+from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers.worker_process import load_or_tell
 from attribeam.transforms.attribute_rows import run_blocks_elsewhere
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.prepare_rows import return_parser, take_parser
+from attribeam.transforms.row_groups import RowGroup
+from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds
+from attribeam.transforms.write_group import write_group
 
 _REPORT_SECONDS = 0.5
+_COUNTS_FILE = "counts"
 
 
 def serve(connection: Connection, settings: AuditSettings, *, remote: bool = False) -> None:
@@ -47,26 +58,20 @@ def serve(connection: Connection, settings: AuditSettings, *, remote: bool = Fal
         EOFError, OSError: when the driver closes its end of the pipe.
         MemoryError: if rows need more memory than there is.
     """
-    gc.disable()
-    models = None
-    try:
-        if remote:
-            models = RemoteModels(connection, settings)
-        provenance = load_models(settings, models)
-    except Exception as error:
-        logging.info("the models could not be loaded", exc_info=True)
-        connection.send(WorkerFailed(explain_load_failure(error, settings), is_load_refusal(error)))
+
+    def load() -> tuple[RemoteModels | None, dict[str, str]]:
+        models = RemoteModels(connection, settings) if remote else None
+        return models, load_models(settings, models)
+
+    if (loaded := load_or_tell(connection, settings, load)) is None:
         return
-    gc.freeze()  # models stay; searching them for garbage again and again takes time
-    gc.enable()
+    models, provenance = loaded
     connection.send(ModelsLoaded(provenance))
     if models is not None:
         settings = with_pinned_model(settings, provenance)
         run_blocks_elsewhere(models)
-    receive = connection.recv if models is None else models.receive
+    receive: Callable[[], Any] = connection.recv if models is None else models.receive
     while (job := receive()) is not None:
-        if not isinstance(job, RunRows):  # a late reply of a model worker
-            continue
         try:
             outcome: ChunkAttempt | WorkerDied = _run(connection, settings, job)
         except Exception as error:
@@ -121,3 +126,47 @@ def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> Chunk
         on_rows=report,
         fatal_rows=job.fatal_rows,
     )
+
+
+def run_chunk(
+    rows: RowRange,
+    *,
+    settings: AuditSettings,
+    schemas: OutputSchemas,
+    folder: Path,
+    on_rows: Callable[[int], None],
+    fatal_rows: Mapping[int, str] | None = None,
+) -> ChunkAttempt:
+    """Audit the rows into a new ``folder``, and call ``on_rows`` with the number of rows that have finished since.
+
+    ``fatal_rows`` would end this process, so they become dead letters; None before the last try, see ``read_rows``.
+
+    Raises:
+        ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
+        LeakError: if a file shows what should be masked.
+    """
+    started = time.monotonic()
+    folder.mkdir(parents=True)
+    take_stage_seconds()
+    pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
+    shutil.rmtree(pipeline.local_tempdir)  # only transforms of other languages use it; a killed worker would leave it
+    build_graph(
+        pipeline,
+        chunks=[(None, rows)],
+        settings=settings,
+        storage=ArrowStorage(),
+        evidence=schemas.evidence,
+        commit=partial(_leave, folder=folder, schemas=schemas),
+        fatal_rows=fatal_rows,
+    )
+    with listening_for_rows(on_rows):
+        pipeline.run().wait_until_finish()
+    counts = pickle.loads((folder / _COUNTS_FILE).read_bytes())
+    attempt = read_attempt(rows, folder, settings, counts, storage=ArrowStorage(), last_try=fatal_rows is not None)
+    return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())
+
+
+def _leave(group: RowGroup, folder: Path, schemas: OutputSchemas) -> None:
+    """Write a group into a folder; Beam returns nothing, so what was counted lies there, too."""
+    write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+    (folder / _COUNTS_FILE).write_bytes(pickle.dumps(group.counts))

@@ -1,60 +1,40 @@
-"""The worker processes of a run, as the driver sees them: start them, count them, listen to them, end them."""
+"""The worker processes of a run, as the driver sees them, and how it finds the rows that end one."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from threading import Lock
+from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import (
+    WORKER,
     ChunkAttempt,
-    FromWorker,
     ModelsLoaded,
     RowsFinished,
     RunRows,
     WorkerDied,
     WorkerFailed,
 )
-from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
+from attribeam.pipeline.failures import RESUME_HINT, describe_death, describe_failure, describe_rows
 from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.model_service import ModelService, RunBlock
-from attribeam.pipeline.workers.worker_process import start_import_server, start_process
+from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
+from attribeam.pipeline.workers.worker_process import Worker, start_import_server, start_process
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
     from attribeam.pipeline.options.audit_options import RunOptions
 
-
 _END_SECONDS = 10
 _TICK_SECONDS = 1.0
-
-
-@dataclass(eq=False)
-class Worker:
-    """One process and the driver's end of its pipe; ``loaded`` once its models are."""
-
-    process: BaseProcess
-    connection: Connection
-    loaded: bool = False
-    _lock: Lock = field(default_factory=Lock)
-
-    def send(self, message: object) -> None:
-        """Hand over a job, or a reply of the model workers; a dead worker shows in the next ``WorkerPool.messages``."""
-        with self._lock:
-            try:
-                self.connection.send(message)
-            except OSError:
-                self.process.join(_END_SECONDS)
-
-    def close(self) -> None:
-        """Let the worker end when it has nothing to do."""
-        with self._lock:
-            self.connection.close()
+_ENOUGH_FATAL_ROWS = 3
 
 
 class WorkerPool:
@@ -77,7 +57,7 @@ class WorkerPool:
         if self.service is not None:
             self.service.start()
         try:
-            process, connection = start_process(
+            worker = start_process(
                 _serve, self.service is not None, settings=self._settings, verbose=self._verbose, name="worker"
             )
         except (EOFError, ConnectionError) as error:
@@ -85,7 +65,7 @@ class WorkerPool:
                 "the process that workers are forked from ended before it had imported what they need; with --verbose "
                 f"workers start without it and show why. {RESUME_HINT}"
             ) from error
-        self._workers.append(worker := Worker(process, connection))
+        self._workers.append(worker)
         return worker
 
     def __contains__(self, worker: Worker) -> bool:
@@ -96,7 +76,7 @@ class WorkerPool:
         """Whether no worker is left."""
         return not self._workers
 
-    def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
+    def messages(self, timeout: float) -> Iterator[tuple[Worker, object]]:
         """Messages of the workers; waits up to ``timeout`` seconds for the first one.
 
         Blocks for the model workers are passed on to them.
@@ -104,7 +84,10 @@ class WorkerPool:
         by_connection = {worker.connection: worker for worker in self._workers}
         for ready in wait(list(by_connection), timeout):
             worker = by_connection[ready]  # type: ignore[index]
-            message = self._receive(worker)
+            message = worker.receive()
+            worker.is_loaded = worker.is_loaded or isinstance(message, ModelsLoaded)
+            if isinstance(message, WorkerDied) and message.who == WORKER:
+                self._workers.remove(worker)
             if not isinstance(message, RunBlock):
                 yield worker, message
             elif self.service is not None:
@@ -121,7 +104,7 @@ class WorkerPool:
     def finish(self) -> None:
         """Let idle workers end, without waiting for those that still load; then ``kill``."""
         for worker in self._workers:
-            if not worker.loaded:
+            if not worker.is_loaded:
                 worker.process.kill()
             worker.close()
         for worker in self._workers:
@@ -139,8 +122,7 @@ class WorkerPool:
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
-            worker.process.join()
-            worker.close()
+            worker.kill()
         self._workers.clear()
 
     def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
@@ -156,17 +138,6 @@ class WorkerPool:
                     return message
                 if not isinstance(message, RowsFinished):
                     raise RunError(describe_failure(message, describe_rows(job.rows)))
-
-    def _receive(self, worker: Worker) -> FromWorker | RunBlock:
-        try:
-            message: FromWorker | RunBlock = worker.connection.recv()
-        except (EOFError, OSError):
-            worker.process.join(_END_SECONDS)
-            worker.close()
-            self._workers.remove(worker)
-            return WorkerDied(worker.process.exitcode)
-        worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
-        return message
 
 
 def _serve(connection: Connection, settings: AuditSettings, remote: bool) -> None:
@@ -190,3 +161,71 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
             if isinstance(message, WorkerFailed) and message.is_usage:
                 raise UsageError(message.explanation)
             raise RunError(describe_failure(message, "while the models were loaded"))
+
+
+@dataclass(eq=False)
+class RowIsolation:
+    """Audits chunks whose workers have died, with a single worker and all other memory free.
+
+    First a chunk is audited whole once more, in case other workers had taken the memory. If the worker dies again, the
+    chunk is bisected until every row that ends a worker on its own is found. Then the chunk is audited whole without
+    these rows, so that all other records are the same as if the rows had been faulty from the start.
+
+    Attributes:
+        fatal_rows: rows of the last chunk that end a worker, or a model worker, and how it ended.
+    """
+
+    pool: WorkerPool
+    schemas: OutputSchemas
+    attempts: Path
+    fatal_rows: dict[int, str] = field(default_factory=dict)
+    _survivors: int = 0
+    _worker: Worker | None = None
+
+    def audit(self, rows: RowRange) -> ChunkAttempt:
+        """Audit all ``rows``.
+
+        Raises:
+            RunError: if no single row is to blame, or so many rows that the cause must lie elsewhere.
+        """
+        self.fatal_rows, self._survivors = {}, 0
+        while isinstance(outcome := self._run(rows), WorkerDied):
+            before = len(self.fatal_rows)
+            self._bisect(rows, outcome)
+            if len(self.fatal_rows) == before:
+                raise RunError(
+                    f"{describe_death(outcome, describe_rows(rows))} None of the rows does so on its own: try "
+                    "fewer --rows-per-chunk."
+                )
+        return outcome
+
+    def _bisect(self, rows: RowRange, death: WorkerDied) -> None:
+        """Find the fatal rows among those that have ended a process together."""
+        if rows.row_count == 1:
+            self.fatal_rows[rows.row_start] = death.how
+            if len(self.fatal_rows) >= _ENOUGH_FATAL_ROWS and len(self.fatal_rows) > self._survivors:
+                raise RunError(
+                    f"{describe_death(death, describe_rows(rows))} So did {len(self.fatal_rows) - 1} rows before it, "
+                    "each on its own: the cause seems to lie outside the rows; --verbose may show it."
+                )
+            return
+        middle = (rows.row_start + rows.row_end) // 2
+        for part in (_part(rows, rows.row_start, middle), _part(rows, middle, rows.row_end)):
+            outcome = self._run(part)
+            if isinstance(outcome, WorkerDied):
+                self._bisect(part, outcome)
+            else:
+                self._survivors += part.row_count
+                shutil.rmtree(outcome.folder)
+
+    def _run(self, rows: RowRange) -> ChunkAttempt | WorkerDied:
+        if self._worker is None or self._worker not in self.pool:
+            self._worker, _ = start_first_worker(self.pool)
+        folder = self.attempts / f"isolation-{uuid4().hex}"
+        fatal = {row: how for row, how in self.fatal_rows.items() if rows.row_start <= row < rows.row_end}
+        return self.pool.run(self._worker, RunRows(rows, self.schemas, str(folder), fatal))
+
+
+def _part(rows: RowRange, start: int, end: int) -> RowRange:
+    inside = tuple(row for row in rows.duplicate_rows if start <= row < end)
+    return replace(rows, row_start=start, row_end=end, duplicate_rows=inside)

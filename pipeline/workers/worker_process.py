@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import logging
 import multiprocessing
 import os
@@ -17,14 +18,17 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from multiprocessing import forkserver, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
-from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY
+from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, WORKER, WorkerDied, WorkerFailed
+from attribeam.pipeline.failures import explain_load_failure, is_load_refusal
 from attribeam.report.messages import let_libraries_speak
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -33,6 +37,47 @@ _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _MAX_SOCKET_BYTES = 107
 _SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
 _PR_SET_PDEATHSIG = 1
+_END_SECONDS = 10
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process, the driver's end of its pipe, and what it is; ``is_loaded`` once its models are."""
+
+    process: BaseProcess
+    connection: Connection
+    who: str = WORKER
+    is_loaded: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def send(self, message: object) -> None:
+        """Hand something over; that a process has ended shows in the next ``receive``."""
+        with self._lock:
+            try:
+                self.connection.send(message)
+            except OSError:
+                self.process.join(_END_SECONDS)
+
+    def receive(self) -> object:
+        """The next message, or the ``WorkerDied`` of a process that has ended without one."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(_END_SECONDS)
+            self.close()
+            return WorkerDied(self.process.exitcode, self.who)
+
+    def close(self) -> None:
+        """Let the process end when it has nothing to do."""
+        with self._lock:
+            self.connection.close()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.join()
+        self.close()
 
 
 def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
@@ -83,9 +128,14 @@ def stop_import_server() -> None:
 
 
 def start_process(
-    target: Callable[..., None], *arguments: object, settings: AuditSettings, verbose: bool, name: str
-) -> tuple[BaseProcess, Connection]:
-    """Run ``target(connection, settings, *arguments)`` in a new process; returns it and our end of its pipe.
+    target: Callable[..., None],
+    *arguments: object,
+    settings: AuditSettings,
+    verbose: bool,
+    name: str,
+    who: str = WORKER,
+) -> Worker:
+    """Run ``target(connection, settings, *arguments)`` in a new process.
 
     Raises:
         EOFError, OSError: if the import server has ended.
@@ -95,7 +145,7 @@ def start_process(
     process = context.Process(target=_run, args=(target, theirs, settings, verbose, *arguments), daemon=True, name=name)
     with theirs, _environment(settings.threads):
         process.start()
-    return process, ours
+    return Worker(process, ours, who)
 
 
 def _run(
@@ -136,6 +186,20 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 
 _environment_lock = threading.Lock()
+
+
+def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable[[], _T]) -> _T | None:
+    """In a worker: what ``load`` loads; None if it cannot, of which the driver was told."""
+    gc.disable()
+    try:
+        loaded = load()
+    except Exception as error:
+        logging.info("the models could not be loaded", exc_info=True)
+        connection.send(WorkerFailed(explain_load_failure(error, settings), is_load_refusal(error)))
+        return None
+    gc.freeze()  # models stay; searching them for garbage again and again takes time
+    gc.enable()
+    return loaded
 
 
 @contextmanager

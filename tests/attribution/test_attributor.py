@@ -12,8 +12,8 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.forked_process import torch_threads
+from attribeam.attribution.attributor import Attributor, torch_threads
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import (
     CharRange,
@@ -55,7 +55,9 @@ class FlatParser:
 def attributor(tmp_path_factory: pytest.TempPathFactory) -> Attributor:
     directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    return Attributor(parser=FlatParser(), model=model, spans=(SpanKind.GIVEN, SpanKind.SENTENCES))
+    return Attributor(
+        parser=FlatParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN, SpanKind.SENTENCES)
+    )
 
 
 def record(answer: str, *, spans: tuple[CharRange, ...] | None = None) -> QARecord:
@@ -230,8 +232,13 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attrib
 
 
 def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: Attributor) -> None:
-    parts = {"parser": FlatParser(), "model": attributor.model, "spans": (SpanKind.GIVEN,)}
-    by_mass = Attributor(**parts, options=attributor.model.settings.replaced(verdict="mass"))
+    model = attributor.model
+    by_mass = Attributor(
+        parser=FlatParser(),
+        models=LoadedModels(attention=model),
+        spans=(SpanKind.GIVEN,),
+        options=model.settings.replaced(verdict="mass"),
+    )
     spans = by_mass.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 10), (0, 10)])
     assert [span.claim_index for span in spans] == [0, 0]
 

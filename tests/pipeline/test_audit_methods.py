@@ -97,7 +97,7 @@ def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
     for place, row in enumerate(log_rows(4)):
         spans = evidence.filter(pc.equal(evidence["source_row"], place)).to_pylist()
         ranges = [CharRange(one["char_start"], one["char_end"]) for one in spans]
-        context = LabelledContext(LabelledAnswer(record_of(row, place, ranges)), models, method.needs)
+        context = LabelledContext(LabelledAnswer(record_of(row, place, ranges)), models)
         expected = [result.passage_scores for result in method.span_results(context)]
         np.testing.assert_allclose([one["passage_scores"] for one in spans], expected, rtol=1e-5, atol=1e-6)
 
@@ -232,7 +232,7 @@ def test_method_of_the_users_own_needs_what_it_says(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     name = write_method(
-        tmp_path, "attending", needs="('attention',)", result="[float(context.attended[1].top_scores.sum()), 0.0]"
+        tmp_path, "attending", needs="('attention',)", result="[float(context.attention.top_scores.sum()), 0.0]"
     )
     evidence = audited(settings, name, log, tmp_path)
     assert min(scores[0] for scores in evidence["passage_scores"].to_pylist()) > 0

@@ -17,7 +17,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.distributed_chunks import commit_isolated, take_up
+from attribeam.pipeline.distributed_driver import commit_isolated, take_up
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.run_manifest import InputFile

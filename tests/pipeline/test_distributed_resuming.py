@@ -25,13 +25,14 @@ from tests.pipeline.distributed_audit import (
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
-from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.distributed_chunks import commit_group
+from attribeam.pipeline.commands.audit_command import interrupted_once
+from attribeam.pipeline.distributed_driver import commit_group
+from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
@@ -368,7 +369,7 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
     monkeypatch.setattr(distributed_driver.beam, "Pipeline", lambda **_: job)
     before = signal.signal(number, signal.default_int_handler)  # under nohup, say, a signal may be ignored
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), interrupted_once():
             audit.run(tmp_path / "audit")
     finally:
         signal.signal(number, before)

@@ -32,10 +32,10 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.logs.privacy.redactor import MASK
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
+from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError

@@ -27,11 +27,11 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import states_of_layers
 from attribeam.attribution.attention.model_check import top_columns_agreement
-from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.evaluation.methods.observed_attention import attribute_layers
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Passage, QARecord, RowSource

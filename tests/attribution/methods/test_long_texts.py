@@ -9,7 +9,8 @@ import pytest
 
 from attribeam import Attributor
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
-from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of, model_outcomes
 from attribeam.schemas import Passage, QARecord, RowSource, SpanEvidence
 from lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
 
@@ -42,8 +43,9 @@ def audit_row(attributor: Attributor, part: str, words: int) -> AuditRow:
 
 def evidence_and_peak(attributor: Attributor, row: AuditRow) -> tuple[tuple[SpanEvidence, ...], int]:
     """The evidence of a row, and the most bytes that making it had in use."""
-    (found,) = attribute_block(attributor.model, [row])
     settings = attributor.model.settings
+    (found,) = model_outcomes(attributor.method, settings, LoadedModels(attention=attributor.model), [row])
+    assert isinstance(found, RowFindings)
     tracemalloc.start()
     try:
         spans = evidence_of(row, found, method=attributor.method, options=settings, settings=settings)

@@ -27,9 +27,8 @@ def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_ow
     of_both: dict[str, str], own: dict[str, str], expected: tuple[str, str]
 ) -> None:
     model = ModelOptions(model="ours", **of_both)
-    choice = ModelChoice.of(model=model, method=MethodOptions(language_model="theirs", **own))
+    choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))
     assert choice.model == model
-    assert choice.language is not None
     assert choice.language.model == "theirs"
     assert (choice.language.dtype, choice.language.quantization) == expected
 

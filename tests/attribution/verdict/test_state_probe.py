@@ -27,7 +27,6 @@ from transformers import AutoModel, PreTrainedModel
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.decoder import Decoder
-from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_types import VERDICT_FILE
@@ -37,6 +36,7 @@ from attribeam.attribution.verdict.regressions import LogisticRegression
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import load_verdict_model
+from attribeam.attribution.verifiers.verdict_reader import DecoderReader, read_answers
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -217,15 +217,15 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
 ) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     method = MethodOptions(verdict=str(verdict), language_model=str(decoder.directory))
-    choice = ModelChoice.of(model=ModelOptions(device="cpu"), method=method)
-    alone = load_models(choice, frozenset({Need.DECODER_STATES}))
+    choice = ModelChoice(model=ModelOptions(device="cpu"), method=method)
+    alone = load_models(choice, frozenset(), verdict=True)
     assert alone.language is None
-    assert alone.decoder is not None
-    both = load_models(choice, frozenset({Need.DECODER_STATES, Need.LANGUAGE_MODEL}))
-    assert both.decoder is not None
+    assert isinstance(alone.verdict, DecoderReader)
+    both = load_models(choice, frozenset({Need.LANGUAGE_MODEL}), verdict=True)
+    assert isinstance(both.verdict, DecoderReader)
     assert both.language is not None
-    assert both.decoder._network is both.language.network
-    found, expected = (states_of(replace(decoder, model=one)) for one in (both.decoder, decoder.model))
+    assert both.verdict.decoder._network is both.language.network
+    found, expected = (states_of(replace(decoder, model=one)) for one in (both.verdict.decoder, decoder.model))
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 

@@ -21,9 +21,9 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_types import VERIFIER_FILE, names_verifier
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.verdict.verified import Blend, VerifiedAnswer, VerifierForm, verified_records
+from attribeam.attribution.verifiers.verdict_reader import has_own_model
 from attribeam.schemas import CharRange, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
-from attribeam.transforms.audit_settings import AuditSettings
 
 PASSAGES = ["The ferry to Kolm has forty cars and two decks. It leaves at nine, and dogs travel free."]
 ROWS: list[Mapping[str, object]] = [
@@ -157,7 +157,7 @@ def test_calibration_of_another_verifier_or_verdict_is_refused(
     verdict = calibrated(tmp_path / "own", folders["nli"], **changes)
     method = MethodOptions(method=WORDS, verdict=str(verdict))
     with pytest.raises(error, match=complaint):
-        load_models(ModelChoice.of(model=ModelOptions(device="cpu"), method=method), resolve_method(method).needs)
+        load_models(ModelChoice(model=ModelOptions(device="cpu"), method=method), frozenset(), verdict=True)
 
 
 @pytest.mark.parametrize("kind", ["lettucedetect", "probed"])
@@ -227,4 +227,4 @@ def test_directories_of_models_and_of_calibrated_ones_are_verifiers(folders: dic
     assert names_verifier(str(calibrated(tmp_path / "own", folders["nli"])))
     assert not names_verifier(str(folders["probed"]))
     assert not names_verifier(str(tmp_path))
-    assert AuditSettings(method=MethodOptions(verdict=str(folders["nli"]))).has_probe
+    assert has_own_model(MethodOptions(verdict=str(folders["nli"])))

@@ -13,11 +13,12 @@ from tests.evaluation.methods.test_language_model_methods import PASSAGES, SPANS
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
+from attribeam.evaluation.measures import faithfulness
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
+from attribeam.evaluation.methods.language_context import LanguageContext
 from attribeam.evaluation.methods.registry import LabelledContext, OraclePassage, RandomPassage
 from attribeam.evaluation.methods.words import SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
@@ -65,9 +66,7 @@ def drops(monkeypatch, *methods, draws=200):
     answers = [labelled(row=row) for row in range(2)]
     tables = {answer.record.source.source_row: table for answer, table in zip(answers, TABLES, strict=True)}
     monkeypatch.setattr(
-        LabelledContext,
-        "language",
-        property(lambda self: DropsByHand(tables[self.labelled.record.source.source_row])),
+        faithfulness, "language_of", lambda context: DropsByHand(tables[context.record.source.source_row])
     )
     tallies, skipped = run_drops(answers, methods, LoadedModels())
     assert skipped == ()

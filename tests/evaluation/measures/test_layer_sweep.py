@@ -22,7 +22,7 @@ LAYERS = {name: range(0 if name.startswith("hss") else 1, 5) for name in SWEPT}
 
 def choice(directory, *, layer=None, hidden_layer=None, max_tokens=None):
     model = ModelOptions(model=str(directory), device="cpu", layer=layer, max_tokens=max_tokens)
-    return ModelChoice(model=model, method=MethodOptions(top_k=3), hidden_layer=hidden_layer)
+    return ModelChoice(model=model, method=MethodOptions(top_k=3, hidden_layer=hidden_layer))
 
 
 def loaded(choice, methods):

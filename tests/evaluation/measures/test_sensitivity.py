@@ -6,8 +6,8 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
+from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, ModelOptions
 from attribeam.evaluation.comparison import run_methods, score_methods
 from attribeam.evaluation.measures.layer_sweep import SensitivityPoint, default_point, sweep

@@ -13,9 +13,10 @@ from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.methods.language_context import language_of
 from attribeam.evaluation.methods.registry import (
     LabelledContext,
     OraclePassage,
@@ -72,7 +73,7 @@ class SaidByHand:
 
 def test_cci_unites_the_three_largest_of_each_token_by_hand():
     context = LabelledContext(labelled(spans=(CharRange(0, 2), CharRange(0, 9))), LoadedModels())
-    context.__dict__["language"] = SaidByHand()
+    context._made[language_of] = SaidByHand()
     first, second = ContrastiveGradients(MethodSettings()).span_results(context)
     # token 0 keeps BOS 9, title 5 and text 4: BOS uses up a place and counts for no passage
     assert first.passage_scores == (9.0, 0.0, 0.0)
@@ -164,10 +165,10 @@ def test_encoder_as_language_model_says_the_way_out(tmp_path):
 
 def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
     encoder = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
-    choice = ModelChoice(model=ModelOptions(model=str(encoder)), language=ModelOptions(model=str(directory)))
+    choice = ModelChoice(model=ModelOptions(model=str(encoder)), method=MethodOptions(language_model=str(directory)))
     assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
 
 
 def test_method_that_hides_its_need_of_a_language_model_is_an_error():
-    with pytest.raises(RuntimeError, match="says that it needs none"):
+    with pytest.raises(RuntimeError, match="asked for language model, but does not say that it needs it"):
         ContrastiveGradients(MethodSettings()).span_results(LabelledContext(labelled(), LoadedModels()))

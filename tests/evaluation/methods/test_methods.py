@@ -6,8 +6,8 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
 from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
@@ -120,7 +120,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
     context = LabelledContext(labelled, LoadedModels(PARSER, tiny_model))
     method = AttentionUnion(ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
     (result,) = method.span_results(context)
-    encoded, tokens = context.attended
+    encoded, tokens = context.encoded, context.attention
     expected = np.zeros(len(PASSAGES))
     for chars, columns, similarities in zip(encoded.response_chars, tokens.top_columns, tokens.top_scores, strict=True):
         if chars is None:
@@ -145,7 +145,7 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 
 
 def test_method_that_hides_its_need_of_a_model_is_an_error():
-    with pytest.raises(RuntimeError, match="says that it needs no model"):
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
 
 

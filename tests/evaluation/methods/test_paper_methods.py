@@ -75,7 +75,7 @@ def results(both, name, **options):
     settings = MethodSettings(**options)
     method = lab_methods(settings)[name]
     asked = model.with_method(settings.union_options(ATTN_UNION))
-    return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked), method.needs))
+    return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked)))
 
 
 def tokens_in(row: EncodedRow, chars: CharRange) -> list[int]:

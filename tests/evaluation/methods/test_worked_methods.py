@@ -12,11 +12,13 @@ import torch
 from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity
-from attribeam.attribution.methods.answer_context import LoadedModels, ModelInternals
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.evaluation.methods.hidden_states import hidden_similarity
 from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.evaluation.methods.unions import attributed_responses
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -68,7 +70,8 @@ def worked_context() -> LabelledContext:
     record = QARecord("r", "Who?", passages, ANSWER, RowSource("f", 0), target_spans=(CharRange(0, 3),))
     context = LabelledContext(LabelledAnswer(record, (frozenset({0}),)), LoadedModels(PARSER, ModelOfNoDefaults()))
     hidden = HiddenSimilarity([torch.tensor(STATES)], encoded=encoded, passage_count=2)
-    vars(context).update(encoded=encoded, _internals=ModelInternals(attention, attributed, hidden))
+    vars(context).update(encoded=encoded, attention=attention)
+    context._made.update({attributed_responses: attributed, hidden_similarity: hidden})
     return context
 
 

@@ -7,6 +7,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import SpanKind, Support
 from attribeam.schemas.errors import DataError
@@ -51,7 +52,7 @@ class OneAnswerParser:
 def attributor(tmp_path_factory) -> Attributor:
     directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    return Attributor(parser=OneAnswerParser(), model=model, spans=(SpanKind.GIVEN,))
+    return Attributor(parser=OneAnswerParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN,))
 
 
 @pytest.fixture

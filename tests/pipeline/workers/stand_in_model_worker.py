@@ -7,7 +7,8 @@ import pickle
 import signal
 from multiprocessing.connection import Connection
 
-from attribeam.pipeline.workers.model_service import BlockDone, BlockFailed, ModelsFailed, ModelsReady, RunBlock
+from attribeam.pipeline.chunks.worker_messages import ModelsLoaded, WorkerFailed
+from attribeam.pipeline.workers.model_workers import BlockReply, RunBlock
 from attribeam.transforms.audit_settings import AuditSettings
 
 FATAL, BROKEN = "kill", "raise"
@@ -15,22 +16,22 @@ NO_SUCH_DEVICE, OTHER_DEVICE, DEADLY_DEVICE = "cuda:7", "cuda:8", "cuda:9"
 
 
 def serve_as_told(connection: Connection, settings: AuditSettings) -> None:
-    """Takes the place of ``serve_blocks``; the outcomes of rows are the rows."""
+    """Takes the place of ``_serve_blocks``; the outcomes of rows are the rows."""
     device = settings.model.device
     if device == DEADLY_DEVICE:
         os.kill(os.getpid(), signal.SIGKILL)
     if device == NO_SUCH_DEVICE:
-        connection.send(ModelsFailed("there is no such device", is_usage=True))
+        connection.send(WorkerFailed("there is no such device", is_usage=True))
         return
-    connection.send(ModelsReady({"device": OTHER_DEVICE if device == OTHER_DEVICE else "cpu"}, None))
+    connection.send(ModelsLoaded({"device": OTHER_DEVICE if device == OTHER_DEVICE else "cpu"}))
     while True:
         connection.send(_run(connection.recv()))
 
 
-def _run(block: RunBlock) -> BlockDone | BlockFailed:
+def _run(block: RunBlock) -> BlockReply:
     rows = pickle.loads(block.rows or b"")
     if FATAL in rows:
         os.kill(os.getpid(), signal.SIGKILL)
     if BROKEN in rows:
-        return BlockFailed(block.number, "ValueError: the stand-in was told to fail")
-    return BlockDone(block.number, pickle.dumps(rows), wall=1.5, cpu=1.0)
+        return BlockReply(block.number, failure="ValueError: the stand-in was told to fail")
+    return BlockReply(block.number, pickle.dumps(rows), wall=1.5, cpu=1.0)

@@ -26,9 +26,14 @@ from tests.pipeline.workers.stand_in_model_worker import (
 from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.failures import ModelWorkersError
 from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers import model_service, worker_process
-from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
-from attribeam.pipeline.workers.model_worker import BLOCKS_AHEAD, ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers import model_workers, worker_process
+from attribeam.pipeline.workers.model_workers import (
+    BLOCKS_AHEAD,
+    ModelService,
+    ModelWorkerDiedError,
+    RemoteModels,
+    RunBlock,
+)
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -56,7 +61,7 @@ class TestedService(ModelService):
                 self.run(worker.recv(), partial(_send, worker))
 
 
-def _send(worker: Connection, reply: Reply) -> None:
+def _send(worker: Connection, reply: object) -> None:
     with suppress(OSError):
         worker.send(reply)
 
@@ -67,7 +72,7 @@ def _stand_ins() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_process, "_IMPORTS", serve_as_told.__module__)
         patch.setattr(worker_process, "_GPU_DRIVERS", ())
-        patch.setattr(model_service, "_serve_blocks", serve_as_told)
+        patch.setattr(model_workers, "_serve_blocks", serve_as_told)
         stop_import_server()
         yield
 

@@ -18,7 +18,7 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
-from attribeam.pipeline.workers.model_service import ModelService, Reply, RunBlock
+from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
@@ -69,11 +69,11 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
     assert alive == []
     done, service_run, killed = _finished(output), ModelService.run, []
 
-    def run_and_kill(self: ModelService, block: RunBlock, reply: Callable[[Reply], None]) -> None:
+    def run_and_kill(self: ModelService, block: RunBlock, reply: Callable[[object], None]) -> None:
         service_run(self, block, reply)
         if block.number == 1 and not killed:
             killed.append(block)
-            self._workers[0].kill()
+            self._processes[0].process.kill()
 
     monkeypatch.setattr(ModelService, "run", run_and_kill)
     assert audit.run_here(output, "--workers", "1", "--model-workers", "1") == 0
@@ -103,7 +103,7 @@ import signal
 from types import SimpleNamespace
 
 import attribeam.pipeline.workers.worker_imports
-from attribeam.pipeline.workers import model_worker
+from attribeam.pipeline.workers import model_workers
 
 loads = pickle.loads
 
@@ -113,7 +113,7 @@ def loads_or_die(rows):
         os.kill(os.getpid(), signal.SIGKILL)
     return given
 
-model_worker.pickle = SimpleNamespace(loads=loads_or_die, dumps=pickle.dumps)
+model_workers.pickle = SimpleNamespace(loads=loads_or_die, dumps=pickle.dumps)
 """
 
 

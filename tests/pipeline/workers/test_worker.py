@@ -26,8 +26,8 @@ from attribeam.pipeline.failures import (
     is_disk_full,
     is_load_refusal,
 )
-from attribeam.pipeline.workers import model_worker, worker, worker_process
-from attribeam.pipeline.workers.model_service import RunBlock
+from attribeam.pipeline.workers import model_workers, worker, worker_process
+from attribeam.pipeline.workers.model_workers import RunBlock
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -120,9 +120,10 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> NoReturn:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
 
-    monkeypatch.setattr(model_worker, "model_outcomes", fail)
+    monkeypatch.setattr(model_workers, "attended", fail)
+    options = MethodOptions()
     with pytest.raises(MemoryError):
-        model_worker._run_block(RunBlock(1, pickle.dumps([])), resolve_method(MethodOptions()), LoadedModels())
+        model_workers._run_block(RunBlock(1, pickle.dumps(([], []))), resolve_method(options), options, LoadedModels())
 
 
 def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

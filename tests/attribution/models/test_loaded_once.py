@@ -7,9 +7,9 @@ from threading import Barrier
 
 import pytest
 
-from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_audit_models
+from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 

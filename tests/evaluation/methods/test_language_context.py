@@ -9,13 +9,13 @@ from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.methods.test_language_model_methods import labelled
 
 from attribeam.attribution.language_models.language_model import LanguageModel
-from attribeam.attribution.methods.language_context import (
+from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.methods.language_context import (
     LanguageContext,
     context_divergences,
     sensitive_spans,
     sensitive_tokens,
 )
-from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import CharRange
 
 

@@ -9,10 +9,10 @@ from tests.attribution.language_models.test_language_model import RECORD
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.language_models.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.methods.language_context import contrast_tokens, contrastive_saliency
 from attribeam.schemas import Reason, RowFault
 
 

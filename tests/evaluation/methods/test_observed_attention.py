@@ -11,12 +11,12 @@ from transformers import AutoModel
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import observing
 from attribeam.attribution.attention.forward_pass import LayerCapture
-from attribeam.attribution.attention.observed_attention import (
+from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.evaluation.methods.observed_attention import (
     attribute_layers,
     attributed_tokens,
     response_similarity,
 )
-from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
