@@ -33,6 +33,7 @@ from attribeam.attribution.language_models.language_model import (
     check_causal,
     language_model_provenance,
 )
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.freed_memory import keep_freed_memory
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
@@ -41,7 +42,7 @@ from attribeam.attribution.models.packed_layers import pack_linear_layers, unpac
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import weights_digest
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
+from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -33,6 +33,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import model_directory
+from attribeam.attribution.models.dtype_choice import choose_device
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     check_position_embeddings,
@@ -40,7 +41,7 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.weight_loading import choose_device, load_weights
+from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.models.weight_memory import weight_groups
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
