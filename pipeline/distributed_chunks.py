@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+from apache_beam.metrics import Metrics
+
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.chunks.chunk_attempt import read_attempt
@@ -18,10 +20,10 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.worker_pool import WorkerPool
+from attribeam.schemas.run_manifest import AuditCounts
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.stage_metrics import count_chunk
 from attribeam.transforms.write_group import write_group
 
 _MARK_DIGITS = 12
@@ -78,4 +80,17 @@ def commit_isolated(chunk: Chunk, store: ChunkStore, settings: AuditSettings, sc
 
 def _commit(store: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
     store.commit(chunk, attempt, mark=f"-{uuid4().hex[:_MARK_DIGITS]}")
-    count_chunk(attempt.counts)
+    _count(attempt.counts)
+
+
+def _count(counts: AuditCounts) -> None:
+    """Add a committed chunk to Beam's counters of the run, in the namespace "attribeam"."""
+    numbers = {
+        "chunks_committed": 1,
+        "rows_audited": counts.audited,
+        "rows_dead_lettered": counts.dead_lettered,
+        "tokens": counts.tokens or 0,
+        **{f"spans.{support}": number for support, number in counts.spans.items()},
+    }
+    for name, number in numbers.items():
+        Metrics.counter("attribeam", name).inc(number)

@@ -141,7 +141,7 @@ class _DistributedRun:
         isolate = partial(commit_isolated, store=self.store, settings=self.sent, schemas=self.schemas)
         build_graph(
             pipeline,
-            chunks=[(chunk, chunk.rows) for chunk in chunks],
+            chunks,
             settings=self.sent,
             storage=BeamStorage(),
             evidence=self.schemas.evidence,

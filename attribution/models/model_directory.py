@@ -158,7 +158,7 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
         )
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
-    return cast(PreTrainedTokenizerFast, tokenizer)
+    return cast("PreTrainedTokenizerFast", tokenizer)
 
 
 def runs_own_code(directory: ModelDirectory) -> bool:

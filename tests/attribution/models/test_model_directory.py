@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import (
+    AutoTokenizer,
     AutoModelForCausalLM,
     BertConfig,
     BertTokenizerLegacy,
@@ -213,7 +214,7 @@ def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     vocabulary = directory / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
     slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
-    monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
         load_tokenizer(read_model_directory(options(directory)))
 
