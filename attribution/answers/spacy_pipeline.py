@@ -100,7 +100,7 @@ def _empty_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def faster_parts(directory: Path) -> dict[str, Any]:
-    """What to override in the configuration of a pipeline's ``directory``: the factories of a plain parser and tokenizer.
+    """What to override in the configuration of a pipeline's ``directory``: a plain parser and a plain tokenizer.
 
     The parser's stays where spaCy's lacks the private parts that are needed: then it parses by itself.
     """

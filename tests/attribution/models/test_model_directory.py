@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import (
-    AutoTokenizer,
     AutoModelForCausalLM,
+    AutoTokenizer,
     BertConfig,
     BertTokenizerLegacy,
     ElectraConfig,

@@ -19,8 +19,8 @@ from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from tests.evaluation.model_check.own_rows import write_own_rows
 from tests.method_names import HIDDEN_UNION
 from transformers import (
-    AutoTokenizer,
     AutoModelForCausalLM,
+    AutoTokenizer,
     BertTokenizerLegacy,
     GPTJConfig,
     MambaConfig,
