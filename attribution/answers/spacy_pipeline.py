@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import DependencyParser
-from spacy.tokenizer import Tokenizer
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.util import load_config, minibatch, registry
 from thinc.api import NumpyOps
 
@@ -93,7 +93,7 @@ def lockstep_parser(
     )
 
 
-@registry.tokenizers(_EMPTY_TOKENIZER)
+@registry.tokenizers(_EMPTY_TOKENIZER)  # type: ignore[untyped-decorator]
 def _empty_tokenizer() -> Callable[[Language], Tokenizer]:
     """spaCy's tokenizer without its language's rules, all of which the pipeline's own file replaces."""
     return lambda nlp: Tokenizer(nlp.vocab)

@@ -65,7 +65,7 @@ def test_documents_keep_their_order_where_the_words_at_once_are_few(
 
 def test_parser_of_another_kind_is_left_as_it_is(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
-    nlp.add_pipe("beam_parser", name="parser").add_label("nsubj")  # type: ignore[attr-defined]
+    nlp.add_pipe("beam_parser", name="parser").add_label("nsubj")
     nlp.initialize()
     nlp.to_disk(tmp_path)
     assert "components" not in faster_parts(tmp_path)
@@ -109,6 +109,6 @@ def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch: pyt
 
 def test_tokenizer_without_its_languages_rules_reads_all_of_them_from_the_pipeline(lockstep: Language) -> None:
     plain = spacy.load(BUNDLED)
-    assert lockstep.tokenizer.to_bytes(exclude=["vocab"]) == plain.tokenizer.to_bytes(exclude=["vocab"])  # type: ignore[attr-defined]
+    assert lockstep.tokenizer.to_bytes(exclude=["vocab"]) == plain.tokenizer.to_bytes(exclude=["vocab"])
     for text in (*TEXTS, "It's 5km, isn't it? :-) See http://a.b/c?d=e (U.S.A., e.g.)"):
         assert [token.text for token in lockstep.make_doc(text)] == [token.text for token in plain.make_doc(text)]
