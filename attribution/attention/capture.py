@@ -34,7 +34,7 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     to_device,
 )
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
 from attribeam.attribution.options import QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 

@@ -24,6 +24,7 @@ from attribeam.attribution.attention.batching import (
     run_halving,
     token_budget_on,
 )
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
 from attribeam.attribution.attention.forward_pass import end_to_end_inputs, padded_token_ids
 from attribeam.attribution.attention.hidden_states import layer_states
@@ -35,7 +36,7 @@ from attribeam.attribution.language_models.language_model import (
 )
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.freed_memory import keep_freed_memory
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
+from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.model_errors import as_load_errors, is_out_of_memory
 from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
