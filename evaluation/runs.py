@@ -225,7 +225,7 @@ def _entailment(args: argparse.Namespace) -> EntailmentModel:
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    from attribeam.attribution.models.weight_loading import choose_device
+    from attribeam.attribution.models.dtype_choice import choose_device
     from attribeam.evaluation.measures.nli_model import NliModel
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ from pyarrow import ArrowException, fs
 from attribeam.logs.lake_tables import TableFiles, files_of_tables
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.written_files import new_file, sync_folder
 
 _BLOCK_BYTES = 1 << 20
 _FILE_URI = "file:///"
@@ -99,6 +102,41 @@ class ArrowStorage:
             return None if found is None else _local_stamp(found)
         info = _info(path) if file is None else None
         return f"{info.size} bytes of {info.mtime_ns}" if info is not None and info.is_file else None
+
+
+class WritableStorage(ArrowStorage):
+    """An ``ArrowStorage`` whose local folders are written to as well. Its methods raise ``OSError`` where they fail."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return Path(path).exists()
+
+    def make_folders(self, paths: Sequence[str]) -> None:
+        """Make folders that are not there yet; object stores need none."""
+        for path in paths:
+            Path(path).mkdir(parents=True, exist_ok=True)
+
+    def put_file(self, path: str, local: Path) -> None:
+        """Move a local file, whose content is on the disk, to a path that nothing else writes to."""
+        try:
+            local.replace(path)
+            sync_folder(Path(path).parent)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with local.open("rb") as source, new_file(Path(path)) as target:
+                shutil.copyfileobj(source, target)
+
+    def put_text(self, path: str, text: str) -> None:
+        """Replace a small file by a new one that was written beside it, so that readers see one of the two whole."""
+        self.make_folders([path.rpartition("/")[0]])
+        with new_file(Path(path)) as file:
+            file.write(text.encode())
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files that are there."""
+        for path in paths:
+            Path(path).unlink()
 
 
 def local_path(path: str) -> str:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
@@ -33,11 +34,10 @@ from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_run
 from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest
+from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
 from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.stage_metrics import count_chunk
 from attribeam.transforms.write_group import write_group
 
 _MARK_DIGITS = 12
@@ -113,7 +113,7 @@ class _DistributedRun:
         isolate = partial(commit_isolated, store=store, settings=self.sent, schemas=schemas)
         build_graph(
             pipeline,
-            chunks=[(chunk, chunk.rows) for chunk in chunks],
+            chunks,
             settings=self.sent,
             storage=BeamStorage(),
             evidence=schemas.evidence,
@@ -221,4 +221,17 @@ def commit_isolated(chunk: Chunk, store: ChunkStore, settings: AuditSettings, sc
 
 def _commit(store: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
     store.commit(chunk, attempt, mark=f"-{uuid4().hex[:_MARK_DIGITS]}")
-    count_chunk(attempt.counts)
+    _count(attempt.counts)
+
+
+def _count(counts: AuditCounts) -> None:
+    """Add a committed chunk to Beam's counters of the run, in the namespace "attribeam"."""
+    numbers = {
+        "chunks_committed": 1,
+        "rows_audited": counts.audited,
+        "rows_dead_lettered": counts.dead_lettered,
+        "tokens": counts.tokens or 0,
+        **{f"spans.{support}": number for support, number in counts.spans.items()},
+    }
+    for name, number in numbers.items():
+        Metrics.counter("attribeam", name).inc(number)

@@ -167,8 +167,39 @@ def test_no_module_is_called_utils() -> None:
     assert names.isdisjoint({"utils", "util", "helpers", "misc", "common"})
 
 
-@pytest.mark.parametrize("module", ["attribeam", "attribeam.pipeline.local_driver"])
-def test_the_package_and_the_driver_load_no_model_library(module: str) -> None:
-    code = f"import sys, {module}; print(sorted({{'torch', 'spacy', 'transformers'}} & set(sys.modules)))"
+FIRST_ROW = """
+from attribeam import Attributor
+rows = Attributor.from_pretrained("bundled").attribute(question="Who?", passages=["Ada built it."], answer="Ada did.")
+assert rows
+"""
+WORKER = """
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.configuration import output_schemas
+from attribeam.pipeline.workers import worker_imports
+from attribeam.pipeline.workers.worker import load_models, run_chunk
+from attribeam.transforms.audit_settings import AuditSettings
+settings = AuditSettings()
+schemas = output_schemas(settings, load_models(settings), [])
+rows = RowRange("examples/qa_logs.parquet", 0, 2)
+with TemporaryDirectory() as folder:
+    run_chunk(rows, settings=settings, schemas=schemas, folder=Path(folder) / "attempt", on_rows=lambda _: None)
+"""
+NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
+
+
+@pytest.mark.parametrize(
+    ("code", "unused"),
+    [
+        ("import attribeam", NO_MODELS),
+        ("import attribeam.pipeline.local_driver", NO_MODELS),
+        (FIRST_ROW, {"transformers", "apache_beam"}),
+        (WORKER, {"transformers", "apache_beam"}),
+    ],
+    ids=["package", "driver", "first row", "worker"],
+)
+def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_needed(code: str, unused: set[str]) -> None:
+    code = f"{code}\nimport sys; print(sorted({unused} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

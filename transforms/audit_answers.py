@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+from apache_beam.coders import Coder, registry
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.typehints import Sequence
@@ -22,11 +24,31 @@ from attribeam.schemas.errors import UsageError
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 from attribeam.transforms.hide_texts import HideTexts
-from attribeam.transforms.make_evidence import audit_rows
-from attribeam.transforms.prepare_rows import encode_rows, parse_answers
+from attribeam.transforms.make_evidence import audit_stages
 from attribeam.transforms.read_rows import read_answers
 from attribeam.transforms.row_groups import RowGroup
 from attribeam.transforms.write_group import dead_letter_table
+
+
+class RowGroupCoder(Coder):
+    """Pickles groups, and tells Beam a size without doing so, which would take longer than many a stage."""
+
+    def encode(self, value: RowGroup) -> bytes:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+    def decode(self, encoded: bytes) -> RowGroup:
+        group: RowGroup = pickle.loads(encoded)
+        return group
+
+    def estimate_size(self, value: RowGroup) -> int:  # noqa: ARG002 - the rows are not made yet
+        return 1
+
+    def is_deterministic(self) -> bool:
+        return False
+
+
+registry.register_coder(RowGroup, RowGroupCoder)
+
 
 _DEAD_LETTERS = "dead_letters"
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
@@ -91,14 +113,13 @@ class AuditAnswers(beam.PTransform):
     def expand(self, answers: beam.PCollection) -> AuditedAnswers:
         if not isinstance(answers.windowing.windowfn, GlobalWindows):
             raise UsageError("AuditAnswers needs the global window; put beam.WindowInto(GlobalWindows()) before it")
-        made = (
+        read = (
             answers
             | "GroupAnswers" >> beam.BatchElements(BLOCK_ROWS, BLOCK_ROWS)
             | "ReadAnswers" >> beam.Map(_read, self._settings).with_output_types(RowGroup)
-            | "EncodeRows" >> beam.Map(encode_rows, self._settings).with_output_types(RowGroup)
-            | "ParseAnswers" >> beam.Map(parse_answers, self._settings).with_output_types(RowGroup)
-            | "AuditRows" >> beam.Map(audit_rows, self._settings, self._schema).with_output_types(RowGroup)
-            | "Tables" >> beam.FlatMap(_tables).with_outputs(_DEAD_LETTERS, main="evidence")
+        )
+        made = through_stages(read, self._settings, self._schema) | (
+            "Tables" >> beam.FlatMap(_tables).with_outputs(_DEAD_LETTERS, main="evidence")
         )
         return AuditedAnswers(
             evidence=made.evidence | "EvidenceRows" >> self._rows(self._schema),
@@ -110,6 +131,13 @@ class AuditAnswers(beam.PTransform):
         privacy = self._settings.privacy
         hide = HideTexts(privacy) if privacy.hides else None
         return beam.FlatMap(lambda table: rows_of(hide(table) if hide else table)).with_output_types(row_type(schema))
+
+
+def through_stages(groups: beam.PCollection, settings: AuditSettings, evidence: pa.Schema) -> beam.PCollection:
+    """Groups of records through the stages of an audit: groups of evidence tables."""
+    for name, run in audit_stages(settings, evidence).items():
+        groups |= name >> beam.Map(run).with_output_types(RowGroup)
+    return groups
 
 
 def _read(answers: list[object], settings: AuditSettings) -> RowGroup:

@@ -11,7 +11,6 @@ times what the operation takes.
 from __future__ import annotations
 
 import copy
-import errno
 import os
 import re
 import shutil
@@ -21,7 +20,6 @@ import weakref
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,10 +28,10 @@ from apache_beam.io.aws.clients.s3 import boto3_client
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.logs.files import ArrowStorage, local_status
+from attribeam.logs.files import WritableStorage, local_status
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.written_files import new_file, sync_folder, unfinished_name
+from attribeam.schemas.written_files import unfinished_name
 
 _make_client: Any = boto3_client.Client
 
@@ -91,15 +89,13 @@ os.register_at_fork(after_in_child=_idle_clients.forget)
 reuse_s3_clients()  # in workers, too, which import this module before they open a file
 
 _MIME_TYPE = "application/octet-stream"
-_COPY_BYTES = 1 << 20
 _WILD = re.compile(r"[*?[]")
 _LAST = chr(sys.maxunicode)
 _EXTRAS = {"s3": ("boto3", "s3"), "gs": ("google.cloud.storage", "gcs")}
 """What Beam needs for a scheme: a module, and the extra of this package that installs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeamStorage:
+class BeamStorage(WritableStorage):
     """What the workers of a runner see. ``FileSystems.set_options`` must have been called, as Beam does on them.
 
     Files on local paths are looked for as ``ArrowStorage`` does, since Beam follows no links.
@@ -108,14 +104,14 @@ class BeamStorage:
     def find(self, pattern: str, *, suffix: str) -> list[str]:
         check_extra(pattern)
         if "://" not in pattern:
-            return ArrowStorage().find(pattern, suffix=suffix)
+            return super().find(pattern, suffix=suffix)
         has_key = "/" in pattern.partition("://")[2]
         return find_files(pattern if has_key else f"{pattern}/", _ListedFolders(), suffix=suffix)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
         if "://" not in path:
-            with ArrowStorage().open(path) as local:
+            with super().open(path) as local:
                 yield local
             return
         with _as_os_errors(), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
@@ -124,7 +120,7 @@ class BeamStorage:
     def sizes(self, folder: str) -> dict[str, int]:
         """As ``ArrowStorage.sizes``."""
         if "://" not in folder:
-            return ArrowStorage().sizes(folder)
+            return super().sizes(folder)
         start = f"{folder.rstrip('/')}/"
         found = (one for one in _listed(_WILD.split(start)[0]) if one.path.startswith(start))
         sizes = {one.path.removeprefix(start): one.size_in_bytes for one in found}
@@ -141,56 +137,28 @@ class BeamStorage:
             return f"{found.size_in_bytes} bytes of {found.last_updated_in_seconds}, {FileSystems.checksum(path)}"
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file.
-
-        Raises:
-            OSError: if the file system cannot be asked.
-        """
+        if "://" not in path:
+            return super().exists(path)
         with _as_os_errors():
-            return Path(path).exists() if "://" not in path else bool(FileSystems.exists(path))
+            return bool(FileSystems.exists(path))
 
     def make_folders(self, paths: Sequence[str]) -> None:
-        """Make folders that are not there yet; object stores need none.
-
-        Raises:
-            OSError: if one cannot be made.
-        """
+        super().make_folders([path for path in paths if "://" not in path])
         with _as_os_errors():
-            for path in paths:
-                if "://" not in path:
-                    Path(path).mkdir(parents=True, exist_ok=True)
-                elif FileSystems.get_filesystem(path).has_dirs() and not FileSystems.exists(path):
+            for path in (path for path in paths if "://" in path):
+                if FileSystems.get_filesystem(path).has_dirs() and not FileSystems.exists(path):
                     FileSystems.mkdirs(path)
 
     def put_file(self, path: str, local: Path) -> None:
-        """Move a local file, whose content is on the disk, to a path that nothing else writes to.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
         if "://" not in path:
-            try:
-                local.replace(path)
-                sync_folder(Path(path).parent)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                with local.open("rb") as source, new_file(Path(path)) as target:
-                    shutil.copyfileobj(source, target, _COPY_BYTES)
+            super().put_file(path, local)
             return
         with _as_os_errors(), local.open("rb") as source, _created(path) as target:
-            shutil.copyfileobj(source, target, _COPY_BYTES)
+            shutil.copyfileobj(source, target)
 
     def put_text(self, path: str, text: str) -> None:
-        """Replace a small file, so that readers see either the old or the new one: it is written beside it and renamed.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
         if "://" not in path:
-            self.make_folders([path.rpartition("/")[0]])
-            with new_file(Path(path)) as file:
-                file.write(text.encode())
+            super().put_text(path, text)
             return
         by = f"{path.rpartition('/')[0]}/{unfinished_name()}"
         with _as_os_errors():
@@ -205,14 +173,7 @@ class BeamStorage:
                 FileSystems.rename([by], [path])
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files that are there.
-
-        Raises:
-            OSError: if one cannot be deleted.
-        """
-        for path in paths:
-            if "://" not in path:
-                Path(path).unlink()
+        super().delete([path for path in paths if "://" not in path])
         if remote := [path for path in paths if "://" in path]:
             with _as_os_errors():
                 FileSystems.delete(remote)

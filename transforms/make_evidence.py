@@ -7,8 +7,9 @@ the masked texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,8 +24,18 @@ from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.passage_sample import sample_passages
 from attribeam.transforms.attribute_rows import attributed_blocks
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.prepare_rows import encode_rows, parse_answers
 from attribeam.transforms.row_groups import RowCounts, RowGroup, dead_letter
 from attribeam.transforms.stage_metrics import stage, tell_rows_finished
+
+
+def audit_stages(settings: AuditSettings, evidence: pa.Schema) -> dict[str, Callable[[RowGroup], RowGroup]]:
+    """The stages of an audit by name, in their order: a group of records in, one of evidence tables out."""
+    return {
+        "EncodeRows": partial(encode_rows, settings=settings),
+        "ParseAnswers": partial(parse_answers, settings=settings),
+        "AuditRows": partial(audit_rows, settings=settings, schema=evidence),
+    }
 
 
 def redacted(

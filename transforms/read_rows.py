@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import apache_beam as beam
-
 from attribeam.attribution.record_input import check_record, outcome_of
 from attribeam.logs.arrow_logs import in_python
 from attribeam.logs.files import LogStorage
@@ -24,7 +22,7 @@ _FIELDS = ("record_id", "question", "passages", "answer", "target_spans")
 
 
 def read_rows(
-    group: RowGroup, settings: AuditSettings, storage: LogStorage, fatal_rows: Mapping[int, str] | None
+    group: RowGroup, settings: AuditSettings, storage: LogStorage, fatal_rows: Mapping[int, str] | None = None
 ) -> RowGroup:
     """Ranges in, the records of their rows out, in order.
 
@@ -158,7 +156,7 @@ def _field_named(message: str) -> str | None:
 
 def _plain(value: Any) -> Any:
     """Rows and named tuples as dicts, at any depth."""
-    if isinstance(value, beam.Row):
+    if hasattr(value, "as_dict"):  # a beam.Row
         return {name: _plain(item) for name, item in value.as_dict().items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}

@@ -8,13 +8,10 @@ the rows of some blocks only, unless a runner moves the group between two stages
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
-
-from apache_beam.coders import Coder, registry
 
 from attribeam.logs.privacy.masked_record import record_secrets
 from attribeam.logs.privacy.redactor import Redactor, without_secrets
@@ -78,26 +75,6 @@ class RowGroup:
     def __getstate__(self) -> dict[str, Any]:
         self.rows = tuple(self.rows)
         return self.__dict__
-
-
-class RowGroupCoder(Coder):
-    """Pickles groups, and tells Beam a size without doing so, which would take longer than many a stage."""
-
-    def encode(self, value: RowGroup) -> bytes:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-
-    def decode(self, encoded: bytes) -> RowGroup:
-        group: RowGroup = pickle.loads(encoded)
-        return group
-
-    def estimate_size(self, value: RowGroup) -> int:  # noqa: ARG002 - the rows are not made yet
-        return 1
-
-    def is_deterministic(self) -> bool:
-        return False
-
-
-registry.register_coder(RowGroup, RowGroupCoder)
 
 
 def packs(

@@ -1,7 +1,4 @@
-"""Numbers of finished rows, the seconds of each stage, and Beam counters of what was committed.
-
-Counters are in the namespace "attribeam". Seconds go into manifests, never into records.
-"""
+"""Numbers of finished rows, and the seconds of each stage, which go into manifests, never into records."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from apache_beam.metrics import Metrics
-
-from attribeam.schemas.run_manifest import AuditCounts, StageSeconds
+from attribeam.schemas.run_manifest import StageSeconds
 
 _row_listeners: list[Callable[[int], None]] = []
 
@@ -30,19 +25,6 @@ def listening_for_rows(listener: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         _row_listeners.remove(listener)
-
-
-def count_chunk(counts: AuditCounts) -> None:
-    """Add a committed chunk to the counters of a distributed run."""
-    numbers = {
-        "chunks_committed": 1,
-        "rows_audited": counts.audited,
-        "rows_dead_lettered": counts.dead_lettered,
-        "tokens": counts.tokens or 0,
-        **{f"spans.{support}": number for support, number in counts.spans.items()},
-    }
-    for name, number in numbers.items():
-        Metrics.counter("attribeam", name).inc(number)
 
 
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")

@@ -256,13 +256,13 @@ def _load_pipeline(parser: str, folder: Path) -> Language:
     import spacy
     from thinc.api import use_ops
 
-    from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
+    from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts
 
     package = package_folder(parser)
     if package is not None and folder.is_relative_to(package):
         import_module(parser)
     with use_ops(TORCH_PRODUCTS):
-        return spacy.load(folder, config=lockstep_overrides(folder))
+        return spacy.load(folder, config=faster_parts(folder))
 
 
 @contextmanager

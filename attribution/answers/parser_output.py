@@ -11,9 +11,9 @@ The words of a token and the tokens of a set of words, by code points (Appendix 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -291,22 +291,16 @@ class WordTokenAlignment:
         end_words = np.searchsorted(word_starts, self._ends, side="left").tolist()
         self.words_of_tokens: list[range] = [range(*run) for run in zip(first_words, end_words, strict=True)]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
-        self._first_tokens, self._end_tokens = self._token_runs(word_starts, word_ends)
+        first_tokens, end_tokens = (places.tolist() for places in self._token_runs(word_starts, word_ends))
+        self._tokens_of_words = [range(*run) for run in zip(first_tokens, end_tokens, strict=True)]
 
     def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
         """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
         return self._token_runs(*_bounds(ranges))
 
-    def tokens_of_words(self, word_sets: Sequence[Collection[int]]) -> npt.NDArray[np.bool_]:
-        """psi: bool [sets, tokens], True for the smallest set of tokens that covers each of these sets of words."""
-        words = np.fromiter(chain.from_iterable(word_sets), dtype=np.intp)
-        size = len(self._starts) + 1
-        lengths = np.array([len(one) for one in word_sets], dtype=np.intp)
-        row_starts = np.repeat(np.arange(len(word_sets)) * size, lengths)
-        opened = np.bincount(row_starts + self._first_tokens[words], minlength=len(word_sets) * size)
-        closed = np.bincount(row_starts + self._end_tokens[words], minlength=len(word_sets) * size)
-        inside = np.cumsum((opened - closed).reshape(len(word_sets), size), axis=1) > 0
-        return inside[:, :-1]
+    def tokens_of_words(self, words: Iterable[int]) -> list[int]:
+        """psi: the smallest set of tokens that covers these words, ascending."""
+        return sorted({token for word in words for token in self._tokens_of_words[word]})
 
     def _token_runs(self, starts: _Places, ends: _Places) -> tuple[_Places, _Places]:
         firsts = np.searchsorted(self._ends, starts, side="right")

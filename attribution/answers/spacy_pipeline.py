@@ -5,7 +5,7 @@ Trees and products stay the same. Importing this module imports spaCy, thinc and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import DependencyParser
-from spacy.util import load_config, minibatch
-from thinc.api import NumpyOps, registry
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
+from spacy.util import load_config, minibatch, registry
+from thinc.api import NumpyOps
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LOCKSTEP_FACTORY = "attribeam_lockstep_parser"
 _PLAIN_FACTORY = "parser"
+_EMPTY_TOKENIZER, _PLAIN_TOKENIZER = "attribeam_empty_tokenizer", "spacy.Tokenizer.v1"
 _PRIVATE_PARTS = ("greedy_parse", "transition_states", "_ensure_labels_are_added")
 _WORDS_AT_ONCE = 6000
 _FEW_DOCUMENTS = 3
@@ -91,16 +93,25 @@ def lockstep_parser(
     )
 
 
-def lockstep_overrides(directory: Path) -> dict[str, Any]:
-    """What to override in the configuration of a pipeline's ``directory``: the factory of a plain parser.
+@registry.tokenizers(_EMPTY_TOKENIZER)  # type: ignore[untyped-decorator]
+def _empty_tokenizer() -> Callable[[Language], Tokenizer]:
+    """spaCy's tokenizer without its language's rules, all of which the pipeline's own file replaces."""
+    return lambda nlp: Tokenizer(nlp.vocab)
 
-    Nothing where spaCy's parser lacks the private parts that are needed: then it parses by itself.
+
+def faster_parts(directory: Path) -> dict[str, Any]:
+    """What to override in the configuration of a pipeline's ``directory``: a plain parser and a plain tokenizer.
+
+    The parser's stays where spaCy's lacks the private parts that are needed: then it parses by itself.
     """
-    if not all(hasattr(DependencyParser, part) for part in _PRIVATE_PARTS):
-        return {}
-    components = load_config(directory / "config.cfg").get("components", {})
-    plain = components.get("parser", {}).get("factory") == _PLAIN_FACTORY
-    return {"components": {"parser": {"factory": LOCKSTEP_FACTORY}}} if plain else {}
+    config = load_config(directory / "config.cfg")
+    parts: dict[str, Any] = {}
+    parser = config.get("components", {}).get("parser", {}).get("factory")
+    if parser == _PLAIN_FACTORY and all(hasattr(DependencyParser, part) for part in _PRIVATE_PARTS):
+        parts["components"] = {"parser": {"factory": LOCKSTEP_FACTORY}}
+    if config.get("nlp", {}).get("tokenizer") == {"@tokenizers": _PLAIN_TOKENIZER}:
+        parts["nlp"] = {"tokenizer": {"@tokenizers": _EMPTY_TOKENIZER}}
+    return parts
 
 
 def _parts(docs: Sequence[Doc]) -> Iterator[list[Doc]]:

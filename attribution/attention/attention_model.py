@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedModel
 
 from attribeam.attribution.attention import model_provenance
-from attribeam.attribution.attention.batching import rope_border, row_batches, token_budget_on
-from attribeam.attribution.attention.forward_pass import LayerCapture, attribute_jobs
-from attribeam.attribution.attention.model_setup import load_parts, try_model
+from attribeam.attribution.attention.batching import RowLayout, rope_border, row_batches, token_budget_on
+from attribeam.attribution.attention.forward_pass import attribute_jobs
+from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.loaded_once import loaded_once
-from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_directory import ModelDirectory, configured_layer, read_light_directory
 from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.option_declaration import option_texts
@@ -23,6 +25,11 @@ from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosi
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from attribeam.attribution.attention.capture import LayerCapture
 
 
 class AttentionModel:
@@ -43,7 +50,8 @@ class AttentionModel:
         self,
         *,
         directory: ModelDirectory,
-        model: PreTrainedModel,
+        capture: LayerCapture | FusedCapture,
+        layout: RowLayout,
         encoder: RowEncoder,
         layer: LayerChoice,
         method: MethodOptions,
@@ -53,12 +61,12 @@ class AttentionModel:
         self.layer_count = len(layer.kinds)
         self.template = encoder.template
         self.max_tokens = encoder.max_tokens
-        self.device: torch.device = model.device
-        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = capture.device
+        self.dtype: torch.dtype = capture.dtype
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self._directory, self._encoder, self._layer_choice = directory, encoder, layer
         self._rope_border = rope_border(directory.config.get_text_config())
-        self._capture, self.layout = try_model(directory, model, encoder=encoder, layer=layer)
+        self._capture, self.layout = capture, layout
 
     @classmethod
     def from_pretrained(
@@ -68,11 +76,13 @@ class AttentionModel:
         method: MethodOptions | None = None,
         threads: int | None = None,
         encoder: RowEncoder | None = None,
+        fused: bool = False,
     ) -> AttentionModel:
         """Load a model and try it on a few small rows.
 
         ``threads`` sets torch's CPU threads for the whole process. Pass ``encoder`` if the model's own row encoder is
-        loaded already.
+        loaded already. With ``fused``, an encoder that the fused pass serves is loaded for it alone, without
+        transformers, and has no ``network`` to look into.
 
         Raises:
             ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
@@ -81,23 +91,34 @@ class AttentionModel:
             torch.set_num_threads(threads)
         options = options or ModelOptions()
         with as_load_errors(options.model):
-            parts = load_parts(options, encoder=encoder)
-            return cls(
-                directory=parts.directory,
-                model=parts.model,
-                encoder=parts.encoder,
-                layer=parts.layer,
-                method=method or MethodOptions(),
-            )
+            directory = read_light_directory(options)
+            device, layer = choose_device(options.device), configured_layer(directory)
+            encoder = encoder or RowEncoder(directory)
+            exact = device.type == "cpu" and choose_dtype(directory, device) == torch.float32
+            capture: LayerCapture | FusedCapture | None = None
+            if fused and exact and options.loaded_layers is None:
+                capture, layout = fused_capture(directory, layer.layer), RowLayout.END_TO_END
+            if capture is None:
+                from attribeam.attribution.attention.model_setup import load_capture
+
+                capture, layout = load_capture(options, encoder=encoder, layer=layer, device=device)
+            method = method or MethodOptions()
+            return cls(directory=directory, capture=capture, layout=layout, encoder=encoder, layer=layer, method=method)
 
     @property
     def network(self) -> PreTrainedModel:
         """The loaded layers, for a forward pass of your own; their attention goes through ``capture_attention``."""
-        return self._capture.network
+        return self.capture.network
 
     @property
     def capture(self) -> LayerCapture:
-        """How to take the attention of L*."""
+        """How to take the attention of L* from the ``network``.
+
+        Raises:
+            RuntimeError: if the model was loaded for the fused pass.
+        """
+        if isinstance(self._capture, FusedCapture):
+            raise RuntimeError("the model was loaded for the fused pass, and has no network; load it without fused")
         return self._capture
 
     @property
@@ -155,7 +176,7 @@ class AttentionModel:
 
     def request(self, row: EncodedRow, passage_count: int) -> RowRequest:
         """Builds the capture request for one row."""
-        return self._capture.requests([(row, passage_count)])[0]
+        return self.capture.requests([(row, passage_count)])[0]
 
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
@@ -164,19 +185,20 @@ class AttentionModel:
             **model_provenance.of_capture(self._capture),
             **option_texts(self.settings),
             **model_provenance.of_prompt(self._encoder),
-            **model_provenance.of_batches(self._capture.network, layout=self.layout, token_budget=self.token_budget),
-            **model_provenance.of_machine(self._capture.network, self._directory),
+            **model_provenance.of_batches(self._capture, layout=self.layout, token_budget=self.token_budget),
+            **model_provenance.of_machine(self._capture, self._directory),
         }
 
     def _attribute_whole(
         self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]
     ) -> list[TokenAttribution | RowFault]:
         jobs = list(zip(rows, passage_counts, strict=True))
-        return attribute_jobs(self._capture, jobs, self.batches(rows), layout=self.layout, top_k=self.settings.top_k)
+        take = partial(self._capture.take, layout=self.layout, top_k=self.settings.top_k)
+        return attribute_jobs(take, jobs, self.batches(rows))
 
 
 def load_attention_model(
-    options: ModelOptions, *, method: MethodOptions | None = None, threads: int | None = None
+    options: ModelOptions, *, method: MethodOptions | None = None, threads: int | None = None, fused: bool = False
 ) -> AttentionModel:
     """Like ``AttentionModel.from_pretrained``, but keeps the last model for the next call with the same options.
 
@@ -185,9 +207,9 @@ def load_attention_model(
     Raises:
         ModelLoadError: as for ``from_pretrained``.
     """
-    return _load(options, threads).with_method(method or MethodOptions())
+    return _load(options, threads, fused).with_method(method or MethodOptions())
 
 
 @loaded_once
-def _load(options: ModelOptions, threads: int | None) -> AttentionModel:
-    return AttentionModel.from_pretrained(options, threads=threads, encoder=load_row_encoder(options))
+def _load(options: ModelOptions, threads: int | None, fused: bool) -> AttentionModel:
+    return AttentionModel.from_pretrained(options, threads=threads, encoder=load_row_encoder(options), fused=fused)

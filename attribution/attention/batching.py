@@ -10,18 +10,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
 
-from attribeam.attribution.attention.capture import Capture
-from attribeam.attribution.attention.reduction import CapturedRow
+from attribeam.attribution.attention.reduction import Capture, CapturedRow
 from attribeam.attribution.models.model_errors import is_out_of_memory
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _END_TO_END_KINDS = {"full_attention", "sliding_attention"}

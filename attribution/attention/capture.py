@@ -13,18 +13,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import torch
+from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import create_position_bias_mask, sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import end_to_end_attention
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
+from attribeam.attribution.attention.forward_pass import Job, end_to_end_inputs, padded_token_ids, row_requests
 from attribeam.attribution.attention.plain_attention import AttentionRule, plain_attention
-from attribeam.attribution.attention.reduction import CapturedRow, RowAttention, RowRequest, reduce_row
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.attention.reduction import (
+    Capture,
+    LayerCount,
+    RowAttention,
+    RowRequest,
+    reduce_row,
+    to_device,
+)
+from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
+from attribeam.attribution.options import QueryPosition, SoftmaxOver
+from attribeam.attribution.token_attribution import EncodedRow
 
 
 def capture_attention(
@@ -128,36 +140,6 @@ ALL_ATTENTION_FUNCTIONS.register(CAPTURE_IMPLEMENTATION, capture_attention)
 ALL_MASK_ATTENTION_FUNCTIONS.register(CAPTURE_IMPLEMENTATION, capture_mask)
 
 
-@dataclass(slots=True)
-class _LayerCount:
-    """Numbers the attention modules of one forward pass from 0."""
-
-    unnumbered: int = 0
-
-    def index_of(self, module: torch.nn.Module) -> int:
-        """The 0-based layer of an attention module; ask once per layer.
-
-        Modules that do not know their layer (DistilBERT's, ALBERT's) are counted as the pass reaches them.
-        """
-        index: int | None = getattr(module, "layer_idx", None)
-        if index is None:
-            self.unnumbered += 1
-            return self.unnumbered - 1
-        return index
-
-
-@dataclass(slots=True)
-class Capture:
-    """The request and result of one forward pass. ``layer_index`` is 0-based; the layer sets ``bidirectional``."""
-
-    layer_index: int
-    top_k: int
-    rows: list[RowRequest]
-    captured: list[CapturedRow] = field(default_factory=list)
-    bidirectional: bool = False
-    layers: _LayerCount = field(default_factory=_LayerCount)
-
-
 class _LayerCaptured(Exception):  # noqa: N818 - control flow, not a fault
     """Raised at the captured layer, and caught in ``capturing``."""
 
@@ -169,7 +151,7 @@ Observer = Callable[[int, RowAttention], None]
 @dataclass(slots=True)
 class _Observation:
     observer: Observer
-    layers: _LayerCount = field(default_factory=_LayerCount)
+    layers: LayerCount = field(default_factory=LayerCount)
 
 
 _current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
@@ -187,11 +169,6 @@ def observing(observer: Observer) -> Iterator[None]:
         yield
     finally:
         _observed.reset(token)
-
-
-def is_observed() -> bool:
-    """Whether an observer is watching the forward pass."""
-    return _observed.get() is not None
 
 
 @contextmanager
@@ -236,3 +213,82 @@ def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
     for attention, request in zip(attentions, capture.rows, strict=True):
         capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
     raise _LayerCaptured
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCapture:
+    """How one layer's attention is captured.
+
+    Attributes:
+        network: the loaded layers, with ``capture_attention`` as their attention.
+        layer: 1-based L*.
+        query_position: the position whose attention is row i of S.
+        softmax_over: the columns over which each row of the attention is normalised.
+        bidirectional: whether the layer's tokens also see to the right.
+    """
+
+    name: ClassVar = "of the model"
+    network: PreTrainedModel
+    layer: int
+    query_position: QueryPosition
+    softmax_over: SoftmaxOver
+    bidirectional: bool = False
+
+    def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
+        """Run the pass; the rows of the result are reduced, but still on the device."""
+        rows = [row for row, _ in jobs]
+        capture = Capture(
+            layer_index=self.layer - 1,
+            top_k=top_k,
+            rows=self.requests(jobs),
+            bidirectional=self.bidirectional,
+        )
+        if layout is RowLayout.PADDED:
+            padded_pass(self.network, rows, capture)
+        else:
+            end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
+        return capture
+
+    @property
+    def device(self) -> torch.device:
+        """Where the layers run."""
+        return self.network.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the layers below the captured one."""
+        return self.network.dtype
+
+    def requests(self, jobs: Sequence[Job]) -> list[RowRequest]:
+        """Builds per-row capture requests, in row order."""
+        return row_requests(
+            jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=self.device
+        )
+
+
+@torch.inference_mode()
+def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
+    """Run ``rows`` as one sequence without padding, and fill ``capture``.
+
+    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once.
+    """
+    places, inputs = end_to_end_inputs(rows, model.device, share=share)
+    options = {} if capture.bidirectional else {"use_cache": False}
+    with capturing(capture), rows_end_to_end(places):
+        model(**inputs, **options)
+
+
+@torch.inference_mode()
+def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture) -> None:
+    """Run ``rows`` stacked and padded on the right, and fill ``capture``.
+
+    Causality hides the padding; bidirectional models get a mask.
+    """
+    device = model.device
+    lengths = torch.tensor([len(row.token_ids) for row in rows])
+    width = int(lengths.max())
+    mask = None
+    if capture.bidirectional and int(lengths.min()) < width:
+        mask = to_device(torch.arange(width) < lengths[:, None], device)
+    with capturing(capture):
+        model(input_ids=padded_token_ids(rows, device), attention_mask=mask, use_cache=False)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
 import torch
-import transformers
-from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
-from attribeam.attribution.attention.forward_pass import LayerCapture
 from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.quantization import quantization_provenance
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.capture import LayerCapture
+    from attribeam.attribution.attention.modernbert_pass import FusedCapture
 
 
 def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
@@ -27,12 +31,12 @@ def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
     }
 
 
-def of_capture(capture: LayerCapture) -> dict[str, str]:
+def of_capture(capture: LayerCapture | FusedCapture) -> dict[str, str]:
     """How S is taken from the layer's attention, and by which forward pass."""
     return {
         "query_position": str(capture.query_position),
         "softmax_over": str(capture.softmax_over),
-        "forward_pass": "of the model" if capture.fused_weights is None else "fused",
+        "forward_pass": capture.name,
     }
 
 
@@ -45,23 +49,23 @@ def of_prompt(encoder: RowEncoder) -> dict[str, str]:
     }
 
 
-def of_batches(network: PreTrainedModel, *, layout: RowLayout, token_budget: int) -> dict[str, str]:
+def of_batches(capture: LayerCapture | FusedCapture, *, layout: RowLayout, token_budget: int) -> dict[str, str]:
     """How rows are laid out in a batch, and what computes their attention."""
     end_to_end = layout is RowLayout.END_TO_END
     return {
         "token_budget": str(token_budget),
-        "attention_backend": kernel_name(network.device, network.dtype) if end_to_end else "sdpa",
+        "attention_backend": kernel_name(capture.device, capture.dtype) if end_to_end else "sdpa",
         "row_layout": str(layout),
     }
 
 
-def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str, str]:
+def of_machine(capture: LayerCapture | FusedCapture, directory: ModelDirectory) -> dict[str, str]:
     """Precision, device and versions."""
-    device = network.device
+    device = capture.device
     return {
         **quantization_provenance(directory.options.quantization, directory.config),
-        "dtype": str(network.dtype).removeprefix("torch."),
+        "dtype": str(capture.dtype).removeprefix("torch."),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "torch_version": str(torch.__version__),  # a plain string, so that it unpickles without torch
-        "transformers_version": transformers.__version__,
+        "transformers_version": version("transformers"),
     }

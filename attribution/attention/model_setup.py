@@ -1,72 +1,47 @@
-"""Sets up an attention model: loads its parts, then tries them on a few small rows.
+"""Loads the layers of an attention model with transformers, then tries them on a few small rows.
 
-An unusable model thus fails before the run starts. The trial shows in which directions the layer sees, which layout
-its rows may have, and whether a fast path gives the same attention.
+An unusable model thus fails before the run starts. The trial shows in which directions the layer sees, and which
+layout its rows may have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout, captures_agree, choose_layout
-from attribeam.attribution.attention.forward_pass import Job, LayerCapture
-from attribeam.attribution.attention.modernbert_pass import encoder_weights
+from attribeam.attribution.attention.capture import LayerCapture
+from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.reduction import PendingRows
+from attribeam.attribution.models.dtype_choice import choose_dtype
 from attribeam.attribution.models.freed_memory import keep_freed_memory
-from attribeam.attribution.models.layer_choice import LayerChoice, choose_layer
+from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.truncated_model import drop_unused_weights
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
+from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions, QueryPosition
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 
-@dataclass(frozen=True, slots=True)
-class ModelParts:
-    """A model's directory, its loaded layers, its tokenizer with the prompt, and the layer whose attention is taken."""
-
-    directory: ModelDirectory
-    model: PreTrainedModel
-    encoder: RowEncoder
-    layer: LayerChoice
-
-
-def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> ModelParts:
-    """Load the layers up to L*, or all layers if the model's code needs them.
-
-    Pass ``encoder`` if the model's own row encoder is loaded already.
+def load_capture(
+    options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice, device: torch.device
+) -> tuple[LayerCapture, RowLayout]:
+    """Load the layers up to L*, or all layers if the model's code needs them, and try them as ``try_model`` does.
 
     Raises:
-        ModelLoadError: if the model cannot be loaded.
+        ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
     """
     directory = read_model_directory(options)
-    device = choose_device(options.device)
-    layer = configured_layer(directory)
-    encoder = encoder or RowEncoder(directory)
     loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
     model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
-    return ModelParts(directory, model, encoder, layer)
-
-
-def configured_layer(directory: ModelDirectory) -> LayerChoice:
-    """L*: the layer from the options, else from the model's ``attribution_config.json``, else the default choice.
-
-    Raises:
-        ModelLoadError: if there is no such layer, or it has no attention.
-    """
-    requested = directory.options.layer
-    try:
-        return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
-    except ValueError as error:
-        raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
+    return try_model(directory, model, encoder=encoder, layer=layer)
 
 
 _EVERY_COLUMN = 2**31 - 1
@@ -102,10 +77,7 @@ def try_model(
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
     position = options.query_position or defaults.model.query_position or fitting
     capture = replace(capture, query_position=position)
-    if layout is RowLayout.END_TO_END:
-        capture = _with_fast_path(capture, jobs)
-    if capture.fused_weights is None:
-        _pack_layers(capture, jobs, layout)
+    _pack_layers(capture, jobs, layout)
     keep_freed_memory(model)
     return capture, layout
 
@@ -143,15 +115,6 @@ def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str
         padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
         end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
     )
-
-
-def _with_fast_path(capture: LayerCapture, jobs: Sequence[Job]) -> LayerCapture:
-    """``capture`` with the fused pass, if the model has one and it gives the same attention; else as it is."""
-    fused = replace(capture, fused_weights=encoder_weights(capture.network, capture.layer))
-    if fused.fused_weights is None:
-        return capture
-    found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (fused, capture))
-    return fused if captures_agree(found, expected, capture.network) else capture
 
 
 def _pack_layers(capture: LayerCapture, jobs: Sequence[Job], layout: RowLayout) -> None:

@@ -1,37 +1,60 @@
-"""The fused forward pass of a small ModernBERT encoder on the CPU.
+"""The fused forward pass of a small ModernBERT encoder on the CPU, from its files to the attention of one layer.
 
-It gives the same result as transformers' own pass in fewer steps. Weights are laid out once. Rotation is a single
-complex product in place, residuals are added within matrix products, and the captured layer computes only the keys
-and queries that S needs. The pass relies on private parts of transformers, so it is used only if it gives the same
-attention as the model's own pass (``attention/model_setup.py``).
+It gives the same result as transformers' own pass in fewer steps, and needs neither transformers nor its modules.
+Weights are laid out once. Rotation is a single complex product in place, residuals are added within matrix products,
+and the captured layer computes only the keys and queries that S needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch.nn.functional import layer_norm
-from transformers import ModernBertConfig, ModernBertModel, PreTrainedModel
+from safetensors import SafetensorError, safe_open
+from torch.nn.functional import gelu, layer_norm, silu
 
-from attribeam.attribution.attention.capture import Capture
+from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import (
     block_padding,
     end_to_end_attention,
     padded_local_attention,
 )
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
+from attribeam.attribution.attention.forward_pass import Job, row_requests
 from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import RowAttention, RowRequest, reduce_row
+from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest, reduce_row
+from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
+from attribeam.attribution.models.weight_files import needed_files, require_files
+from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 
-if TYPE_CHECKING:
-    from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
-
 _CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class FusedCapture:
+    """How the attention of an encoder's layer is captured by the fused pass; fields as of ``LayerCapture``."""
+
+    name: ClassVar = "fused"
+    bidirectional: ClassVar = True
+    device: ClassVar = _CPU
+    dtype: ClassVar = torch.float32
+    weights: EncoderWeights
+    query_position: QueryPosition
+    softmax_over: SoftmaxOver
+
+    def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:  # noqa: ARG002 - end to end only
+        """Run the pass; the rows of the result are reduced."""
+        requests = row_requests(jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=_CPU)
+        capture = Capture(layer_index=len(self.weights.lower_layers), top_k=top_k, rows=requests, bidirectional=True)
+        modernbert_pass(self.weights, [row for row, _ in jobs], capture)
+        return capture
 
 
 @torch.inference_mode()
@@ -46,7 +69,6 @@ def modernbert_pass(weights: EncoderWeights, rows: Sequence[EncodedRow], capture
         hidden = _add_attention(hidden, layer, weights, places, factors_of_places[layer.kind])
         hidden = _add_mlp(hidden, layer, weights)
     hidden = _normed(hidden, weights.attention_norm, weights)
-    capture.bidirectional = True
     for attention, request in _captured_attentions(hidden, weights, places, capture.rows, rotary_factors[weights.kind]):
         capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
 
@@ -125,18 +147,15 @@ def _normed(states: torch.Tensor, norm: torch.Tensor | None, weights: EncoderWei
 _MOST_WEIGHTS = 2**24
 """The pass keeps a second copy of the layers' weights; models with more weights than this gain little."""
 
-_ROPE_BY_LENGTH = {"dynamic", "longrope"}
-"""Rotary embeddings whose frequencies depend on the longest row of a batch."""
-
-Activation = Callable[[torch.Tensor], torch.Tensor]
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": gelu, "silu": silu}
 
 
 class Rotation:
     """The rotary embedding of one kind of layer; computed factors are kept."""
 
-    def __init__(self, frequencies: torch.Tensor, scaling: float) -> None:
-        """``frequencies`` float32 [size / 2]; ``scaling`` multiplies the rotated states."""
-        self._frequencies, self._scaling = frequencies, scaling
+    def __init__(self, size: int, theta: float, factor: float = 1.0) -> None:
+        """``size`` is that of an attention head; positions are divided by ``factor``."""
+        self._frequencies = 1 / theta ** (torch.arange(0, size, 2).float() / size) / factor
         self._factors = self._new_factors(1024)
 
     def rotary_factors(self, count: int) -> torch.Tensor:
@@ -150,7 +169,7 @@ class Rotation:
 
     def _new_factors(self, count: int) -> torch.Tensor:
         angles = torch.arange(count, dtype=torch.float32)[:, None] * self._frequencies
-        return torch.polar(torch.full_like(angles, self._scaling), angles)[:, None]
+        return torch.polar(torch.ones_like(angles), angles)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +208,7 @@ class EncoderWeights:
     token_embeddings: torch.Tensor
     embedding_norm: torch.Tensor
     norm_eps: float
-    activation: Activation
+    activation: Callable[[torch.Tensor], torch.Tensor]
     attention_heads: int
     lower_layers: tuple[LowerLayer, ...]
     attention_norm: torch.Tensor | None
@@ -199,91 +218,108 @@ class EncoderWeights:
     rotations: dict[str, Rotation]
 
 
-def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | None:
-    """The weights of ``network`` up to the queries and keys of ``layer`` (1-based).
+def fused_capture(directory: ModelDirectory, layer: int) -> FusedCapture | None:
+    """The capture of the 1-based ``layer`` on the CPU in float32; None if the fused pass does not serve the model.
 
-    None if it is not a ModernBERT encoder in float32 on the CPU, if it has biases, is large or quantised, if its rotary
-    frequencies depend on the length of its rows, or if the layer's tokens do not see their whole row.
+    It serves a ModernBERT encoder without biases that is small and not quantised, whose rotary frequencies do not
+    depend on the length of its rows, and whose captured layer sees whole rows. Files that lack a weight or hold one of
+    another shape are left to transformers, which says what is wrong.
+
+    Raises:
+        ModelLoadError: if files are missing.
     """
-    if not isinstance(network, ModernBertModel):
+    options, config = directory.options, directory.config
+    quantised = (
+        options.quantization is not Quantization.NONE or getattr(config, "quantization_config", None) is not None
+    )
+    if config.model_type != "modernbert" or quantised or runs_own_code(directory):
         return None
     try:
-        return _encoder_weights(network, layer) if _is_served(network, layer) else None
-    except AttributeError:  # a private part of another version of transformers
+        weights = _read_weights(directory, layer) if _is_served(config, layer) else None
+    except (AttributeError, LookupError, ValueError, SafetensorError):
         return None
+    if weights is None:
+        return None
+    position = options.query_position or directory.defaults.model.query_position or QueryPosition.SELF
+    return FusedCapture(weights, position, directory.defaults.trained.softmax_over)
 
 
-def _encoder_weights(network: ModernBertModel, layer: int) -> EncoderWeights:
-    layers, heads = _layers(network), network.config.num_attention_heads
-    captured = layers[layer - 1]
-    query, key, _ = _query_key_value(captured, heads)
-    embeddings = network.embeddings
-    return EncoderWeights(
-        token_embeddings=embeddings.tok_embeddings.weight.detach(),
-        embedding_norm=embeddings.norm.weight.detach(),
-        norm_eps=network.config.norm_eps,
-        activation=captured.mlp.act,
-        attention_heads=heads,
-        lower_layers=tuple(_lower_layer(one, heads) for one in layers[: layer - 1]),
-        attention_norm=_norm_weight(captured.attn_norm),
-        query=query.T.contiguous(),
-        key=key.T.contiguous(),
-        kind=captured.attention_type,
-        rotations=_rotations(network, {one.attention_type for one in layers[:layer]}),
+def _is_served(config: Any, layer: int) -> bool:
+    rotations = [config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]]
+    return (
+        not (config.attention_bias or config.mlp_bias or config.norm_bias)
+        and config.hidden_activation in _ACTIVATIONS
+        and set(rotations) <= {"default", "linear"}
+        and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS
+        and config.layer_types[layer - 1] == "full_attention"
     )
 
 
-def _is_served(network: ModernBertModel, layer: int) -> bool:
-    config: ModernBertConfig = network.config
-    plain = not (
-        config.attention_bias or config.mlp_bias or config.norm_bias or getattr(network, "is_quantized", False)
-    )
-    fixed_rotation = _ROPE_BY_LENGTH.isdisjoint(network.rotary_emb.rope_type.values())
-    on_cpu = network.device.type == "cpu" and network.dtype == torch.float32
-    small = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size)
-    sees_all = _layers(network)[layer - 1].attn.sliding_window is None
-    return plain and fixed_rotation and on_cpu and small <= _MOST_WEIGHTS and sees_all
+def _read_weights(directory: ModelDirectory, layer: int) -> EncoderWeights:
+    """The weights in the model's safetensors files.
 
+    Raises:
+        LookupError, ValueError, SafetensorError: if one is missing, damaged, of another shape or not finite.
+    """
+    config: Any = directory.config
+    hidden, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
+    names = needed_files(directory, layer=layer)
+    require_files(directory, names)
+    with ExitStack() as opened:
+        files = [opened.enter_context(safe_open(Path(directory.location) / name, "pt")) for name in names]
+        places = {name.removeprefix("model."): (file, name) for file in files for name in file.keys()}  # noqa: SIM118
 
-def _layers(network: ModernBertModel) -> list[ModernBertEncoderLayer]:
-    return cast("list[ModernBertEncoderLayer]", list(network.layers))
+        def weight(name: str, *shape: int) -> torch.Tensor:
+            file, stored = places[f"{name}.weight"]
+            found: torch.Tensor = file.get_tensor(stored).float()
+            if found.shape != shape or not isfinite(found.sum()):
+                raise ValueError(f"{stored} should be finite and of the shape {shape}")
+            return found
 
+        def attention_norm(place: int) -> torch.Tensor | None:
+            return weight(f"layers.{place}.attn_norm", hidden) if place else None
 
-def _lower_layer(layer: ModernBertEncoderLayer, attention_heads: int) -> LowerLayer:
-    mlp_input, mlp_gate = layer.mlp.Wi.weight.detach().chunk(2)
-    window = layer.attn.sliding_window
-    return LowerLayer(
-        attention_norm=_norm_weight(layer.attn_norm),
-        query_key_value=torch.cat(_query_key_value(layer, attention_heads)).T.contiguous(),
-        attention_output=layer.attn.Wo.weight.detach().T.contiguous(),
-        mlp_norm=layer.mlp_norm.weight.detach(),
-        mlp_input=mlp_input.T.contiguous(),
-        mlp_gate=mlp_gate.T.contiguous(),
-        mlp_output=layer.mlp.Wo.weight.detach().T.contiguous(),
-        kind=layer.attention_type,
-        reach=None if window is None else window - 1,
-    )
+        def query_key_value(place: int) -> list[torch.Tensor]:
+            """[hidden, hidden] each; heads of the first two have column i beside column i + size / 2."""
+            query, key, value = weight(f"layers.{place}.attn.Wqkv", 3 * hidden, hidden).chunk(3)
+            return [_interleave_rotary_columns(query, heads), _interleave_rotary_columns(key, heads), value]
 
+        def lower_layer(place: int) -> LowerLayer:
+            mlp_input, mlp_gate = weight(f"layers.{place}.mlp.Wi", 2 * inner, hidden).chunk(2)
+            kind = config.layer_types[place]
+            return LowerLayer(
+                attention_norm=attention_norm(place),
+                query_key_value=torch.cat(query_key_value(place)).T.contiguous(),
+                attention_output=weight(f"layers.{place}.attn.Wo", hidden, hidden).T.contiguous(),
+                mlp_norm=weight(f"layers.{place}.mlp_norm", hidden),
+                mlp_input=mlp_input.T.contiguous(),
+                mlp_gate=mlp_gate.T.contiguous(),
+                mlp_output=weight(f"layers.{place}.mlp.Wo", hidden, inner).T.contiguous(),
+                kind=kind,
+                reach=None if kind == "full_attention" else config.local_attention // 2,
+            )
 
-def _query_key_value(
-    layer: ModernBertEncoderLayer, attention_heads: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three matrices [hidden size, hidden size]; each head of the first two has column i beside column i + size / 2."""
-    query, key, value = layer.attn.Wqkv.weight.detach().chunk(3)
-    return _interleave_rotary_columns(query, attention_heads), _interleave_rotary_columns(key, attention_heads), value
+        query, key, _ = query_key_value(layer - 1)
+        return EncoderWeights(
+            token_embeddings=weight("embeddings.tok_embeddings", config.vocab_size, hidden),
+            embedding_norm=weight("embeddings.norm", hidden),
+            norm_eps=config.norm_eps,
+            activation=_ACTIVATIONS[config.hidden_activation],
+            attention_heads=heads,
+            lower_layers=tuple(map(lower_layer, range(layer - 1))),
+            attention_norm=attention_norm(layer - 1),
+            query=query.T.contiguous(),
+            key=key.T.contiguous(),
+            kind=config.layer_types[layer - 1],
+            rotations={
+                kind: Rotation(
+                    hidden // heads, one["rope_theta"], one["factor"] if one["rope_type"] == "linear" else 1.0
+                )
+                for kind, one in config.rope_parameters.items()
+                if kind in config.layer_types[:layer]
+            },
+        )
 
 
 def _interleave_rotary_columns(states: torch.Tensor, attention_heads: int) -> torch.Tensor:
     return states.view(attention_heads, 2, -1, states.shape[1]).transpose(1, 2).reshape(states.shape)
-
-
-def _norm_weight(norm: torch.nn.Module) -> torch.Tensor | None:
-    return norm.weight.detach() if isinstance(norm, torch.nn.LayerNorm) else None
-
-
-def _rotations(network: ModernBertModel, kinds: set[str]) -> dict[str, Rotation]:
-    rotary = network.rotary_emb
-    return {
-        kind: Rotation(getattr(rotary, f"{kind}_inv_freq").float(), getattr(rotary, f"{kind}_attention_scaling"))
-        for kind in sorted(kinds)
-    }

@@ -7,7 +7,7 @@ passages. Neither host nor device waits for the other until a row's outcome is r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -53,6 +53,36 @@ class CapturedRow:
     passage_mass: torch.Tensor
     sink_mass: torch.Tensor
     finite: torch.Tensor
+
+
+@dataclass(slots=True)
+class LayerCount:
+    """Numbers the attention modules of one forward pass from 0."""
+
+    unnumbered: int = 0
+
+    def index_of(self, module: torch.nn.Module) -> int:
+        """The 0-based layer of an attention module; ask once per layer.
+
+        Modules that do not know their layer (DistilBERT's, ALBERT's) are counted as the pass reaches them.
+        """
+        index: int | None = getattr(module, "layer_idx", None)
+        if index is None:
+            self.unnumbered += 1
+            return self.unnumbered - 1
+        return index
+
+
+@dataclass(slots=True)
+class Capture:
+    """The request and result of one forward pass. ``layer_index`` is 0-based; the layer sets ``bidirectional``."""
+
+    layer_index: int
+    top_k: int
+    rows: list[RowRequest]
+    captured: list[CapturedRow] = field(default_factory=list)
+    bidirectional: bool = False
+    layers: LayerCount = field(default_factory=LayerCount)
 
 
 @dataclass(frozen=True, slots=True)

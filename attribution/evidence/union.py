@@ -15,6 +15,7 @@ lengths comparable.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -231,8 +232,6 @@ def _restricted(scores: UnionScores, kept: npt.NDArray[np.bool_]) -> UnionScores
 
 
 _Counts = npt.NDArray[np.int64]
-_FACTS_AT_ONCE = 64
-"""Arrays over these facts times the response's tokens stay small, also for one span of many facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,26 +280,20 @@ class ResponseWeights:
             own = row[first:end]
             own[own == 0] = 1
             own += self._own_extra
-        factors = np.maximum(np.gcd.reduce(counts, axis=1), 1)
-        unions, union_of_span = _distinct_rows(counts // factors[:, None])
+        factors = _common_factors(counts)
+        several = factors > 1
+        counts[several] //= factors[several, None]
+        unions, union_of_span = _distinct_rows(counts)
         return SpanWeights(firsts, ends, [frozenset(one) for one in facts], unions, union_of_span, factors.tolist())
 
     def _counts(self, facts: Sequence[Sequence[frozenset[int]]]) -> _Counts:
         """int64 [spans, responses]: in the facts of how many of the span's tokens each token is."""
-        places = {fact: place for place, fact in enumerate(dict.fromkeys(chain.from_iterable(facts)))}
-        counts = np.zeros((len(facts), len(places)))
+        tokens = {fact: self._alignment.tokens_of_words(fact) for fact in set(chain.from_iterable(facts))}
+        counts = np.zeros((len(facts), self._alignment.token_count), dtype=np.int64)
         for row, of_tokens in zip(counts, facts, strict=True):
-            for fact in of_tokens:
-                row[places[fact]] += 1
-        sums = np.zeros((len(facts), self._alignment.token_count), dtype=np.int64)
-        distinct = list(places)
-        for start in range(0, len(distinct), _FACTS_AT_ONCE):
-            some = slice(start, start + _FACTS_AT_ONCE)
-            inside = self._alignment.tokens_of_words(distinct[some])
-            used = np.flatnonzero(inside.any(axis=0))
-            # a product of floats is fast, and of whole numbers exact
-            sums[:, used] += (counts[:, some] @ inside[:, used]).astype(np.int64)
-        return sums
+            for fact, times in Counter(of_tokens).items():
+                row[tokens[fact]] += times
+        return counts
 
     def _fact(self, token: int) -> frozenset[int]:
         """The words of A(r_i), none where the token stands in no word."""
@@ -325,11 +318,25 @@ def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWe
     return replace(weights, unions=unions, union_of_span=union_of_span), firsts
 
 
+def _common_factors(rows: _Counts) -> _Counts:
+    """The greatest common divisor of each row, 1 for a row of zeros; only what is not zero is looked at."""
+    factors = np.ones(len(rows), dtype=np.int64)
+    row_of, columns = rows.nonzero()
+    found, starts = np.unique(row_of, return_index=True)
+    if len(found):
+        factors[found] = np.gcd.reduceat(rows[row_of, columns], starts)
+    return factors
+
+
 def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:
     """The rows without repetition, in order of first appearance, and the place of each row among them."""
     places: dict[bytes, int] = {}
-    place_of_row = [places.setdefault(row.tobytes(), len(places)) for row in rows]
-    firsts = [place_of_row.index(place) for place in range(len(places))]
+    place_of_row: list[int] = []
+    firsts: list[int] = []
+    for index, row in enumerate(rows):
+        place_of_row.append(places.setdefault(row.tobytes(), len(firsts)))
+        if place_of_row[-1] == len(firsts):
+            firsts.append(index)
     return rows[firsts], place_of_row
 
 

@@ -24,6 +24,7 @@ from attribeam.attribution.attention.batching import (
     run_halving,
     token_budget_on,
 )
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
 from attribeam.attribution.attention.forward_pass import end_to_end_inputs, padded_token_ids
 from attribeam.attribution.attention.hidden_states import layer_states
@@ -33,15 +34,16 @@ from attribeam.attribution.language_models.language_model import (
     check_causal,
     language_model_provenance,
 )
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.freed_memory import keep_freed_memory
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
+from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.model_errors import as_load_errors, is_out_of_memory
 from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import weights_digest
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
+from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -20,11 +20,12 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
 from attribeam.attribution.attention.forward_pass import padded_token_ids
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype, resolve_dtype
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.quantization import (
     loading_arguments,
     quantization_config,
@@ -32,7 +33,7 @@ from attribeam.attribution.models.quantization import (
 )
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, resolve_dtype, weights_to_load
+from attribeam.attribution.models.weight_loading import quiet_transformers, weights_to_load
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

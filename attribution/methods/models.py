@@ -178,10 +178,11 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
     from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
+    observed = hidden or Need.RESPONSE_ATTENTION in needs
     try:
         options = _with_hidden_layer(choice) if hidden else choice.model
         load = load_attention_model if shared else AttentionModel.from_pretrained
-        model = load(options, method=choice.method, threads=choice.threads)
+        model = load(options, method=choice.method, threads=choice.threads, fused=not observed)
         if hidden:
             layer_modules(model.network)
     except ValueError as error:

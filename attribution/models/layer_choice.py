@@ -6,8 +6,10 @@ import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from transformers import PreTrainedConfig
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 CAPTURE_IMPLEMENTATION = "attribeam_capture"
 """The name of the attention that is captured, among those that transformers can be told to use."""

@@ -11,25 +11,22 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 from tokenizers import Tokenizer
-from transformers import (
-    CONFIG_MAPPING,
-    AutoConfig,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
-)
 
 from attribeam.attribution.models.attribution_config import FILE_NAME, AttributionConfig
 from attribeam.attribution.models.directory_check import TOKENIZER, check_files, check_tokenizer
-from attribeam.attribution.models.hub_files import fetch_description
+from attribeam.attribution.models.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.json_file import read_object
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 GGUF_SUFFIX = ".gguf"
 CONVERSION = "docs/models.md#gguf-files"
@@ -61,6 +58,8 @@ def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
     folder = _local_folder(options)
     if folder is not None:
         return folder, None
+    from attribeam.attribution.models.hub_files import fetch_description
+
     folder = fetch_description(options.model, options.revision)
     return folder, folder.name
 
@@ -73,6 +72,8 @@ def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> Mo
     Raises:
         ModelLoadError: if there is no such model, or it is of another kind.
     """
+    from transformers import AutoConfig
+
     folder, commit = model_folder(options)
     with as_load_errors(options.model):
         check_files(folder)
@@ -85,6 +86,43 @@ def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> Mo
             _check_kind(options.model, config)
         check_position_embeddings(options.model, config)
     return ModelDirectory(str(folder), config, defaults, options, commit)
+
+
+class LightConfig(SimpleNamespace):
+    """The bundled encoder's config.json, read without transformers; it has all that is asked of a config's text model.
+
+    Only ``read_light_directory`` gives one, in place of transformers' config.
+    """
+
+    def get_text_config(self) -> LightConfig:
+        return self
+
+
+def read_light_directory(options: ModelOptions) -> ModelDirectory:
+    """As ``read_model_directory``, but for the bundled model without transformers, whose import takes seconds.
+
+    Raises:
+        ModelLoadError: as ``read_model_directory``.
+    """
+    if options.model != BUNDLED_MODEL_NAME:
+        return read_model_directory(options)
+    folder, _ = model_folder(options)
+    with as_load_errors(options.model):
+        config = cast("PreTrainedConfig", LightConfig(**read_object(folder / "config.json")))
+        return ModelDirectory(str(folder), config, _defaults(options, folder), options)
+
+
+def configured_layer(directory: ModelDirectory) -> LayerChoice:
+    """L*: the layer from the options, else from the model's ``attribution_config.json``, else the default choice.
+
+    Raises:
+        ModelLoadError: if there is no such layer, or it has no attention.
+    """
+    requested = directory.options.layer
+    try:
+        return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
+    except ValueError as error:
+        raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
 
 
 def _defaults(options: ModelOptions, folder: Path) -> AttributionConfig:
@@ -120,7 +158,7 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
         )
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
-    return cast(PreTrainedTokenizerFast, tokenizer)
+    return cast("PreTrainedTokenizerFast", tokenizer)
 
 
 def runs_own_code(directory: ModelDirectory) -> bool:
@@ -129,6 +167,8 @@ def runs_own_code(directory: ModelDirectory) -> bool:
 
 
 def _read_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
     options = directory.options
     try:
         return AutoTokenizer.from_pretrained(directory.location, trust_remote_code=options.trust_remote_code)
@@ -234,6 +274,8 @@ def check_code(options: ModelOptions, folder: Path) -> None:
     Raises:
         ModelLoadError: in both cases; the message says the way out.
     """
+    from transformers import CONFIG_MAPPING
+
     config = _json_object(folder / "config.json")
     if not options.trust_remote_code:
         if config.get("auto_map") and config.get("model_type") not in CONFIG_MAPPING:

@@ -1,14 +1,12 @@
-"""Turns what libraries raise for an unusable model into ``ModelLoadError``, and keeps transformers quiet."""
+"""Turns what libraries raise for an unusable model into ``ModelLoadError``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from logging import ERROR
 
 import torch
-from transformers.utils import logging
 
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
@@ -78,17 +76,3 @@ def _explained(error: BaseException) -> str:
         f"could not be loaded: {kind}{fault} (--model should be 'bundled', a hub id or a directory with config.json, "
         "tokenizer.json and safetensors weights)"
     )
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Suppress progress bars and reports of omitted layers inside; afterwards both are as before."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(ERROR)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

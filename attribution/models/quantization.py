@@ -6,13 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
-from transformers import BitsAndBytesConfig, PreTrainedConfig
 
 from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from transformers import BitsAndBytesConfig, PreTrainedConfig
 
 _BITSANDBYTES = "bitsandbytes"
 _PACKAGES = (_BITSANDBYTES, "accelerate")
@@ -41,6 +43,8 @@ def quantization_config(
     """
     if quantization is Quantization.NONE:
         return None
+    from transformers import BitsAndBytesConfig
+
     _require_unquantised(quantization, config)
     _require_packages(quantization)
     if quantization is Quantization.INT8:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from attribeam.attribution.models.directory_check import TOKENIZER
 from attribeam.attribution.models.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import (
+    LightConfig,
     ModelDirectory,
     load_fast_tokenizer,
     model_context,
-    read_model_directory,
+    read_light_directory,
     runs_own_code,
 )
 from attribeam.attribution.models.model_errors import as_load_errors
@@ -37,7 +43,11 @@ class RowEncoder:
         """
         options = directory.options
         with as_load_errors(options.model):
-            tokenizer = load_fast_tokenizer(directory)
+            if isinstance(directory.config, LightConfig):
+                tokenizer, backend = None, Tokenizer.from_file(str(Path(directory.location) / TOKENIZER))
+            else:
+                tokenizer = load_fast_tokenizer(directory)
+                backend = tokenizer.backend_tokenizer
             try:
                 chosen = choose_template(
                     options.prompt_template, default=directory.defaults.prompt_template, tokenizer=tokenizer
@@ -47,7 +57,7 @@ class RowEncoder:
             self.template = chosen.template
             self.template_name = chosen.name
             self.max_tokens = _max_tokens(directory)
-            self._tokenizer = PageTokenizer(tokenizer.backend_tokenizer, add_special_tokens=chosen.add_special_tokens)
+            self._tokenizer = PageTokenizer(backend, add_special_tokens=chosen.add_special_tokens)
         text = directory.config.get_text_config()
         self._vocabulary: int | None = None if runs_own_code(directory) else getattr(text, "vocab_size", None)
 
@@ -114,7 +124,7 @@ def load_row_encoder(options: ModelOptions) -> RowEncoder:
     Raises:
         ModelLoadError: as ``RowEncoder``.
     """
-    return RowEncoder(read_model_directory(options))
+    return RowEncoder(read_light_directory(options))
 
 
 def _max_tokens(directory: ModelDirectory) -> int | None:

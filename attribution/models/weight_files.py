@@ -17,7 +17,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from attribeam.attribution.models.directory_check import check_weights
-from attribeam.attribution.models.hub_files import fetch_weights
 from attribeam.attribution.models.local_revision import (
     INDEX_FILE,
     SINGLE_FILE,
@@ -101,6 +100,8 @@ def require_files(directory: ModelDirectory, names: list[str]) -> None:
     """
     folder = Path(directory.location)
     if directory.commit is not None:
+        from attribeam.attribution.models.hub_files import fetch_weights
+
         fetch_weights(directory.options.model, directory.commit, names)
     missing = [name for name in names if not (folder / name).is_file()]
     packed = sorted(folder.glob(f"*{GGUF_SUFFIX}"))

@@ -1,21 +1,25 @@
-"""Chooses a model's device and precision, and loads the weights of layers 1 to L* onto that device.
+"""Loads the weights of layers 1 to L* of a model onto its device, with transformers.
 
 Weights are quantised while they are loaded, if requested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from logging import ERROR
 from typing import cast
 
 import torch
 from transformers import AutoModel, PreTrainedModel
+from transformers.utils import logging
 
+from attribeam.attribution.models.dtype_choice import resolve_dtype
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.quantization import (
     LoadingArguments,
     loading_arguments,
@@ -24,51 +28,8 @@ from attribeam.attribution.models.quantization import (
 from attribeam.attribution.models.truncated_model import depth_matters, nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, total_size, weight_groups
-from attribeam.attribution.option_types import AUTO_DTYPE
 from attribeam.attribution.options import Quantization
-from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError, UsageError
-
-_TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-def choose_device(name: str) -> torch.device:
-    """The device for a name such as "cuda:1"; "auto" is the first GPU, else the CPU.
-
-    Raises:
-        UsageError: if the name stands for several devices.
-        ModelLoadError: if there is no such device.
-    """
-    if name == "all" or "," in name:
-        raise UsageError(f"device should be a single one, was: {name!r}; only attribeam audit takes several")
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ModelLoadError(
-            f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', or one of a plug-in of torch that is installed, was: "
-            f"{name!r}"
-        ) from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelLoadError(f"device {name!r} should exist, but torch finds no CUDA; use --device cpu")
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, ImportError) as error:  # a device of a plug-in that is missing, too
-        reason = str(error).partition("\n")[0]  # CUDA's advice to programmers follows
-        raise ModelLoadError(f"device {name!r} should be usable, but is not: {reason}; use --device cpu") from error
-    return device
-
-
-def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype | str:
-    """The user's dtype, else the model directory's, else float32 on a CPU and the model's own ("auto") elsewhere.
-
-    Nothing is measured here: where a CPU is faster in half precision, ``dtype_choice`` has said so in the options.
-    """
-    asked = (directory.options.dtype, directory.defaults.model.dtype)
-    name = next((one for one in asked if one != AUTO_DTYPE), AUTO_DTYPE)
-    if name == AUTO_DTYPE:
-        return torch.float32 if device.type == "cpu" else "auto"
-    return _TORCH_DTYPES[name]
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 
 
 def layers_to_load(directory: ModelDirectory, layer: int) -> int:
@@ -149,14 +110,6 @@ def _check_layers_complete(model: str, missing_keys: Iterable[str], *, layer: in
         )
 
 
-def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.dtype:
-    """The dtype that "auto" stands for: config.json's, for the text model or the whole model, else float32."""
-    if isinstance(dtype, torch.dtype):
-        return dtype
-    named = getattr(directory.config.get_text_config(), "dtype", None) or getattr(directory.config, "dtype", None)
-    return named if isinstance(named, torch.dtype) else torch.float32
-
-
 def check_fits(
     directory: ModelDirectory, *, layer: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[WeightGroup, ...]:
@@ -195,3 +148,17 @@ def weights_to_load(directory: ModelDirectory, layer: int) -> tuple[WeightGroup,
 def format_size(size: int) -> str:
     """A readable number of bytes: in units of 10**9, or of 10**6 for less than 10**8 bytes."""
     return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Suppress progress bars and reports of omitted layers inside; afterwards both are as before."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

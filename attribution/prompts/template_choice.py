@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
-
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, Protocol
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate, render_chat
 from attribeam.attribution.prompts.prompt_template import (
@@ -27,6 +25,9 @@ from attribeam.attribution.prompts.prompt_template import (
     TemplateText,
 )
 from attribeam.schemas import Passage
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _NAMED_TEMPLATES = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}
 _JINJA_SUFFIXES = (".jinja", ".jinja2", ".j2")
@@ -58,7 +59,7 @@ class ChosenTemplate:
 
 
 def choose_template(
-    option: str | TemplateText | None, *, default: PromptTemplate | None, tokenizer: PreTrainedTokenizerFast
+    option: str | TemplateText | None, *, default: PromptTemplate | None, tokenizer: PreTrainedTokenizerFast | None
 ) -> ChosenTemplate:
     """The user's template: a name, a Jinja file (by its suffix), a JSON file, or what one holds; else the model's own.
 
@@ -70,7 +71,7 @@ def choose_template(
     if option is None and default is not None:
         return ChosenTemplate("model", default)
     if option is None:
-        option = CHAT if tokenizer.chat_template else PLAIN
+        option = CHAT if tokenizer is not None and tokenizer.chat_template else PLAIN
     if isinstance(option, TemplateText):
         return ChosenTemplate(option.name, _template_from_text(option))
     if option == CHAT:
@@ -111,7 +112,7 @@ _CLOCK = (
 
 
 def chat_prompt_template(
-    tokenizer: PreTrainedTokenizerFast, *, message: PromptTemplate = USER_MESSAGE
+    tokenizer: PreTrainedTokenizerFast | None, *, message: PromptTemplate = USER_MESSAGE
 ) -> PromptTemplate:
     """The prompt that the tokenizer's chat template makes of ``message``, up to where the assistant answers.
 
@@ -120,7 +121,7 @@ def chat_prompt_template(
     Raises:
         ValueError: if there is no chat template, or it fails or does not show the user's message once and unchanged.
     """
-    if not tokenizer.chat_template:
+    if tokenizer is None or not tokenizer.chat_template:
         raise ValueError("its tokenizer should have a chat template, has none; use --prompt-template plain")
     before, mark, after = _render_chat(tokenizer, _MESSAGE_MARK).partition(_MESSAGE_MARK)
     if not mark or _render_chat(tokenizer, _PROBE) != before + _PROBE + after:

@@ -16,15 +16,16 @@ from transformers import (
     T5ForTokenClassification,
 )
 
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,
     model_folder,
     read_model_directory,
 )
-from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.weight_files import weights_folder
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype
+from attribeam.attribution.models.weight_loading import quiet_transformers
 from attribeam.attribution.option_types import VERIFIERS
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import Verifier, calibrated_verifier

@@ -15,8 +15,8 @@ import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import run_halving
-from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.forward_pass import Job, LayerCapture
+from attribeam.attribution.attention.capture import LayerCapture, observing
+from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
 from attribeam.attribution.attention.reduction import (
     CapturedRow,
@@ -88,7 +88,7 @@ class _LayersPass:
 def _capture_of(model: AttentionModel, layer: int) -> LayerCapture:
     if layer == model.layer:
         return model.capture
-    return replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE, fused_weights=None)
+    return replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
 
 
 def _outcome_by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:

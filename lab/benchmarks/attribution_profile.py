@@ -87,7 +87,7 @@ def main() -> None:
     print(f"threads {args.threads}, token budget {args.token_budget or 'default'}")
     print(f"model {args.model}, parser {args.parser}")
     parser = AnswerParser.from_pretrained(settings.parser)
-    model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+    model = load_attention_model(settings.model, method=settings.method, threads=settings.threads, fused=True)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "qa_logs.parquet"
         pages = read_pages(args.text) if args.text else made_up_pages(seed=args.seed)

@@ -17,15 +17,21 @@ from torch import nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.model_setup import configured_layer
+from attribeam.attribution.attention.model_setup import try_model
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
 from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
-from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    BUNDLED_MODEL,
+    ModelDirectory,
+    configured_layer,
+    read_model_directory,
+)
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, load_weights
+from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
 
 
@@ -229,12 +235,16 @@ class RandomModel:
 
     def attributor(self, *, method: str = ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
         """An attention model with the layers up to L*, and the tokenizer of the bundled model."""
-        directory = self._directory(token_budget)
+        directory, layer = self._directory(token_budget), choose_layer(self.config, None)
+        encoder = RowEncoder(directory)
+        model = self.base(layers=self.layer, implementation=CAPTURE_IMPLEMENTATION)
+        capture, layout = try_model(directory, model, encoder=encoder, layer=layer)
         return AttentionModel(
             directory=directory,
-            model=self.base(layers=self.layer, implementation=CAPTURE_IMPLEMENTATION),
-            encoder=RowEncoder(directory),
-            layer=choose_layer(self.config, None),
+            capture=capture,
+            layout=layout,
+            encoder=encoder,
+            layer=layer,
             method=MethodOptions(method=method),
         )
 

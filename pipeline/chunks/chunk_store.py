@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attribeam.logs.files import fingerprint_file
+from attribeam.logs.files import WritableStorage, fingerprint_file
 from attribeam.pipeline.chunks.chunk_attempt import manifest_of
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS
@@ -20,7 +20,6 @@ from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, Com
 from attribeam.schemas.errors import SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 from attribeam.schemas.written_files import UNFINISHED
-from attribeam.transforms.beam_storage import BeamStorage
 
 FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)
 _NAMED_LOGS = 3
@@ -35,8 +34,12 @@ class ChunkStore:
     configuration: str
 
     @property
-    def storage(self) -> BeamStorage:
+    def storage(self) -> WritableStorage:
         """Where the files lie."""
+        if "://" not in self.root:
+            return WritableStorage()
+        from attribeam.transforms.beam_storage import BeamStorage
+
         return BeamStorage()
 
     @property

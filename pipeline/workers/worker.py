@@ -1,22 +1,16 @@
-"""A worker process: loads the models once, then audits chunk after chunk, each in one fused in-memory Beam run."""
+"""A worker process: loads the models once, then audits chunk after chunk, each through all stages."""
 
 from __future__ import annotations
 
 import logging
-import pickle
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
@@ -34,18 +28,18 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerFailed,
 )
 from attribeam.pipeline.failures import explain_chunk_failure, is_out_of_memory
-from attribeam.pipeline.graph import build_graph
 from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, RemoteModels
 from attribeam.pipeline.workers.worker_process import load_or_tell
 from attribeam.transforms.attribute_rows import run_blocks_elsewhere
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.make_evidence import audit_stages
 from attribeam.transforms.prepare_rows import return_parser, take_parser
+from attribeam.transforms.read_rows import read_rows
 from attribeam.transforms.row_groups import RowGroup
 from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds
 from attribeam.transforms.write_group import write_group
 
 _REPORT_SECONDS = 0.5
-_COUNTS_FILE = "counts"
 
 
 def serve(connection: Connection, settings: AuditSettings, *, remote: bool = False) -> None:
@@ -148,25 +142,12 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    shutil.rmtree(pipeline.local_tempdir)  # only transforms of other languages use it; a killed worker would leave it
-    build_graph(
-        pipeline,
-        chunks=[(None, rows)],
-        settings=settings,
-        storage=ArrowStorage(),
-        evidence=schemas.evidence,
-        commit=partial(_leave, folder=folder, schemas=schemas),
-        fatal_rows=fatal_rows,
-    )
     with listening_for_rows(on_rows):
-        pipeline.run().wait_until_finish()
-    counts = pickle.loads((folder / _COUNTS_FILE).read_bytes())
-    attempt = read_attempt(rows, folder, settings, counts, storage=ArrowStorage(), last_try=fatal_rows is not None)
+        group = read_rows(RowGroup(None, [rows]), settings, ArrowStorage(), fatal_rows)
+        for run in audit_stages(settings, schemas.evidence).values():
+            group = run(group)
+        write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+    attempt = read_attempt(
+        rows, folder, settings, group.counts, storage=ArrowStorage(), last_try=fatal_rows is not None
+    )
     return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())
-
-
-def _leave(group: RowGroup, folder: Path, schemas: OutputSchemas) -> None:
-    """Write a group into a folder; Beam returns nothing, so what was counted lies there, too."""
-    write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
-    (folder / _COUNTS_FILE).write_bytes(pickle.dumps(group.counts))

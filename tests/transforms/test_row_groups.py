@@ -34,8 +34,9 @@ from attribeam.schemas import (
 from attribeam.schemas.run_manifest import StageSeconds, sum_stage_seconds
 from attribeam.transforms import attribute_rows
 from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
+from attribeam.transforms.audit_answers import RowGroupCoder
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowGroup, RowGroupCoder, dead_letter, packs
+from attribeam.transforms.row_groups import RowGroup, dead_letter, packs
 from attribeam.transforms.stage_metrics import stage, take_stage_seconds
 from attribeam.transforms.write_group import DEAD_LETTER_FILE, write_group
 

@@ -20,8 +20,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerFast
 from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from lab.training.attributor.training_rows import TrainingRow
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"

@@ -18,7 +18,7 @@ from attribeam.attribution.answers.spacy_pipeline import (
     TORCH_PRODUCTS,
     LockstepParser,
     TorchProducts,
-    lockstep_overrides,
+    faster_parts,
 )
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
@@ -40,7 +40,7 @@ def plain() -> Language:
 
 @pytest.fixture(scope="module")
 def lockstep() -> Language:
-    return spacy.load(BUNDLED, config=lockstep_overrides(BUNDLED))
+    return spacy.load(BUNDLED, config=faster_parts(BUNDLED))
 
 
 def trees(docs: list[Doc]) -> list[list[tuple[int, str, bool | None]]]:
@@ -65,11 +65,11 @@ def test_documents_keep_their_order_where_the_words_at_once_are_few(
 
 def test_parser_of_another_kind_is_left_as_it_is(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
-    nlp.add_pipe("beam_parser", name="parser").add_label("nsubj")  # type: ignore[attr-defined]
+    nlp.add_pipe("beam_parser", name="parser").add_label("nsubj")
     nlp.initialize()
     nlp.to_disk(tmp_path)
-    assert lockstep_overrides(tmp_path) == {}
-    assert lockstep_overrides(BUNDLED) == {"components": {"parser": {"factory": LOCKSTEP_FACTORY}}}
+    assert "components" not in faster_parts(tmp_path)
+    assert faster_parts(BUNDLED)["components"] == {"parser": {"factory": LOCKSTEP_FACTORY}}
 
 
 NUMBERS = numpy.random.default_rng(0)
@@ -104,4 +104,11 @@ def test_thinc_finds_the_products_by_name() -> None:
 
 def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spacy_pipeline, "_PRIVATE_PARTS", ("no_such_part",))
-    assert lockstep_overrides(BUNDLED) == {}
+    assert "components" not in faster_parts(BUNDLED)
+
+
+def test_tokenizer_without_its_languages_rules_reads_all_of_them_from_the_pipeline(lockstep: Language) -> None:
+    plain = spacy.load(BUNDLED)
+    assert lockstep.tokenizer.to_bytes(exclude=["vocab"]) == plain.tokenizer.to_bytes(exclude=["vocab"])
+    for text in (*TEXTS, "It's 5km, isn't it? :-) See http://a.b/c?d=e (U.S.A., e.g.)"):
+        assert [token.text for token in lockstep.make_doc(text)] == [token.text for token in plain.make_doc(text)]

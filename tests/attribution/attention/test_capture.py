@@ -23,9 +23,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.capture import Capture, capture_attention, capturing, observing
+from attribeam.attribution.attention.capture import capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
-from attribeam.attribution.attention.reduction import RowAttention, RowRequest
+from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest
 from attribeam.attribution.models.layer_choice import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution

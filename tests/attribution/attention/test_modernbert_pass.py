@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model, tiny_model
 from transformers import ModernBertConfig, ModernBertModel
 
-from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
-from attribeam.attribution.attention.capture import Capture, observing
-from attribeam.attribution.attention.forward_pass import LayerCapture
-from attribeam.attribution.attention.modernbert_pass import encoder_weights
+from attribeam.attribution.attention.capture import LayerCapture
+from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
+from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
+from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.row_encoder import RowEncoder
+from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas.errors import ModelLoadError
 
 LOCAL, FULL = "sliding_attention", "full_attention"
 SHAPE = {
@@ -52,21 +56,26 @@ def capture_of(model: ModernBertModel, **options: object) -> LayerCapture:
     return LayerCapture(network=model, layer=layer, bidirectional=True, **{**standard, **options})
 
 
-def similarities(capture: LayerCapture, rows: list[EncodedRow]) -> list[torch.Tensor]:
+def similarities(capture: LayerCapture | FusedCapture, rows: list[EncodedRow]) -> list[torch.Tensor]:
     """S of each row, every column of it."""
     found = capture.take([(row, 2) for row in rows], layout=RowLayout.END_TO_END, top_k=10_000)
     return [torch.zeros_like(one.top_scores).scatter_(1, one.top_columns, one.top_scores) for one in found.captured]
 
 
-def shortened(capture: LayerCapture) -> LayerCapture:
-    weights = encoder_weights(capture.network, capture.layer)
-    assert weights is not None
-    return replace(capture, fused_weights=weights)
+def fused_of(capture: LayerCapture) -> FusedCapture | None:
+    """The same capture by the fused pass, from the model's files."""
+    with TemporaryDirectory() as folder:
+        capture.network.save_pretrained(folder)
+        options = ModelOptions(model=folder, query_position=capture.query_position)
+        defaults = AttributionConfig(trained=TrainedOptions(softmax_over=capture.softmax_over))
+        directory = ModelDirectory(folder, capture.network.config, defaults, options)
+        return fused_capture(directory, capture.layer)
 
 
 def assert_same(capture: LayerCapture, rows: list[EncodedRow]) -> None:
-    pairs = zip(similarities(shortened(capture), rows), similarities(capture, rows), strict=True)
-    for found, expected in pairs:
+    fused = fused_of(capture)
+    assert fused is not None
+    for found, expected in zip(similarities(fused, rows), similarities(capture, rows), strict=True):
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -113,7 +122,6 @@ LONGROPE = rope_of(
         tiny_encoder([LOCAL, FULL], mlp_bias=True),
         tiny_encoder([LOCAL, FULL], norm_bias=True),
         tiny_encoder([LOCAL, LOCAL]),
-        tiny_encoder([LOCAL, FULL]).to(torch.float64),
         tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
         tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
         tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
@@ -123,25 +131,61 @@ LONGROPE = rope_of(
         "mlp bias",
         "norm bias",
         "local layer captured",
-        "float64",
         "large",
         "longrope",
         "dynamic rope",
     ],
 )
 def test_other_models_have_no_fused_pass(model: ModernBertModel) -> None:
-    assert encoder_weights(model, 2) is None
+    assert fused_of(capture_of(model)) is None
 
 
-def test_encoder_is_loaded_with_the_fused_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"layers.0.mlp_norm.weight": None},
+        {"layers.1.attn.Wqkv.weight": torch.zeros(72, 25)},
+        {"embeddings.norm.weight": torch.full((24,), torch.nan)},
+    ],
+    ids=["missing", "another shape", "not finite"],
+)
+def test_files_that_do_not_fit_are_left_to_transformers(
+    tmp_path: Path, damaged: dict[str, torch.Tensor | None]
+) -> None:
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    assert model.provenance()["forward_pass"] == "fused"
+    options = ModelOptions(model=str(directory), device="cpu")
+    assert fused_capture(read_model_directory(options), 2) is not None
+    file = directory / "model.safetensors"
+    weights = {name: one for name, one in {**load_file(file), **damaged}.items() if one is not None}
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(ModelLoadError):
+        AttentionModel.from_pretrained(options, fused=True)
+
+
+def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path: Path) -> None:
+    options = ModelOptions(model=str(save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])), device="cpu")
+    fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
+    assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused"}
+    assert plain.network.config.num_hidden_layers == 2
+    with pytest.raises(RuntimeError, match="loaded for the fused pass"):
+        _ = fused.network
 
 
 def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
-    assert model.provenance()["forward_pass"] == "of the model"
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu")
+    assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
+
+
+def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it() -> None:
+    options = ModelOptions(device="cpu")
+    fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
+    directory = read_model_directory(options)
+    rows = [model.encode(EXAMPLE_RECORD) for model in (fused, RowEncoder(directory))]
+    assert rows[0].token_ids.tolist() == rows[1].token_ids.tolist()
+    found, expected = (model.attribute(rows[:1], [len(EXAMPLE_RECORD.passages)])[0] for model in (fused, plain))
+    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5)
+    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=1e-5)
+    assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused"}
 
 
 @pytest.mark.usefixtures("either_processor")
@@ -149,45 +193,9 @@ def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
 def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path: Path, quantization: Quantization) -> None:
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu", dtype="float32", quantization=quantization)
-    assert AttentionModel.from_pretrained(options).provenance()["forward_pass"] == "of the model"
+    assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
 
 
 def test_scaled_rope_is_as_exact() -> None:
     model = tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("linear", factor=4.0))
     assert_same(capture_of(model), [row_of_tokens(100, 5)])
-
-
-def test_pass_that_disagrees_with_the_model_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(network: ModernBertModel, layer: int) -> object:
-        weights = encoder_weights(network, layer)
-        assert weights is not None
-        return replace(weights, key=weights.query, query=weights.key + 1)
-
-    monkeypatch.setattr(model_setup, "encoder_weights", wrong)
-    directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    assert model.provenance()["forward_pass"] == "of the model"
-
-
-def test_hooks_on_the_model_see_its_own_pass() -> None:
-    model, ran = tiny_encoder([LOCAL, FULL]), []
-    capture = shortened(capture_of(model))
-    with model.layers[0].register_forward_hook(lambda *_: ran.append("layer")):
-        similarities(capture, [row_of_tokens(9, 2)])
-    similarities(capture, [row_of_tokens(9, 2)])
-    assert ran == ["layer"]
-
-
-def test_observers_are_shown_the_models_own_pass() -> None:
-    capture, seen = shortened(capture_of(tiny_encoder([LOCAL, FULL]))), []
-    with observing(lambda _, attention: seen.append(attention.query.shape[1])):
-        found: Capture = capture.take([(row_of_tokens(20, 4), 2)], layout=RowLayout.END_TO_END, top_k=1)
-    assert seen[-1] == 24
-    assert len(found.captured) == 1
-
-
-def test_model_whose_private_parts_have_changed_keeps_its_own_pass() -> None:
-    model = tiny_encoder([LOCAL, FULL])
-    for layer in model.layers:
-        del layer.mlp.Wi
-    assert encoder_weights(model, 2) is None

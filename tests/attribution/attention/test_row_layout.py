@@ -15,7 +15,7 @@ from transformers import masking_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, choose_layout
-from attribeam.attribution.attention.capture import Capture
+from attribeam.attribution.attention.reduction import Capture
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource

@@ -7,7 +7,7 @@ from tests.attribution.trees import tree
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.parser_output import WordTokenAlignment
-from attribeam.attribution.evidence.union import _FACTS_AT_ONCE, PassageScores, ResponseWeights, SentenceContext
+from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, SentenceContext
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
@@ -90,20 +90,14 @@ def test_sums_over_runs_are_the_weighted_sums() -> None:
     assert scores.run_sums([0, 2, 5], [3, 6, 5]).tolist() == scores.column_sums(weights).tolist()
 
 
-def test_weights_of_a_span_with_many_facts_are_made_from_some_of_them_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sentences = 2 * _FACTS_AT_ONCE + 1
+def test_spans_whose_weights_differ_by_a_factor_share_a_union() -> None:
+    sentences = 100
     text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
     alignment = WordTokenAlignment(
         words=parsed.words,
         token_char_start=np.array([word.char_start for word in parsed.words], np.int32),
         token_char_end=np.array([word.char_end for word in parsed.words], np.int32),
     )
-    sizes: list[int] = []
-    whole = alignment.tokens_of_words
-    monkeypatch.setattr(alignment, "tokens_of_words", lambda sets: (sizes.append(len(sets)), whole(sets))[1])
     weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed)).of_spans([CharRange(0, len(text))])
-    assert max(sizes) == _FACTS_AT_ONCE
     assert weights.unions.tolist() == [[1] * 2 * sentences]
     assert weights.factors == [2]

@@ -14,6 +14,7 @@ from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import (
     AutoModelForCausalLM,
+    AutoTokenizer,
     BertConfig,
     BertTokenizerLegacy,
     ElectraConfig,
@@ -33,6 +34,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import model_directory
+from attribeam.attribution.models.dtype_choice import choose_device
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     check_position_embeddings,
@@ -40,7 +42,7 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.weight_loading import choose_device, load_weights
+from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.models.weight_memory import weight_groups
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
@@ -212,7 +214,7 @@ def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     vocabulary = directory / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
     slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
-    monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
         load_tokenizer(read_model_directory(options(directory)))
 

@@ -9,8 +9,7 @@ from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tin
 from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.forward_pass import LayerCapture
+from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.methods.observed_attention import (
     attribute_layers,

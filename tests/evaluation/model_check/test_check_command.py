@@ -20,6 +20,7 @@ from tests.evaluation.model_check.own_rows import write_own_rows
 from tests.method_names import HIDDEN_UNION
 from transformers import (
     AutoModelForCausalLM,
+    AutoTokenizer,
     BertTokenizerLegacy,
     GPTJConfig,
     MambaConfig,
@@ -33,7 +34,7 @@ from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models import hub_files, model_directory, weight_loading
+from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.comparison import MethodTally, score_methods
 from attribeam.evaluation.model_check.check_report import (
@@ -128,7 +129,7 @@ def without_fast_tokenizer(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     vocabulary = directory / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
     slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
-    monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     return save_tiny_model(directory)
 
 
