@@ -19,7 +19,7 @@ from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, label_words, words_in
 from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises, is_attended
 from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.verdict_model import (
@@ -130,7 +130,7 @@ class VerdictJudge:
         claims = answer_claims(parsed, record.answer, spans, kinds)
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
         answer = AnswerWords(parsed, record.answer)
-        signals = answer_signals(record, parsed, kinds, self._model.table, matcher, answer)
+        (signals,) = answer_signals([AnswerRow(record, answer, kinds, matcher)], self._model.table)
         literal = LiteralIndex(record.passages)
         stated = hide_ranges(record.answer, parsed.marked)
         risk, verdicts = None, dict[int, _ClaimVerdict]()

@@ -33,7 +33,7 @@ from attribeam.attribution.verdict.regressions import (
     TreesForm,
 )
 from attribeam.attribution.verdict.row_kind import RowKind
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
@@ -304,7 +304,7 @@ def _try(model: VerdictModel) -> None:
     """Judge one word of each kind of row, which shows whether the model was fitted on what this version measures."""
     record = QARecord("", "", (Passage(text="Rain fell."),), "Rain.", RowSource("", 0))
     parsed = ParsedAnswer((CharRange(0, 4),), (0,), ("root",), ("NOUN",), ("",), (0,))
-    signals = answer_signals(record, parsed, WordKinds((ClaimKind.CLAIM,), ()), model.table)
+    (signals,) = answer_signals([AnswerRow.of(record, parsed, WordKinds((ClaimKind.CLAIM,), ()))], model.table)
     for kind in RowKind:
         own = replace(signals, kind=kind)
         model.scored(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, parse, record
 
-from attribeam.attribution.verdict import similarity
+from attribeam.attribution.verdict import word_matches
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.signals import answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
@@ -55,6 +55,6 @@ def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch: pytest
     answer = "The guard polished the lantern at dusk. A girl noted the storm in a book."
     names = ("word_similarity", "word_similarity_in_sentence", "word_similarity_in_clause")
     kept = [column(name, answer, LANTERN) for name in names]
-    monkeypatch.setattr(similarity, "_MOST_COSINES", at_once)
+    monkeypatch.setattr(word_matches, "_MOST_COSINES", at_once)
     for name, expected in zip(names, kept, strict=True):
         assert column(name, answer, LANTERN) == pytest.approx(expected, abs=1e-6)
