@@ -17,7 +17,7 @@ from attribeam.attribution.methods.probed_method import ProbedMethod, verified_a
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
-from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.attribution.verdict.state_probe import UNREAD
 from attribeam.attribution.verdict.verified import VerifiedAnswer, calibrated_verifier, verified_records
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
@@ -115,17 +115,19 @@ def _own_rows(method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRo
 def _judged_first(method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]) -> list[ProbedRow | RowFault]:
     """The method's results for each row, which are made here once, and the records by the bundled verdict."""
     settings = None if models.attention is None else models.attention.settings
-    found: list[ProbedRow | RowFault] = []
+    first = method.options.first_verdict
+    found: list[tuple[RowResults, RowToJudge] | RowFault] = []
     for row, one in zip(rows, _own_outcomes(method.method, models, rows), strict=True):
         try:
             if isinstance(one, RowFault):
                 raise one
             results = one if isinstance(one, RowResults) else RowResults(_results(row, one, method, settings))
-            judged = _judged(row, results.results, method, method.options.first_verdict, settings)
-            found.append(ProbedRow(results, None, judged))
+            found.append((results, _to_judge(row, results.results, method, first, settings)))
         except RowFault as fault:
             found.append(fault)
-    return found
+    asked, judge = [one[1] for one in found if not isinstance(one, RowFault)], judge_of(first)
+    judged = iter([tuple(one.found) for one in asked] if judge is None else judge.judged(asked))
+    return [one if isinstance(one, RowFault) else ProbedRow(one[0], None, next(judged)) for one in found]
 
 
 def _readings(
@@ -173,35 +175,56 @@ def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[Tok
 
 
 def evidence_of(
-    row: AuditRow, found: Found, *, method: Method, options: MethodOptions, settings: MethodOptions | None
-) -> tuple[SpanEvidence, ...]:
-    """The evidence of all spans of one row; ``settings`` are the ``options`` merged with the model's, None without one.
+    rows: Sequence[tuple[AuditRow, Outcome]], *, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> list[tuple[SpanEvidence, ...] | RowFault]:
+    """The evidence of all spans of each row, or why it cannot be attributed; rows come with what the models found.
+
+    ``settings`` are the ``options`` merged with the model's, None without one.
 
     Raises:
-        RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
+    found = [_found(*pair, method, options, settings) for pair in rows]
+    judge = judge_of(options)
+    asked = [one for one in found if isinstance(one, RowToJudge)]
+    judged = iter([one.found for one in asked] if judge is None else judge.judged(asked))
+    complete = [next(judged) if isinstance(one, RowToJudge) else one for one in found]
+    return [
+        one if isinstance(one, RowFault) else with_citations(row.record, row.parsed, one)
+        for (row, _), one in zip(rows, complete, strict=True)
+    ]
+
+
+def _found(
+    row: AuditRow, found: Outcome, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> RowToJudge | Sequence[SpanEvidence] | RowFault:
+    """The records of a row that are to be judged, or those that were judged before it came here."""
     reading: Reading = None
     if isinstance(found, ProbedRow):
         reading, judged, found = found.reading, found.judged, found.found
         if judged is not None and (reading is None or isinstance(reading, VerifiedAnswer) or options.has_verifier):
             if isinstance(reading, VerifiedAnswer):
                 judged = verified_records(judged, reading, calibrated_verifier(options.verdict))
-            return with_citations(row.record, row.parsed, judged)
-    results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
-    probed = reading if isinstance(reading, tuple) else None
-    return with_citations(row.record, row.parsed, _judged(row, results, method, options, settings, probed))
+            return judged
+    try:
+        if isinstance(found, RowFault):
+            return found
+        results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
+        probed = reading if isinstance(reading, tuple) else None
+        return _to_judge(row, results, method, options, settings, probed)
+    except RowFault as fault:
+        return fault
 
 
-def _judged(
+def _to_judge(
     row: AuditRow,
     results: Sequence[SpanResult],
     method: Method,
     options: MethodOptions,
     settings: MethodOptions | None,
     probed: Sequence[float] | None = None,
-) -> tuple[SpanEvidence, ...]:
-    """The records of the results, with the verdict of the ``options`` where they ask for a fitted one."""
+) -> RowToJudge:
+    """The records of the results, for the verdict of the ``options`` where they ask for a fitted one."""
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,
@@ -211,8 +234,7 @@ def _judged(
         thresholds=thresholds_of(method, options, settings),
         matcher=matcher,
     )
-    judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    return RowToJudge(row.record, row.parsed, row.spans, records, matcher, probed)
 
 
 def _results(

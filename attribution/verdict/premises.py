@@ -22,7 +22,9 @@ from attribeam.attribution.answers.parsed_answer import base_label
 from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
+from attribeam.attribution.verdict.claims import label_words, words_in
 from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
+from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence
@@ -408,6 +410,28 @@ def _presence(texts: Sequence[Sequence[str]], columns: dict[str, int]) -> _Bools
     for row, stems in enumerate(texts):
         found[row, [columns[one] for one in stems if one in columns]] = True
     return found
+
+
+def claim_premises(
+    row: AnswerRow,
+    sentences: PassageSentences,
+    claims: Sequence[tuple[Sequence[int], SpanEvidence]],
+    table: WordTable,
+) -> list[Premise]:
+    """The premise of each claim of an answer, given by its words and what attention found for it."""
+    if not claims:
+        return []
+    parsed = row.words.parsed
+    premises = Premises(row.record, row.words, sentences, table, row.matcher)
+    return [
+        premises.of_claim(
+            words,
+            [word for chars in found.atomic_fact for word in words_in(parsed, chars)],
+            found,
+            label_words(parsed, row.record.answer, words),
+        )
+        for words, found in claims
+    ]
 
 
 class _OneClaim:

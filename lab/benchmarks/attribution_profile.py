@@ -22,7 +22,6 @@ from attribeam.attribution.attention.batching import RowLayout, pack_by_token_bu
 from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
@@ -135,19 +134,18 @@ def _run_block(
         outcomes = attribute_block(model, rows)
     method = resolve_method(model.settings)
     with clock.stage("evidence"):
-        found = [
-            evidence_of(row, _attributed(tokens), method=method, options=model.settings, settings=model.settings)
-            for row, tokens in zip(rows, outcomes, strict=True)
-        ]
+        pairs = [*zip(rows, outcomes, strict=True)]
+        evidence = evidence_of(pairs, method=method, options=model.settings, settings=model.settings)
+    found = [_checked(one) for one in evidence]
     with clock.stage("write"):
         _write(rows, found, writer)
     _count(rows, found, model, clock)
 
 
-def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
-    if isinstance(outcome, RowFault):
-        raise outcome
-    return outcome
+def _checked(evidence: tuple[SpanEvidence, ...] | RowFault) -> tuple[SpanEvidence, ...]:
+    if isinstance(evidence, RowFault):
+        raise evidence
+    return evidence
 
 
 def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:

@@ -8,7 +8,7 @@ from tests.attribution.verdict.judged_rows import LANTERN, parse, record
 
 from attribeam.attribution.verdict import word_matches
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.signals import answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 
@@ -16,7 +16,7 @@ from attribeam.attribution.verdict.word_table import word_table
 def column(name: str, answer: str, *passages: str, question: str = "") -> dict[str, float]:
     """One signal of the judged words, by word."""
     row, parsed = record(answer, *passages, question=question), parse(answer)
-    found = answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
     values = found.values[:, found.names.index(name)]
     return {parsed.words[word].of(answer): float(one) for word, one in zip(found.words, values, strict=True)}
 
@@ -37,7 +37,7 @@ def test_words_of_passages_are_seen_and_others_are_not() -> None:
 def test_every_signal_of_every_judged_word_is_a_number() -> None:
     answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
     row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
-    found = answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
     assert found.values.shape == (len(found.words), len(found.names)) == (7, 85)
     assert found.values.dtype == np.float32
     assert np.isfinite(found.values).all()
