@@ -15,7 +15,8 @@ _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
 _KNOWN_TEXTS, _LONGEST_KNOWN_TEXT = 256, 10_000
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _POSSESSIVES = ("'s", "’s")
 
 
