@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.evidence.readable_pieces import FAINT_SHARE, Run, readable_runs, text_of
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
 from attribeam.attribution.token_attribution import EncodedRow
@@ -142,6 +143,7 @@ def _places(texts: Sequence[tuple[int, str]], wanted: frozenset[str]) -> tuple[d
     return places, owner
 
 
+@remembered
 def _lower_words(text: str) -> list[str]:
     return text.translate(_ASCII_WORDS).split() if text.isascii() else [word.lower() for word in WORD.findall(text)]
 

@@ -329,8 +329,8 @@ def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:
     """The rows without repetition, in order of first appearance, and the place of each row among them."""
     places: dict[bytes, int] = {}
     place_of_row = [places.setdefault(row.tobytes(), len(places)) for row in rows]
-    firsts = [place_of_row.index(place) for place in range(len(places))]
-    return rows[firsts], place_of_row
+    firsts = dict(zip(reversed(place_of_row), range(len(rows) - 1, -1, -1), strict=True))
+    return rows[[firsts[place] for place in range(len(places))]], place_of_row
 
 
 class SentenceContext:

@@ -16,7 +16,8 @@ from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, V
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
-from attribeam.attribution.verdict.premises import PassageSentences, Premise, claim_premises, is_attended
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import Premise, claim_premises, is_attended
 from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe

@@ -8,33 +8,27 @@ says does not count as support, it only tells whether a missing word stands some
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise, repeat, takewhile
+from itertools import chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import base_label
-from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
 from attribeam.attribution.verdict.claims import label_words, words_in
-from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
-from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, remembered, stem
+from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_matches import ragged
 from attribeam.attribution.verdict.word_table import WordTable
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence
+from attribeam.schemas import CharRange, QARecord, SpanEvidence
 
-_SENTENCE_ENDS = frozenset(".!?")
-_CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _DENIED_THERE = DENIALS | {"false"}
 """Words that deny in a passage, or in the value of a field."""
-_PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 _BY_WORDS, _BY_ATTENTION = 4, 2
 """How many sentences words and attention propose."""
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
@@ -100,171 +94,6 @@ def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
     if numbers[_WINDOW] < _TELLING:
         return None
     return bool(numbers[_ATTENTION_WINDOW] >= _LEAST_ATTENTION)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
-
-    ``content`` are its words with content in lower case; ``named`` says of each clause whether it has a name.
-    """
-
-    text: str
-    start: int
-    end: int
-    words: tuple[str, ...]
-    lowered: tuple[str, ...]
-    stems: tuple[str, ...]
-    content: tuple[str, ...]
-    clauses: tuple[range, ...]
-    named: tuple[bool, ...]
-
-    @property
-    def is_carried_on(self) -> bool:
-        """Whether a pronoun at its beginning names what the sentence before is about."""
-        return not _PRONOUNS.isdisjoint(self.lowered[:2])
-
-
-class PassageSentences:
-    """The sentences of one row's passages, titles included, in their order."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        self.all: list[_Sentence] = []
-        self._text_of: list[tuple[int, bool]] = []
-        self._in_text: dict[tuple[int, bool], range] = {}
-        for index, passage in enumerate(passages):
-            for key, text in (((index, True), passage.title or ""), ((index, False), passage.text)):
-                self.all += _sentences(text)
-                self._in_text[key] = range(len(self._text_of), len(self.all))
-                self._text_of += [key] * len(self._in_text[key])
-        self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
-
-    def __len__(self) -> int:
-        return len(self.all)
-
-    def titles_of(self, place: int) -> range:
-        """The sentences of the title over a sentence of a text."""
-        index, in_title = self._text_of[place]
-        return range(0) if in_title else self._in_text[index, True]
-
-    def titles_and_texts(self) -> Iterator[tuple[range, range]]:
-        """For each passage the sentences of its title, and of its text."""
-        return zip(*([*self._in_text.values()][part::2] for part in (0, 1)), strict=True)
-
-    def carried(self) -> npt.NDArray[np.int64]:
-        """The sentences whose pronoun at the beginning refers to the one before, in the same passage."""
-        same = (place for place in range(1, len(self)) if self._text_of[place - 1][0] == self._text_of[place][0])
-        return np.array([place for place in same if self.all[place].is_carried_on], dtype=np.int64)
-
-    def window(self, place: int) -> list[int]:
-        """A sentence with its neighbours in the same text, and the title, ascending."""
-        text = self._in_text[self._text_of[place]]
-        return [*self.titles_of(place), *range(max(place - 1, text.start), min(place + 2, text.stop))]
-
-    def content_of(self, places: Sequence[int]) -> PassageContent:
-        """What these sentences say, in the form in which values are compared."""
-        key = tuple(places)
-        if key not in self._contents:
-            self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
-        return self._contents[key]
-
-    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
-        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
-        if place not in self._sequences:
-            sequence = [one for where in self.window(place) for one in self.all[where].stems]
-            places: dict[str, list[int]] = {}
-            for at, one in enumerate(sequence):
-                places.setdefault(one, []).append(at)
-            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
-        return self._sequences[place]
-
-    def attention(self, evidence: SpanEvidence) -> _Floats:
-        """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
-        found = np.zeros(len(self.all))
-        for piece in evidence.evidence:
-            shared = self._shared(piece)
-            total = sum(shared.values())
-            for place, count in shared.items():
-                found[place] += piece.score * count / total
-        return found
-
-    def _shared(self, piece: EvidencePiece) -> dict[int, int]:
-        """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
-        own = self._in_text.get((piece.passage_index, piece.in_title), range(0))
-        if own and self.all[own.start].start < 0:
-            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
-            counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
-            return {place: count for place, count in counts if count}
-        start, end = piece.chars.char_start, piece.chars.char_end
-        first = bisect_right(self.all, start, own.start, own.stop, key=lambda one: one.end)
-        overlapping = takewhile(lambda place: self.all[place].start < end, range(first, own.stop))
-        return {place: min(end, self.all[place].end) - max(start, self.all[place].start) for place in overlapping}
-
-
-@remembered
-def _sentences(text: str) -> tuple[_Sentence, ...]:
-    """The sentences of a title or text."""
-    if is_json(text):
-        return tuple(one for field in record_lines(text) for one in _of_field(field))
-    found: list[_Sentence] = []
-    offset = 0
-    for line in text.split("\n"):
-        found += _of_line(line, offset)
-        offset += len(line) + 1
-    return tuple(found)
-
-
-def _of_field(field: RecordLine) -> Iterator[_Sentence]:
-    """The sentences of a field; the first has the name, also written as one word, which stands for its value."""
-    for place, words in enumerate(_sentence_words(field.text)):
-        if place:
-            yield _sentence(field.text, words, None)
-        else:
-            yield _sentence(field.text, words, None, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"})
-
-
-def _of_line(line: str, offset: int) -> Iterator[_Sentence]:
-    return (_sentence(line, words, offset) for words in _sentence_words(line))
-
-
-def _sentence_words(line: str) -> Iterator[list[re.Match[str]]]:
-    """The words and marks of each sentence of a line."""
-    words: list[re.Match[str]] = []
-    for word in WORD_OR_MARK.finditer(line):
-        words.append(word)
-        if word.group() in _SENTENCE_ENDS and (word.end() == len(line) or line[word.end()] in " \t\"'”’)]"):
-            yield words
-            words = []
-    if words:
-        yield words
-
-
-def _sentence(
-    line: str,
-    words: Sequence[re.Match[str]],
-    offset: int | None,
-    *,
-    also: Sequence[str] = (),
-    breaks: frozenset[str] = _CLAUSE_BREAKS,
-) -> _Sentence:
-    """The sentence of these words of a line that begins at ``offset``, None in JSON; ``also`` are words besides."""
-    start, end = words[0].start(), words[-1].end()
-    texts = (*(word.group() for word in words), *also)
-    lowered = tuple(map(str.lower, texts))
-    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(texts)]
-    clauses = tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1)
-    return _Sentence(
-        line[start:end],
-        -1 if offset is None else offset + start,
-        -1 if offset is None else offset + end,
-        texts,
-        lowered,
-        tuple(map(stem, texts)),
-        tuple(filter(carries_content, lowered)),
-        clauses,
-        tuple(any(word[:1].isupper() for word in texts[max(one.start, 1) : one.stop]) for one in clauses),
-    )
 
 
 class Premises:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, count, pairwise
+from itertools import chain, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -88,7 +88,8 @@ def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]
         values[:, place] = column
     ends = np.searchsorted(measured.judged, measured.starts[1:]).tolist()
     words = [
-        (measured.judged[a:b] - start).tolist() for (a, b), start in zip(pairwise((0, *ends)), measured.starts[:-1])
+        (one - start).tolist()
+        for one, start in zip(np.split(measured.judged, ends[:-1]), measured.starts, strict=False)
     ]
     return [
         Signals(tuple(own), tuple(columns), of_row, kind)
@@ -180,7 +181,7 @@ class _Measured:
         sentences, clauses = [len(one.bounds) for one in answers], [len(one.clauses) for one in answers]
         self._bounds = [
             (start + int(first), start + int(first_end))
-            for one, start in zip(answers, self.starts.tolist())
+            for one, start in zip(answers, self.starts.tolist(), strict=False)
             for first, first_end in one.bounds
         ]
         self._sentences = _Group(_counted_on([one.sentences for one in answers], sentences), sum(sentences), self)
@@ -196,14 +197,15 @@ class _Measured:
         self._are_items = [_is_list_item(row.words, start) for row in rows for start, _ in row.words.bounds]
 
     def _match(self, answers: Sequence[AnswerWords]) -> None:
-        spoken = [[one for one, is_word in zip(own.stems, own.is_word) if is_word] for own in answers]
+        spoken = [[one for one, is_word in zip(own.stems, own.is_word, strict=True) if is_word] for own in answers]
         distinct = [dict.fromkeys((*own, *asked)) for own, asked in zip(spoken, self._asked, strict=True)]
-        firsts = accumulate(map(len, distinct), initial=0)
-        columns_of = [dict(zip(own, count(first))) for own, first in zip(distinct, firsts)]
         self.matches = WordMatches([[*own] for own in distinct], self._passages, self._table)
+        columns_of = self.matches.columns_of
         self.columns = np.full(len(self._stems), -1, dtype=np.int64)
         self.columns[self.is_word] = [of[one] for own, of in zip(spoken, columns_of, strict=True) for one in own]
-        self._asked_columns = _joined([[of[one] for one in own] for own, of in zip(self._asked, columns_of)], np.int64)
+        self._asked_columns = _joined(
+            [[of[one] for one in own] for own, of in zip(self._asked, columns_of, strict=True)], np.int64
+        )
         self.seen = self.is_word & np.append(self.matches.counts, 0)[self.columns].astype(bool)
         self.runs = np.zeros(len(self._stems), dtype=np.int64)
         self.runs[self.is_word] = self.matches.runs(self.columns[self.is_word])
@@ -220,7 +222,9 @@ class _Measured:
         ]
         anywhere = np.concatenate([one for one, _ in found])
         self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
-        self._in_sentences, self._in_clauses = (np.concatenate(one) for one in zip(*(two for _, two in found)))
+        self._in_sentences, self._in_clauses = (
+            np.concatenate([two[of] for _, two in found]) for of in range(len(groups))
+        )
 
     def of_words(self) -> dict[str, _Column]:
         """What is measured of each word by itself and with its neighbours."""
@@ -341,19 +345,18 @@ class _Measured:
         """How far the passages cover the question, at once or in two sentences, and how far the answer repeats it."""
         columns, matches = self._asked_columns, self.matches
         rows = np.repeat(np.arange(len(self._rows)), [*map(len, self._asked)])
-        repeated = [
-            one in own for row, asked in zip(self._rows, self._asked) for own in [{*row.words.stems}] for one in asked
-        ]
+        told = [frozenset(row.words.stems) for row in self._rows]
+        repeated = [one in own for own, asked in zip(told, self._asked, strict=True) for one in asked]
         weights = matches.weights[columns]
-        seen, told, total = (
+        of_seen, of_repeated, total = (
             np.bincount(rows, weights * which, len(self._rows))
             for which in (matches.counts[columns] > 0, np.array(repeated, dtype=bool), True)
         )
         divisor = np.where(total > 0, total, 1)
         numbers = {
-            "seen": seen / divisor,
+            "seen": of_seen / divisor,
             "coverage": matches.coverage(rows, columns, len(self._rows)).pair,
-            "repeated": told / divisor,
+            "repeated": of_repeated / divisor,
         }
         return {f"question_{name}": np.where(total > 0, one, -1) for name, one in numbers.items()}
 
@@ -381,7 +384,7 @@ class _Measured:
         firsts, ends = starts[self._sentences.of_words[self.judged]], self.starts[1:][self._row_of[self.judged]]
         places = self.judged[:, None] + np.arange(-_NEARBY, _NEARBY + 1)
         inside = (places >= firsts[:, None]) & (places < ends[:, None])
-        return np.where(inside, self.runs[np.where(inside, places, 0)], 0).max(axis=1)
+        return np.asarray(np.where(inside, self.runs[np.where(inside, places, 0)], 0).max(axis=1))
 
     def _most_of_sentences(self, numbers: _Ints) -> _Ints:
         return np.maximum.reduceat(numbers, [start for start, _ in self._bounds]) if self._bounds else numbers

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.schemas import Passage
 
 _WORDS_IN_A_RUN = 3
@@ -26,7 +27,6 @@ _SPACELESS = (
 _BORDER = "\n"
 _ASCII_UNITS = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).decode().lower()
 """What each ASCII character is in a unit: its lower case, a blank for those that stand in none."""
-_KNOWN_TEXTS = 512
 
 Run: TypeAlias = tuple[str, ...]
 
@@ -107,12 +107,18 @@ def comparable_units(text: str) -> list[str]:
     """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
     if text.isascii():
         return text.translate(_ASCII_UNITS).split()
-    return [_comparable(unit) for unit in _units().findall(text)]
+    found: list[str] = []
+    for chunk in text.split():
+        if chunk.isascii():
+            found += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
+        else:
+            found += map(_comparable, _units().findall(chunk))
+    return found
 
 
-@lru_cache(maxsize=_KNOWN_TEXTS)
+@remembered
 def _units_of_text(text: str) -> tuple[list[str], str]:
-    """The units of a title or text, and these joined; logs repeat their passages, so the last ones are remembered."""
+    """The units of a title or text, and these joined."""
     units = comparable_units(text)
     return units, _joined(units)
 

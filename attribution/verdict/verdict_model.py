@@ -229,7 +229,7 @@ class VerdictModel:
         ]
 
     def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
-        """The log odds that each judged word is unsupported: by the trees, and by the probe where it read the answer."""
+        """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
         if any(one.signals.names != self.signal_names for one in answers):
             raise ModelLoadError(OTHER_SIGNALS)
         found = [

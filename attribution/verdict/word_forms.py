@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from functools import lru_cache
 
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 
@@ -14,21 +12,7 @@ WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
-_KNOWN_TEXTS, _LONGEST_KNOWN_TEXT = 256, 10_000
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 _POSSESSIVES = ("'s", "’s")
-
-
-def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
-    """Keeps what was read of the last 256 texts of up to 10,000 characters: logs repeat their passages."""
-    known = lru_cache(maxsize=_KNOWN_TEXTS)(read)
-
-    @wraps(read)
-    def reading(text: str, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return (known if len(text) <= _LONGEST_KNOWN_TEXT else read)(text, *args, **kwargs)
-
-    return reading
 
 
 def word_set(text: str) -> frozenset[str]:

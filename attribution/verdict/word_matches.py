@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise, repeat
-from itertools import count as numbers
 
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.answers.plain_text import remembered
+from attribeam.attribution.verdict.passage_sentences import read_sentences
 from attribeam.attribution.verdict.record_fields import RecordLine, record_lines
-from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, carries_content, remembered, stem
+from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import Passage
 
@@ -51,24 +52,22 @@ class _TextWords:
 @remembered
 def _text_words(text: str, table: WordTable) -> _TextWords:
     lines = tuple(record_lines(text))
-    words, sentences, truths = list[str](), list[int](), list[int]()
-    sentence = 0
-    for line in lines:
-        sentence += 1
-        for word in (*WORD_OR_MARK.findall(line.text), *line.joined_names):
-            words.append(word)
-            sentences.append(sentence)
-            sentence += word in _SENTENCE_ENDS
-        truths += [line.truth] * (len(words) - len(truths))
+    if any(line.key is not None for line in lines):
+        parts = [(place, (*WORD_OR_MARK.findall(one.text), *one.joined_names)) for place, one in enumerate(lines)]
+    else:
+        parts = [(one.line, one.words) for one in read_sentences(text)]
+    words = [*chain.from_iterable(own for _, own in parts)]
+    line_of = np.repeat(np.array([line for line, _ in parts], dtype=np.int64), [len(own) for _, own in parts])
+    ends = np.array([word in _SENTENCE_ENDS for word in words], dtype=np.int64)
     stems, lowered = tuple(map(stem, words)), [*map(str.lower, words)]
     return _TextWords(
         lines,
         stems,
         frozenset(lowered),
         np.array([one == "_" or one[:1].isalnum() for one in stems], dtype=bool),
-        np.array(sentences, dtype=np.int64),
-        sentence + 1,
-        np.array(truths, dtype=np.int64),
+        line_of + 1 + np.cumsum(ends) - ends,
+        len(lines) + int(ends.sum()) + 1,
+        np.array([line.truth for line in lines], dtype=np.int64)[line_of],
         np.array([table.row(one) if carries_content(one) else -1 for one in lowered], dtype=np.int64),
     )
 
@@ -139,22 +138,26 @@ class WordMatches:
     among those of all rows. Sums run in the order of the words.
 
     Attributes:
+        columns_of: for each row the column of each stem.
         counts: int64 [stems], how often each stands there.
         weights: float64 [stems], what each counts in a share.
     """
 
     def __init__(self, stems: Sequence[Sequence[str]], passages: PassageWords, table: WordTable) -> None:
         """``stems`` are the distinct ones of each row."""
-        bounds = passages.starts.tolist()
         every = [*chain.from_iterable(stems)]
-        found = np.concatenate([
-            np.fromiter(map(dict(zip(own, numbers(first))).get, passages.stems[start:end], repeat(-1)), np.int64, end - start)
-            for own, first, (start, end) in zip(stems, accumulate(map(len, stems), initial=0), pairwise(bounds))
-        ])  # fmt: skip
+        firsts, bounds = accumulate(map(len, stems), initial=0), pairwise(passages.starts.tolist())
+        numbered = (enumerate(own, first) for own, first in zip(stems, firsts, strict=False))
+        self.columns_of = [{one: column for column, one in own} for own in numbered]
+        found = [
+            np.fromiter(map(of.get, passages.stems[start:end], repeat(-1)), np.int64, end - start)
+            for of, (start, end) in zip(self.columns_of, bounds, strict=True)
+        ]
+        columns = np.concatenate(found)
         row_of = np.repeat(np.arange(len(stems)), [len(own) for own in stems])
-        places = np.flatnonzero(found >= 0)
-        self._places = places[np.argsort(found[places], kind="stable")]
-        of = found[self._places]
+        places = np.flatnonzero(columns >= 0)
+        self._places = places[np.argsort(columns[places], kind="stable")]
+        of = columns[self._places]
         self.counts = np.bincount(of, minlength=len(every))
         self.weights = np.array([table.weight(one) for one in every], dtype=np.float64)
         self._starts = np.cumsum(self.counts) - self.counts
@@ -187,7 +190,7 @@ class WordMatches:
         words, cells = ragged(self._cell_starts[columns], self._cell_counts[columns])
         keys = groups[words] * self._sentence_count + self._cell_sentences[cells]
         keys, of_words = np.unique(keys, return_inverse=True)
-        shared = np.bincount(of_words, self.weights[columns[words]])
+        shared = np.bincount(of_words, self.weights[columns[words]]).astype(np.float64, copy=False)
         follows = np.append(keys[1:] == keys[:-1] + 1, False)[: len(keys)]
         pairs = shared + np.where(follows, np.append(shared[1:], 0.0)[: len(keys)], 0.0)
         of_keys, sentences = np.divmod(keys, self._sentence_count)
@@ -213,7 +216,7 @@ class WordMatches:
     def _first_best(
         self, of_keys: _Ints, sentences: _Ints, shared: _Floats, groups: _Ints, columns: _Ints, count: int
     ) -> tuple[_Ints, _Floats]:
-        """For each group its sentence with the most, of equal ones the one whose words come first, and how much that is.
+        """For each group its sentence with the most, of equal ones the one whose words come first, and its share.
 
         It is -1 where a group has none; ``of_keys`` are the groups of the sentences.
         """
@@ -234,7 +237,7 @@ class WordMatches:
         return found, most
 
     def _sentences_of(self, column: int) -> list[int]:
-        """The sentences of a stem in the order of a set of their numbers in the row, which decides between equal ones."""
+        """The sentences of a stem, as a set of their numbers in the row is ordered: the first of equal ones counts."""
         start, first = self._cell_starts[column], int(self._first_sentences[column])
         own = self._cell_sentences[start : start + self._cell_counts[column]] - first
         return [first + one for one in set(own.tolist())]

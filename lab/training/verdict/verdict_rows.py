@@ -22,11 +22,11 @@ from tqdm import tqdm
 from attribeam.attribution.answers.answer_parser import parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import answer_claims, label_words, words_in
-from attribeam.attribution.verdict.premises import PassageSentences, claim_premises
+from attribeam.attribution.verdict.claims import answer_claims
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence

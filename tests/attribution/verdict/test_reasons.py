@@ -11,9 +11,9 @@ from tests.method_names import WORDS
 
 from attribeam import Attributor, SpanEvidence
 from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import (
     PREMISE_NUMBERS,
-    PassageSentences,
     Premise,
     claim_premises,
     is_attended,
