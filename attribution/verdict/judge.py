@@ -37,7 +37,7 @@ from attribeam.schemas.errors import ModelLoadError
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
 _LARGEST_EXPONENT = 700.0
-_AT_ONCE = 64
+_AT_ONCE = 16
 """How many answers are measured at once."""
 _EVEN = 0.5
 """The prior unless told: half of the answers have an unsupported claim."""
