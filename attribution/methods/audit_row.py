@@ -185,8 +185,8 @@ def evidence_of(
         MethodError: if the method breaks its protocol.
     """
     found = [_found(*pair, method, options, settings) for pair in rows]
-    judge = judge_of(options)
     asked = [one for one in found if isinstance(one, RowToJudge)]
+    judge = judge_of(options) if asked else None
     judged = iter([one.found for one in asked] if judge is None else judge.judged(asked))
     complete = [next(judged) if isinstance(one, RowToJudge) else one for one in found]
     return [
