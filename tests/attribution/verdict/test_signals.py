@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.attribution.verdict.judged_rows import LANTERN, parse, record
+from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
 from attribeam.attribution.verdict import word_matches
 from attribeam.attribution.verdict.claim_kinds import word_kinds
@@ -58,3 +58,19 @@ def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch: pytest
     monkeypatch.setattr(word_matches, "_MOST_COSINES", at_once)
     for name, expected in zip(names, kept, strict=True):
         assert column(name, answer, LANTERN) == pytest.approx(expected, abs=1e-6)
+
+
+def test_answers_that_are_measured_together_have_the_signals_of_each_alone() -> None:
+    given = (
+        ("The keeper trimmed the lamp. His daughter sold the ledger in 1902.", (LANTERN, "The lamp was sold."), "Who?"),
+        ("Hello.", (LANTERN,), ""),
+        ("The cafe has no outdoor seating, and it is open on Wednesday.", (RECORD,), ""),
+        ("The keeper trimmed the lamp.", (LANTERN,), "What did the keeper trim in the evening?"),
+    )
+    rows = [(record(answer, *texts, question=question), parse(answer)) for answer, texts, question in given]
+    read = [AnswerRow.of(row, parsed, word_kinds(parsed, row)) for row, parsed in rows]
+    table = word_table(BUNDLED_VERDICT)
+    for together, one in zip(answer_signals(read, table), read, strict=True):
+        (alone,) = answer_signals([one], table)
+        assert (together.words, together.names, together.kind) == (alone.words, alone.names, alone.kind)
+        assert np.array_equal(together.values, alone.values)
