@@ -251,8 +251,9 @@ class Attributor:
             parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
             rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
         good = [row for row in rows if not isinstance(row, Refusal)]
-        outcomes = iter(model_outcomes(self.method, self._options, self._models, good))
-        return [row if isinstance(row, Refusal) else self._evidence(row, next(outcomes)) for row in rows]
+        outcomes = model_outcomes(self.method, self._options, self._models, good)
+        evidence = self._evidence([*zip(good, outcomes, strict=True)])
+        return [row if isinstance(row, Refusal) else next(evidence) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
         stage = Stage.VALIDATE
@@ -269,14 +270,12 @@ class Attributor:
         spans = choose_target_spans(parsed, record.answer, kinds=self.spans, given=record.target_spans)
         return AuditRow(record, parsed, spans, encoded)
 
-    def _evidence(self, row: AuditRow, outcome: Outcome) -> SpanOutcome:
-        if isinstance(outcome, RowFault):
-            return Refusal(Stage.ATTRIBUTE, outcome)
+    def _evidence(self, rows: Sequence[tuple[AuditRow, Outcome]]) -> Iterator[SpanOutcome]:
         settings = None if self._models.attention is None else self._models.attention.settings
-        try:
-            return evidence_of(row, outcome, method=self.method, options=self._options, settings=settings)
-        except RowFault as fault:
-            return Refusal(Stage.EVIDENCE, fault)
+        found = evidence_of(rows, method=self.method, options=self._options, settings=settings)
+        for (_, outcome), one in zip(rows, found, strict=True):
+            stage = Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
+            yield Refusal(stage, one) if isinstance(one, RowFault) else one
 
 
 _Item = TypeVar("_Item")

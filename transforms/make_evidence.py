@@ -106,20 +106,21 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> R
         method, redactor = resolve_method(settings.method), Redactor(settings.privacy)
         for block in attributed_blocks(group, settings):
             audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
-            for row, outcome in block.pairs():
+            pairs = block.pairs()
+            with stage("evidence"):
+                evidence = evidence_of(pairs, method=method, options=settings.method, settings=block.settings)
+            for (row, outcome), spans in zip(pairs, evidence, strict=True):
                 try:
                     with stage("evidence"):
-                        if isinstance(outcome, RowFault):
-                            raise outcome
-                        spans = evidence_of(
-                            row, outcome, method=method, options=settings.method, settings=block.settings
-                        )
+                        if isinstance(spans, RowFault):
+                            raise spans
                         audited.append(redacted(row.record, spans, redactor))
                 except RowFault as fault:
                     of = Stage.ATTRIBUTE if fault is outcome else Stage.EVIDENCE
                     group.refuse(dead_letter(row.record, fault, of, settings))
                 else:
-                    _count(group.counts, row, outcome)
+                    if isinstance(outcome, RowFindings):
+                        _count(group.counts, row, outcome)
             records = [record for record, _ in audited]
             texts = (passage.text for record in records for passage in record.passages)
             group.counts.passage_sample = sample_passages(texts, group.counts.passage_sample)

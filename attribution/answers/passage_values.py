@@ -34,7 +34,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
 from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")
@@ -227,6 +227,16 @@ class PassageContent:
     @cached_property
     def _has_digits(self) -> bool:
         return _DIGIT.search(self._plain) is not None
+
+
+@remembered
+def _known_content(text: str, title: str | None) -> PassageContent:
+    return PassageContent(Passage(text=text, title=title))
+
+
+def content_of(passage: Passage) -> PassageContent:
+    """What a passage says; logs repeat their passages, so that of the last ones is remembered."""
+    return _known_content(passage.text, passage.title)
 
 
 def comparable_words(text: str) -> list[str]:

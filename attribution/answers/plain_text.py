@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _FRACTION_BEHIND_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
@@ -45,3 +48,18 @@ FUNCTION_WORDS = frozenset(
     """.split()  # noqa: SIM905
 )
 """Lower-case, with straight apostrophes, and with what is left of contractions."""
+
+
+_KNOWN_TEXTS, _LONGEST_KNOWN_TEXT = 512, 10_000
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
+    """Keeps what was read of the last 512 texts of up to 10,000 code points: logs repeat their passages."""
+    known = cast(Callable[Concatenate[str, _P], _T], lru_cache(maxsize=_KNOWN_TEXTS)(read))
+
+    def reading(text: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return (known if len(text) <= _LONGEST_KNOWN_TEXT else read)(text, *args, **kwargs)
+
+    return reading

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from attribeam.attribution.answers.parser_output import sentence_ends
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.answers.target_spans import has_letter_or_digit
 from attribeam.schemas import CharRange
 
@@ -16,7 +16,7 @@ _CLAUSE_MARKS = (":", ";", "：", "；")
 _CLOSING = "\"'”’»)]}*_」』）】"
 
 
-@lru_cache(maxsize=64)
+@remembered
 def text_sentences(text: str) -> tuple[CharRange, ...]:
     """The sentences of a text, ascending, without white space at their edges.
 
@@ -25,7 +25,7 @@ def text_sentences(text: str) -> tuple[CharRange, ...]:
     return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
 
 
-@lru_cache(maxsize=64)
+@remembered
 def whole_sentences(text: str) -> tuple[CharRange, ...]:
     """Like ``text_sentences``, but no sentence ends at a colon or semicolon, and all contain a letter or digit."""
     found = [one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=False)]

@@ -10,7 +10,7 @@ from attribeam.attribution.answers.answer_names import AnswerName, answer_names
 from attribeam.attribution.answers.answer_values import AnswerValue, answer_values
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_values import PassageContent
+from attribeam.attribution.answers.passage_values import PassageContent, content_of
 from attribeam.schemas import CharRange, Passage
 
 Value: TypeAlias = AnswerValue | AnswerName
@@ -22,12 +22,12 @@ class ValueMatcher:
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         text = hide_markup(answer, parsed.marked)
         found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
-        self._set(answer, sorted(found, key=lambda value: value.chars), [PassageContent(one) for one in passages])
+        self._set(answer, sorted(found, key=lambda value: value.chars), [*map(content_of, passages)])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = ValueMatcher.__new__(ValueMatcher)
-        matcher._set(self._answer, self._found, [*self._passages, PassageContent(passage)])
+        matcher._set(self._answer, self._found, [*self._passages, content_of(passage)])
         return matcher
 
     def _set(self, answer: str, found: Sequence[Value], passages: Sequence[PassageContent]) -> None:

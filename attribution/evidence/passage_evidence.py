@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.evidence.readable_pieces import FAINT_SHARE, Run, readable_runs, text_of
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
 from attribeam.attribution.token_attribution import EncodedRow
@@ -30,7 +31,10 @@ _WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
 """A run of letters and digits; each Chinese character is a word of its own."""
 
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_ASCII_WORDS = (
+    bytes(code if chr(code).isalnum() or chr(code) == "_" else ord(" ") for code in range(128)).decode().lower()
+)
+"""What each ASCII character is in a word: its lower case, a blank for those that stand in none."""
 
 _Floats = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.intp]
@@ -139,8 +143,9 @@ def _places(texts: Sequence[tuple[int, str]], wanted: frozenset[str]) -> tuple[d
     return places, owner
 
 
+@remembered
 def _lower_words(text: str) -> list[str]:
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else [word.lower() for word in WORD.findall(text)]
+    return text.translate(_ASCII_WORDS).split() if text.isascii() else [word.lower() for word in WORD.findall(text)]
 
 
 def _longest_runs(ending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

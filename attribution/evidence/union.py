@@ -331,13 +331,9 @@ def _common_factors(rows: _Counts) -> _Counts:
 def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:
     """The rows without repetition, in order of first appearance, and the place of each row among them."""
     places: dict[bytes, int] = {}
-    place_of_row: list[int] = []
-    firsts: list[int] = []
-    for index, row in enumerate(rows):
-        place_of_row.append(places.setdefault(row.tobytes(), len(firsts)))
-        if place_of_row[-1] == len(firsts):
-            firsts.append(index)
-    return rows[firsts], place_of_row
+    place_of_row = [places.setdefault(row.tobytes(), len(places)) for row in rows]
+    firsts = dict(zip(reversed(place_of_row), range(len(rows) - 1, -1, -1), strict=True))
+    return rows[[firsts[place] for place in range(len(places))]], place_of_row
 
 
 class SentenceContext:

@@ -14,7 +14,7 @@ from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
-from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.attribution.verdict.verified import VerifiedAnswer, calibrated_verifier, verified_records
 from attribeam.attribution.verifiers.verdict_reader import (
     AnswerToRead,
@@ -124,10 +124,11 @@ def _judged_first(
     if isinstance(outcome, RowFault):
         return outcome
     try:
-        judged = _judged(row, outcome.results or (), method, options.first_verdict, settings)
+        asked = _to_judge(row, outcome.results or (), method, options.first_verdict, settings)
     except RowFault as fault:
         return fault
-    return replace(outcome, judged=judged)
+    judge = judge_of(options.first_verdict)
+    return replace(outcome, judged=tuple(asked.found) if judge is None else judge.judged([asked])[0])
 
 
 def _with_readings(
@@ -148,40 +149,56 @@ def _with_readings(
 
 
 def evidence_of(
-    row: AuditRow,
-    found: RowFindings,
-    *,
-    method: Method,
-    options: MethodOptions,
-    settings: MethodOptions | None,
-) -> tuple[SpanEvidence, ...]:
-    """The evidence of all spans of one row; ``settings`` are the ``options`` merged with the model's, None without one.
+    rows: Sequence[tuple[AuditRow, Outcome]], *, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> list[tuple[SpanEvidence, ...] | RowFault]:
+    """The evidence of all spans of each row, or why it cannot be attributed; rows come with what the models found.
+
+    ``settings`` are the ``options`` merged with the model's, None without one.
 
     Raises:
-        RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
-    records, reading = found.judged, found.reading
+    found = [_found(*pair, method, options, settings) for pair in rows]
+    asked = [one for one in found if isinstance(one, RowToJudge)]
+    judge = judge_of(options) if asked else None
+    judged = iter([one.found for one in asked] if judge is None else judge.judged(asked))
+    complete = [next(judged) if isinstance(one, RowToJudge) else one for one in found]
+    return [
+        one if isinstance(one, RowFault) else with_citations(row.record, row.parsed, one)
+        for (row, _), one in zip(rows, complete, strict=True)
+    ]
+
+
+def _found(
+    row: AuditRow, outcome: Outcome, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> RowToJudge | Sequence[SpanEvidence] | RowFault:
+    """The records of a row that are to be judged, or those that were judged before it came here."""
+    if isinstance(outcome, RowFault):
+        return outcome
+    records, reading = outcome.judged, outcome.reading
     if records is not None and isinstance(reading, VerifiedAnswer):
-        records = verified_records(records, reading, calibrated_verifier(options.verdict))
-    elif records is None or (reading is not None and not options.has_verifier):
-        results = found.results
+        return verified_records(records, reading, calibrated_verifier(options.verdict))
+    if records is not None and (reading is None or options.has_verifier):
+        return records
+    try:
+        results = outcome.results
         if results is None:
-            results = _results(row, found.attention, method, LoadedModels(), settings)
+            results = _results(row, outcome.attention, method, LoadedModels(), settings)
         probed = reading if isinstance(reading, tuple) else None
-        records = _judged(row, results, method, options, settings, probed)
-    return with_citations(row.record, row.parsed, records)
+        return _to_judge(row, results, method, options, settings, probed)
+    except RowFault as fault:
+        return fault
 
 
-def _judged(
+def _to_judge(
     row: AuditRow,
     results: Sequence[SpanResult],
     method: Method,
     options: MethodOptions,
     settings: MethodOptions | None,
     probed: Sequence[float] | None = None,
-) -> tuple[SpanEvidence, ...]:
-    """The records of the results, with the verdict of the ``options`` where they ask for a fitted one."""
+) -> RowToJudge:
+    """The records of the results, for the verdict of the ``options`` where they ask for a fitted one."""
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,
@@ -191,8 +208,7 @@ def _judged(
         thresholds=thresholds_of(method, options, settings),
         matcher=matcher,
     )
-    judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    return RowToJudge(row.record, row.parsed, row.spans, records, matcher, probed)
 
 
 def _results(

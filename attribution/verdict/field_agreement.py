@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from attribeam.attribution.answers.amounts import clock_times_in
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth
-from attribeam.attribution.verdict.word_matches import PassageWords
+from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth, open_days
 from attribeam.schemas import Passage
 
 UNTOLD, AGREES, CONFLICTS, ABSENT = -1, 0, 1, 2
@@ -24,38 +24,37 @@ _ONE_DAY = re.compile(rf"\b({_DAY})s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"\bclosed\b[^.;]{0,40}$", re.IGNORECASE)
 
 
-def field_agreement(answer: AnswerWords, passages: PassageWords) -> list[int]:
-    """For each word of the answer, what the yes-or-no fields of the passages say about what it names.
+def field_agreement(answer: AnswerWords, lines: Sequence[RecordLine]) -> list[int]:
+    """For each word of the answer, what the yes-or-no fields among the passages' lines say about what it names.
 
     Where several fields have the same name, the one that agrees counts.
     """
     found = [UNTOLD] * len(answer)
-    fields = [line for line in passages.lines if line.truth is not Truth.OTHER and line.key_stems]
+    fields = [line for line in lines if line.truth is not Truth.OTHER and line.key_stems]
     if not fields:
         return found
     denied = answer.denied_words()
+    named, of_stems = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for word, text in enumerate(answer.lowered):
+        named[text.replace("-", "")].append(word)
+        of_stems[answer.stems[word]].append(word)
     for field in fields:
-        for words in _naming(field, answer):
-            verdict = _verdict(field, denied=denied[words[0]])
+        joined, stems = field.joined_key, field.key_stems
+        apart = (_side_by_side(word, stems, answer) for word in of_stems.get(stems[0], ()) if word not in named[joined])
+        for words in (*((word,) for word in named[joined]), *apart):
+            verdict = _verdict(field, denied=denied[words[0]]) if words else UNTOLD
             for word in words:
                 known = found[word]
                 found[word] = verdict if known == UNTOLD else min(known, verdict, key=_ORDER.index)
     return found
 
 
-def _naming(field: RecordLine, answer: AnswerWords) -> Iterator[tuple[int, ...]]:
-    """The words of the answer that name a field: all words of its key side by side, or written as one."""
-    stems, joined = field.key_stems, field.joined_key
-    for word, text in enumerate(answer.lowered):
-        if text.replace("-", "") == joined:
-            yield (word,)
-        elif answer.stems[word] == stems[0]:
-            if len(stems) == 1:
-                yield (word,)
-            else:
-                places = [word + 1, word + 2] if answer.lowered[word + 1 : word + 2] == ["-"] else [word + 1]
-                if answer.stems[places[-1] : places[-1] + 1] == [stems[1]]:
-                    yield (word, places[-1])
+def _side_by_side(word: int, stems: Sequence[str], answer: AnswerWords) -> tuple[int, ...]:
+    """The words of the answer, this one first, that are all words of a key side by side; none where they are not."""
+    if len(stems) == 1:
+        return (word,)
+    following = word + 2 if answer.lowered[word + 1 : word + 2] == ["-"] else word + 1
+    return (word, following) if answer.stems[following : following + 1] == [stems[1]] else ()
 
 
 def _verdict(field: RecordLine, *, denied: bool) -> int:
@@ -64,10 +63,10 @@ def _verdict(field: RecordLine, *, denied: bool) -> int:
     return AGREES if (field.truth is Truth.YES) is not denied else CONFLICTS
 
 
-def time_agreement(answer: AnswerWords, passages: PassageWords, sources: Sequence[Passage]) -> list[int]:
+def time_agreement(answer: AnswerWords, lines: Sequence[RecordLine], sources: Sequence[Passage]) -> list[int]:
     """The same for times of day and, where a record has opening hours, for weekdays."""
     found = [UNTOLD] * len(answer)
-    for start, end, agrees in (*_times(answer.answer, sources), *_days(answer.answer, passages.open_days)):
+    for start, end, agrees in (*_times(answer.answer, sources), *_days(answer.answer, open_days(lines))):
         for word, chars in enumerate(answer.parsed.words):
             if chars.char_start < end and chars.char_end > start:
                 found[word] = max(found[word], AGREES if agrees else CONFLICTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,26 +14,31 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, label_words, words_in
-from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises, is_attended
+from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import Premise, claim_premises, is_attended
 from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.verdict_model import (
+    AnswerToScore,
+    ScoredAnswer,
     VerdictModel,
     load_verdict_model,
     log_odds,
     verdict_directory,
 )
+from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
 from attribeam.schemas.errors import ModelLoadError
 
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
 _LARGEST_EXPONENT = 700.0
+_AT_ONCE = 16
+"""How many answers are measured at once."""
 _EVEN = 0.5
 """The prior unless told: half of the answers have an unsupported claim."""
 
@@ -45,6 +50,22 @@ class _ClaimVerdict:
     words: tuple[int, ...]
     why: Why = NO_REASON
     evidence_agrees: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowToJudge:
+    """A row and the records that were ``found`` of its ``spans``, in order.
+
+    ``matcher`` is one for its answer and passages, where the caller has it already. ``probed`` is what the verdict's
+    probe says of each word of the answer, if it has one, or ``UNREAD``.
+    """
+
+    record: QARecord
+    parsed: ParsedAnswer
+    spans: Sequence[TargetSpan]
+    found: Sequence[SpanEvidence]
+    matcher: ValueMatcher | None = None
+    probed: Sequence[float] | None = None
 
 
 def judge_of(options: MethodOptions) -> VerdictJudge | None:
@@ -108,83 +129,47 @@ class VerdictJudge:
         """The model's digest, the thresholds in force, and what was measured with it."""
         return {**self._model.provenance(self._strictness, self._prior)}
 
-    def judged(
-        self,
-        record: QARecord,
-        parsed: ParsedAnswer,
-        spans: Sequence[TargetSpan],
-        found: Sequence[SpanEvidence],
-        matcher: ValueMatcher | None = None,
-        probed: Sequence[float] | None = None,
-    ) -> tuple[SpanEvidence, ...]:
-        """The records ``found`` of the ``spans``, in order, with kinds, claims, scores, reasons and the answer's risk.
+    def judged(self, rows: Sequence[RowToJudge]) -> list[tuple[SpanEvidence, ...]]:
+        """The records of each row's spans, in order, with kinds, claims, scores, reasons and the answer's risk.
 
         Each claim is held against its premise: the sentences that its evidence and its words point to. Its support
         score is a probability, and decides alone whether it is supported, weak or unsupported; that of the riskiest
         claim is one minus the answer's risk. The words that speak most against an unsupported claim are named, and the
         suspicious ones of weak claims beside it. A span without a word that can be judged is no claim. A mention has
-        the verdict of its claim. ``matcher`` is one for this answer and its passages, where the caller has it already.
-        ``probed`` is what the verdict's probe says of each word of the answer, if it has one, or ``UNREAD``.
+        the verdict of its claim.
         """
-        kinds = word_kinds(parsed, record, assume_language=self._assume_language)
-        claims = answer_claims(parsed, record.answer, spans, kinds)
-        matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        answer = AnswerWords(parsed, record.answer)
-        signals = answer_signals(record, parsed, kinds, self._model.table, matcher, answer)
-        literal = LiteralIndex(record.passages)
-        stated = hide_ranges(record.answer, parsed.marked)
-        risk, verdicts = None, dict[int, _ClaimVerdict]()
-        judged = frozenset(signals.words)
-        own = {
-            index: one.words
-            for index, one in enumerate(claims.spans)
-            if one.claim_index == index and not judged.isdisjoint(one.words)
-        }
-        if own:
-            sentences = PassageSentences(record.passages)
-            premises = Premises(record, answer, sentences, self._model.table, matcher)
-            of_claims = {
-                index: premises.of_claim(
-                    words,
-                    _fact_words(parsed, found[index]),
-                    found[index],
-                    label_words(parsed, record.answer, words),
-                )
-                for index, words in own.items()
-            }
-            risk, verdicts = self._verdicts(own, of_claims, signals, probed)
-            reasons = Reasons(record, parsed, sentences, matcher, literal)
-            verdicts = {
-                index: replace(
-                    one,
-                    why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars),
-                    evidence_agrees=is_attended(of_claims[index].numbers),
-                )
-                for index, one in verdicts.items()
-            }
-        whole = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
-        return tuple(whole.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
+        return [one for at in range(0, len(rows), _AT_ONCE) for one in self._judged_at_once(rows[at : at + _AT_ONCE])]
+
+    def _judged_at_once(self, rows: Sequence[RowToJudge]) -> Iterator[tuple[SpanEvidence, ...]]:
+        kinds = [word_kinds(row.parsed, row.record, assume_language=self._assume_language) for row in rows]
+        answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
+        signals = answer_signals(answers, self._model.table)
+        claims = [_claims_of(*one, self._model.table) for one in zip(rows, answers, signals, strict=True)]
+        odds = iter(self._model.scored([one.to_score for one in claims if one.own]))
+        for row, one in zip(rows, claims, strict=True):
+            stated = hide_ranges(row.record.answer, row.parsed.marked)
+            literal = LiteralIndex(row.record.passages)
+            risk, verdicts = self._verdicts(one, next(odds), literal) if one.own else (None, {})
+            whole = _JudgedAnswer(row.record, stated, row.parsed.words, one.all.kind, risk, verdicts, literal)
+            yield tuple(whole.with_verdict(*pair) for pair in zip(row.found, one.all.spans, strict=True))
 
     def _verdicts(
-        self,
-        claims: Mapping[int, Sequence[int]],
-        premises: Mapping[int, Premise],
-        signals: Signals,
-        probed: Sequence[float] | None,
+        self, of: _Claims, odds: ScoredAnswer, literal: LiteralIndex
     ) -> tuple[float, dict[int, _ClaimVerdict]]:
         """The answer's risk, and the verdict of each claim by its index."""
-        numbers = [premises[index].numbers for index in claims]
-        scored = self._model.scored(signals, [*claims.values()], numbers, probed)
         shift = log_odds(self._prior)
-        scores = [1 - _probability(one + shift) for one in scored.claims.tolist()]
+        scores = [1 - _probability(one + shift) for one in odds.claims.tolist()]
         flagged = min(scores) < self._unsupported
-        of_words = dict(zip(signals.words, scored.words.tolist(), strict=True))
+        of_words = dict(zip(of.to_score.signals.words, odds.words.tolist(), strict=True))
+        record, parsed, spans = of.row.record, of.row.parsed, of.row.spans
+        reasons = Reasons(record, parsed, of.sentences, of.answer.matcher, literal)
         verdicts: dict[int, _ClaimVerdict] = {}
-        for (index, words), score in zip(claims.items(), scores, strict=True):
+        for (index, words), premise, score in zip(of.own.items(), of.premises, scores, strict=True):
             support = self._support(score)
             named = self._named(words, of_words, support) if flagged else ()
-            verdicts[index] = _ClaimVerdict(support, score, named)
-        return _probability(scored.answer + shift), verdicts
+            why = reasons.why(words, premise, support, spans[index].chars)
+            verdicts[index] = _ClaimVerdict(support, score, named, why, is_attended(premise.numbers))
+        return _probability(odds.answer + shift), verdicts
 
     def _support(self, score: float) -> Support:
         if score < self._unsupported:
@@ -204,9 +189,32 @@ class VerdictJudge:
         return tuple(sorted(judged, key=of_words.__getitem__)[-1:])
 
 
-def _fact_words(parsed: ParsedAnswer, found: SpanEvidence) -> list[int]:
-    """The words of the claim's atomic fact."""
-    return [word for chars in found.atomic_fact for word in words_in(parsed, chars)]
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """The claims of one answer with a judged word, by the index of their span, and their premises in the same order."""
+
+    row: RowToJudge
+    answer: AnswerRow
+    all: AnswerClaims
+    own: Mapping[int, Sequence[int]]
+    sentences: PassageSentences
+    premises: Sequence[Premise]
+    to_score: AnswerToScore
+
+
+def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, table: WordTable) -> _Claims:
+    every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
+    judged = frozenset(signals.words)
+    own = {
+        index: one.words
+        for index, one in enumerate(every.spans)
+        if one.claim_index == index and not judged.isdisjoint(one.words)
+    }
+    sentences = PassageSentences(row.record.passages if own else ())
+    premises = claim_premises(answer, sentences, [(words, row.found[index]) for index, words in own.items()], table)
+    numbers = [one.numbers for one in premises]
+    to_score = AnswerToScore(signals, [*own.values()], numbers, row.probed)
+    return _Claims(row, answer, every, own, sentences, premises, to_score)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.markup import block_ranges, hide_ranges
@@ -101,7 +102,7 @@ def _is_short_foreign(answer: str, question: str, passages: str) -> bool:
 
 
 def _is_long(text: str) -> bool:
-    return len(_WORD.findall(text)) >= _FEWEST_WORDS
+    return next(islice(_WORD.finditer(text), _FEWEST_WORDS - 1, None), None) is not None
 
 
 def _is_in_other_script(text: str, scripts: Collection[str]) -> bool:

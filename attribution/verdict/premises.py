@@ -8,30 +8,27 @@ says does not count as support, it only tells whether a missing word stands some
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise, takewhile
+from functools import cached_property
+from itertools import chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import base_label
-from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
-from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
+from attribeam.attribution.verdict.claims import label_words, words_in
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.word_matches import ragged
 from attribeam.attribution.verdict.word_table import WordTable
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence
+from attribeam.schemas import CharRange, QARecord, SpanEvidence
 
-_SENTENCE_ENDS = frozenset(".!?")
-_CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _DENIED_THERE = DENIALS | {"false"}
 """Words that deny in a passage, or in the value of a field."""
-_PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 _BY_WORDS, _BY_ATTENTION = 4, 2
 """How many sentences words and attention propose."""
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
@@ -43,8 +40,6 @@ _RUN, _NEAR, _NEAR_HEAD, _MOST_PLACES = 3, 3, 6, 8
 _MOST_RIVALS = 4.0
 _SUBJECTS = frozenset({"nsubj", "csubj"})
 _NONE = -1.0
-_KNOWN_TEXTS = 256
-"""How many titles and texts are kept with their sentences."""
 _MOST_COSINES = 2**22
 """How many cosines are computed at once, 16 MB: long answers take no more memory than short ones."""
 
@@ -66,6 +61,11 @@ number, subject or noun than by those that have it: a fact that hangs on somethi
 where attention points, and how much of it lies on the premise.
 """
 
+_MISSING = (
+    "missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers",
+)  # fmt: skip
+_GAPS = tuple(f"{kind}{unit}gap" for unit in ("_", "_clause_") for kind in ("name", "number", "subject", "noun"))
+_ATTENTION = slice(PREMISE_NUMBERS.index("attention_coverage"), PREMISE_NUMBERS.index("attention_window") + 1)
 _WINDOW, _ATTENTION_WINDOW = map(PREMISE_NUMBERS.index, ("window", "attention_window"))
 
 _Floats = npt.NDArray[np.float64]
@@ -96,160 +96,6 @@ def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
     return bool(numbers[_ATTENTION_WINDOW] >= _LEAST_ATTENTION)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field."""
-
-    text: str
-    start: int
-    end: int
-    words: tuple[str, ...]
-    lowered: tuple[str, ...]
-    stems: tuple[str, ...]
-    clauses: tuple[range, ...]
-
-    @property
-    def is_carried_on(self) -> bool:
-        """Whether a pronoun at its beginning names what the sentence before is about."""
-        return not _PRONOUNS.isdisjoint(self.lowered[:2])
-
-
-class PassageSentences:
-    """The sentences of one row's passages, titles included, in their order."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        self.all: list[_Sentence] = []
-        self._text_of: list[tuple[int, bool]] = []
-        self._in_text: dict[tuple[int, bool], range] = {}
-        for index, passage in enumerate(passages):
-            for key, text in (((index, True), passage.title or ""), ((index, False), passage.text)):
-                self.all += _sentences(text)
-                self._in_text[key] = range(len(self._text_of), len(self.all))
-                self._text_of += [key] * len(self._in_text[key])
-        self.words = frozenset(word for one in self.all for word in one.lowered)
-        self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
-
-    def __len__(self) -> int:
-        return len(self.all)
-
-    def titles_of(self, place: int) -> range:
-        """The sentences of the title over a sentence of a text."""
-        index, in_title = self._text_of[place]
-        return range(0) if in_title else self._in_text[index, True]
-
-    def carried_from(self, place: int) -> int | None:
-        """The sentence before in the same passage, where a pronoun at the beginning refers to it."""
-        same = place > 0 and self._text_of[place - 1][0] == self._text_of[place][0]
-        return place - 1 if same and self.all[place].is_carried_on else None
-
-    def window(self, place: int) -> list[int]:
-        """A sentence with its neighbours in the same text, and the title, ascending."""
-        text = self._in_text[self._text_of[place]]
-        return [*self.titles_of(place), *range(max(place - 1, text.start), min(place + 2, text.stop))]
-
-    def content_of(self, places: Sequence[int]) -> PassageContent:
-        """What these sentences say, in the form in which values are compared."""
-        key = tuple(places)
-        if key not in self._contents:
-            self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
-        return self._contents[key]
-
-    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
-        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
-        if place not in self._sequences:
-            sequence = [one for where in self.window(place) for one in self.all[where].stems]
-            places: dict[str, list[int]] = {}
-            for at, one in enumerate(sequence):
-                places.setdefault(one, []).append(at)
-            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
-        return self._sequences[place]
-
-    def attention(self, evidence: SpanEvidence) -> _Floats:
-        """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
-        found = np.zeros(len(self.all))
-        for piece in evidence.evidence:
-            shared = self._shared(piece)
-            total = sum(shared.values())
-            for place, count in shared.items():
-                found[place] += piece.score * count / total
-        return found
-
-    def _shared(self, piece: EvidencePiece) -> dict[int, int]:
-        """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
-        own = self._in_text.get((piece.passage_index, piece.in_title), range(0))
-        if own and self.all[own.start].start < 0:
-            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
-            counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
-            return {place: count for place, count in counts if count}
-        start, end = piece.chars.char_start, piece.chars.char_end
-        first = bisect_right(self.all, start, own.start, own.stop, key=lambda one: one.end)
-        overlapping = takewhile(lambda place: self.all[place].start < end, range(first, own.stop))
-        return {place: min(end, self.all[place].end) - max(start, self.all[place].start) for place in overlapping}
-
-
-@lru_cache(maxsize=_KNOWN_TEXTS)
-def _sentences(text: str) -> tuple[_Sentence, ...]:
-    """The sentences of a title or text; logs repeat their passages, so the last ones are remembered."""
-    if is_json(text):
-        return tuple(one for field in record_lines(text) for one in _of_field(field))
-    found: list[_Sentence] = []
-    offset = 0
-    for line in text.split("\n"):
-        found += _of_line(line, offset)
-        offset += len(line) + 1
-    return tuple(found)
-
-
-def _of_field(field: RecordLine) -> Iterator[_Sentence]:
-    """The sentences of a field; the first has the name, also written as one word, which stands for its value."""
-    for place, words in enumerate(_sentence_words(field.text)):
-        if place:
-            yield _sentence(field.text, words, None)
-        else:
-            yield _sentence(field.text, words, None, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"})
-
-
-def _of_line(line: str, offset: int) -> Iterator[_Sentence]:
-    return (_sentence(line, words, offset) for words in _sentence_words(line))
-
-
-def _sentence_words(line: str) -> Iterator[list[re.Match[str]]]:
-    """The words and marks of each sentence of a line."""
-    words: list[re.Match[str]] = []
-    for word in WORD_OR_MARK.finditer(line):
-        words.append(word)
-        if word.group() in _SENTENCE_ENDS and (word.end() == len(line) or line[word.end()] in " \t\"'”’)]"):
-            yield words
-            words = []
-    if words:
-        yield words
-
-
-def _sentence(
-    line: str,
-    words: Sequence[re.Match[str]],
-    offset: int | None,
-    *,
-    also: Sequence[str] = (),
-    breaks: frozenset[str] = _CLAUSE_BREAKS,
-) -> _Sentence:
-    """The sentence of these words of a line that begins at ``offset``, None in JSON; ``also`` are words besides."""
-    start, end = words[0].start(), words[-1].end()
-    texts = (*(word.group() for word in words), *also)
-    lowered = tuple(map(str.lower, texts))
-    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(texts)]
-    return _Sentence(
-        line[start:end],
-        -1 if offset is None else offset + start,
-        -1 if offset is None else offset + end,
-        texts,
-        lowered,
-        tuple(map(stem, texts)),
-        tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1),
-    )
-
-
 class Premises:
     """One answer beside the sentences of its passages.
 
@@ -266,18 +112,30 @@ class Premises:
     ) -> None:
         self._record, self._answer, self._table, self._matcher = record, answer, table, matcher
         self.sentences = sentences
-        content = [place for place in range(len(answer)) if answer.is_word[place]]
-        columns = {one: column for column, one in enumerate(dict.fromkeys(answer.stems[place] for place in content))}
+        spoken = (one for one, is_word in zip(answer.stems, answer.is_word, strict=True) if is_word)
+        columns = {one: column for column, one in enumerate(dict.fromkeys(spoken))}
         self._columns = np.array([columns.get(one, -1) for one in answer.stems], dtype=np.int64)
         self._weights = np.array([table.weight(one) for one in answer.stems], dtype=np.float64)
         self._rows = np.array(
             [table.row(one) if ok else -1 for one, ok in zip(answer.lowered, answer.content, strict=True)],
             dtype=np.int64,
         )
-        self._present = _presence([one.stems for one in sentences.all], columns)
+        stems = [one.stems for one in sentences.all]
+        lengths = np.array([*map(len, stems)], dtype=np.int64)
+        found = np.fromiter(map(columns.get, chain.from_iterable(stems), repeat(-1)), np.int64, lengths.sum())
+        self._present = _presence(np.repeat(np.arange(len(stems)), lengths), found, (len(stems), len(columns)))
+        self._clauses = [(place, words) for place, one in enumerate(sentences.all) for words in one.clauses]
+        starts = np.cumsum(lengths) - lengths
+        bounds = np.array([(words.start, len(words)) for _, words in self._clauses], dtype=np.int64).reshape(-1, 2).T
+        self._sentence_of_clause = np.array([place for place, _ in self._clauses], dtype=np.int64)
+        clauses, places = ragged(starts[self._sentence_of_clause] + bounds[0], bounds[1])
+        self._clause_present = _presence(clauses, found[places], (len(self._clauses), len(columns)))
         self._question = {stem(word) for word in WORD_OR_MARK.findall(record.question)}
         tags = answer.parsed.universal_tags
-        self._labels = [base_label(label) for label in answer.parsed.dependency_labels]
+        self._heads = np.array(answer.heads, dtype=np.int64)
+        self._is_subject = np.array(
+            [base_label(label) in _SUBJECTS for label in answer.parsed.dependency_labels], dtype=bool
+        )
         self._is_noun = np.array([tag == "NOUN" for tag in tags], dtype=bool)
         self._is_verb = np.array([tag in ("VERB", "AUX") for tag in tags], dtype=bool)
         self._is_name = np.array(
@@ -294,45 +152,31 @@ class Premises:
         return self._answer.denied_words()
 
     @cached_property
-    def _clauses(self) -> list[tuple[int, range]]:
-        """The clauses of all sentences: the place of the sentence, and words of it."""
-        return [(place, words) for place, one in enumerate(self.sentences.all) for words in one.clauses]
-
-    @cached_property
-    def _clause_present(self) -> _Bools:
-        columns = {one: int(self._columns[place]) for place, one in enumerate(self._answer.stems)}
-        stems = [self.sentences.all[place].stems[words.start : words.stop] for place, words in self._clauses]
-        return _presence(stems, {one: column for one, column in columns.items() if column >= 0})
+    def _carried_to(self) -> _Bools:
+        """Presence in the titles of sentences, and in the sentences that a pronoun of theirs refers to."""
+        found = np.zeros_like(self._present)
+        for title, text in self.sentences.titles_and_texts():
+            if title:
+                found[text.start : text.stop] = self._present[title.start : title.stop].any(axis=0)
+        carried = self.sentences.carried()
+        found[carried] |= self._present[carried - 1]
+        return found
 
     @cached_property
     def _carried(self) -> _Bools:
         """Presence in sentences, with the title's words, and those of the sentence that a pronoun refers to."""
-        found = self._present.copy()
-        for place in range(len(self.sentences)):
-            for other in self._carried_to(place):
-                found[place] |= self._present[other]
-        return found
-
-    def _carried_to(self, place: int) -> Iterator[int]:
-        yield from self.sentences.titles_of(place)
-        before = self.sentences.carried_from(place)
-        if before is not None:
-            yield before
+        return np.asarray(self._present | self._carried_to, dtype=bool)
 
     @cached_property
     def _clause_carried(self) -> _Bools:
         """Presence in clauses; one without a name shares the subject of its sentence's first clause."""
-        found = self._clause_present.copy()
-        first: dict[int, int] = {}
-        for row, (place, words) in enumerate(self._clauses):
-            one = self.sentences.all[place]
-            first.setdefault(place, row)
-            for other in self._carried_to(place):
-                found[row] |= self._present[other]
-            named = any(word[:1].isupper() for word in one.words[max(words.start, 1) : words.stop])
-            if row != first[place] and not named:
-                found[row] |= self._clause_present[first[place]]
-        return found
+        of, present = self._sentence_of_clause, self._clause_present
+        found = present | self._carried_to[of]
+        firsts = np.searchsorted(of, of)
+        named = np.array([one for sentence in self.sentences.all for one in sentence.named], dtype=bool)
+        sharing = np.flatnonzero(~named & (firsts != np.arange(len(of))))
+        found[sharing] |= present[firsts[sharing]]
+        return np.asarray(found, dtype=bool)
 
     def of_claim(
         self, words: Sequence[int], context: Sequence[int], evidence: SpanEvidence, labels: Sequence[int] = ()
@@ -374,40 +218,52 @@ class Premises:
 
     @cached_property
     def _window_cosines(self) -> npt.NDArray[np.float32]:
-        """float32 [words, sentences]: the largest cosine of each word with a word of each window."""
-        places, starts = self._windows
-        found = np.empty_like(self._cosines)
-        at_once = max(1, _MOST_COSINES // len(places))
-        for first in range(0, len(found), at_once):
-            words = slice(first, first + at_once)
-            found[words] = np.maximum.reduceat(self._cosines[words, places], starts, axis=1)
-        return found
-
-    @cached_property
-    def _cosines(self) -> npt.NDArray[np.float32]:
-        """float32 [words, sentences]: the largest cosine of each word of the answer with a word of each sentence."""
+        """float32 [words, sentences]: the largest cosine, from 0 on, of each word with a word of each window."""
         found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
-        content = {word: self._table.row(word) for word in self.sentences.words if carries_content(word)}
-        rows = [[row for word in one.lowered if (row := content.get(word, -1)) >= 0] for one in self.sentences.all]
-        filled = [place for place, own in enumerate(rows) if own]
-        known = self._rows >= 0
-        if filled and known.any():
+        rows = [[row for row in map(self._table.row, one.content) if row >= 0] for one in self.sentences.all]
+        counts = np.array([*map(len, rows)], dtype=np.int64)
+        filled, of_words = np.flatnonzero(counts), np.flatnonzero(self._rows >= 0)
+        if len(filled) and len(of_words):
             vectors = self._table.vectors
-            columns, place_of = np.unique([row for own in rows for row in own], return_inverse=True)
-            starts = np.cumsum([0, *(len(rows[place]) for place in filled)])[:-1]
-            at_once = max(1, _MOST_COSINES // len(place_of))
-            of_words = np.flatnonzero(known)
+            places, starts = self._windows
+            columns, place_of = np.unique([*chain.from_iterable(rows)], return_inverse=True)
+            firsts = (np.cumsum(counts) - counts)[filled]
+            at_once = max(1, _MOST_COSINES // max(len(place_of), len(places)))
             for words in np.split(of_words, range(at_once, len(of_words), at_once)):
                 cosines = (vectors[self._rows[words]] @ vectors[columns].T)[:, place_of]
-                found[np.ix_(words, np.array(filled))] = np.maximum.reduceat(cosines, starts, axis=1)
+                of_sentences = np.zeros((len(words), len(rows)), dtype=np.float32)
+                of_sentences[:, filled] = np.maximum.reduceat(cosines, firsts, axis=1)
+                found[words] = np.maximum.reduceat(of_sentences[:, places], starts, axis=1)
         return np.clip(found, 0.0, 1.0)
 
 
-def _presence(texts: Sequence[Sequence[str]], columns: dict[str, int]) -> _Bools:
-    found = np.zeros((len(texts), len(columns)), dtype=bool)
-    for row, stems in enumerate(texts):
-        found[row, [columns[one] for one in stems if one in columns]] = True
+def _presence(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], shape: tuple[int, int]) -> _Bools:
+    """True at these rows and columns, but those of column -1."""
+    found = np.zeros(shape, dtype=bool)
+    found[rows[columns >= 0], columns[columns >= 0]] = True
     return found
+
+
+def claim_premises(
+    row: AnswerRow,
+    sentences: PassageSentences,
+    claims: Sequence[tuple[Sequence[int], SpanEvidence]],
+    table: WordTable,
+) -> list[Premise]:
+    """The premise of each claim of an answer, given by its words and what attention found for it."""
+    if not claims:
+        return []
+    parsed = row.words.parsed
+    premises = Premises(row.record, row.words, sentences, table, row.matcher)
+    return [
+        premises.of_claim(
+            words,
+            [word for chars in found.atomic_fact for word in words_in(parsed, chars)],
+            found,
+            label_words(parsed, row.record.answer, words),
+        )
+        for words, found in claims
+    ]
 
 
 class _OneClaim:
@@ -422,9 +278,11 @@ class _OneClaim:
         evidence: SpanEvidence,
     ) -> None:
         self._of, self._own, self._around, self._words, self._evidence = of, own, around, words, evidence
+        self._own_words = own.tolist()
         self._weights = of._weights[own]
         self._total = float(self._weights.sum())
-        self._in_sentences = of._present[:, of._columns[own]]
+        columns = of._columns[own]
+        self._in_sentences, self._in_clauses = of._present[:, columns], of._clause_present[:, columns]
         self._covered = self._in_sentences @ self._weights / self._total
         self._context = of._present[:, of._columns[around]] @ of._weights[around]
         self._attention = of.sentences.attention(evidence)
@@ -436,11 +294,15 @@ class _OneClaim:
         rank = self._covered * self._total + _CONTEXT_COUNTS * self._context
         by_words = np.argsort(-rank, kind="stable")[:_BY_WORDS].tolist()
         by_attention = np.argsort(-self._attention, kind="stable")[:_BY_ATTENTION].tolist()
-        place, seen, alike = self._best_of(np.array([*dict.fromkeys([*by_words, *by_attention])]))
+        proposed = [*dict.fromkeys([*by_words, *by_attention])]
+        places = np.array(proposed)
+        seen, alike = self._in_windows(places)
+        best = self._best_of(places, seen, alike)
+        place, attended = proposed[best], proposed.index(by_attention[0])
         window = self._of.sentences.window(place)
-        numbers = {**self._coverage(place, seen, alike), **self._manner(place), **self._gaps()}
-        numbers |= {**self._values(window), **self._attended_numbers(place, window)}
-        missing = self._own[~seen & (alike < _ALIKE)]
+        numbers = {**self._coverage(place, seen[best], alike[best]), **self._manner(place), **self._gaps()}
+        numbers |= {**self._values(window), **self._attended_numbers(place, window, seen[attended], alike[attended])}
+        missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
         return Premise(
             np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32),
             place,
@@ -448,62 +310,52 @@ class _OneClaim:
             tuple(missing.tolist()),
         )
 
-    def _best_of(self, places: npt.NDArray[np.int64]) -> tuple[int, _Bools, _Floats]:
-        """The best of some sentences; of each word, whether its window has it, and how alike a word there is."""
-        seen, alike = self._in_windows(places)
+    def _best_of(self, places: npt.NDArray[np.int64], seen: _Bools, alike: _Floats) -> int:
+        """Which of some sentences is best, by what their windows have and how alike it is."""
         counted = np.where(self._exact & ~seen, 0.0, alike)
         scores = counted @ self._weights / self._total + _COVERAGE_COUNTS * self._covered[places]
         if self._attended:
             scores += _ATTENTION_COUNTS * self._attention[places] / self._attended
-        best = int(np.argmax(scores))
-        return int(places[best]), seen[best], alike[best]
+        return int(np.argmax(scores))
 
     def _in_windows(self, places: npt.NDArray[np.int64]) -> tuple[_Bools, _Floats]:
         """[places, words]: whether the window of a sentence has a word, and the largest cosine there, 1 if it has."""
         seen = self._of._window_present[places[:, None], self._of._columns[self._own]]
         return seen, np.where(seen, 1.0, self._of._window_cosines[self._own, places[:, None]].astype(np.float64))
 
-    def _share(self, which: _Bools) -> float:
-        return float(self._weights @ which) / self._total
-
     def _coverage(self, place: int, seen: _Bools, alike: _Floats) -> dict[str, float]:
-        of, own = self._of, self._own
-        anywhere = np.asarray(self._in_sentences.any(axis=0), dtype=bool)
-        extra = self._in_sentences @ (self._weights * ~seen)
+        of, own, weights = self._of, self._own, self._weights
+        anywhere = self._in_sentences.any(axis=0)
+        extra = self._in_sentences @ (weights * ~seen)
         other = int(np.argmax(extra))
         pair = seen | self._in_sentences[other] if extra[other] > 0 else seen
-        lacking = ~seen & (alike < _ALIKE)
-        asked = of._asked[own]
-        told = {of._answer.stems[word] for word in (*own.tolist(), *self._around.tolist())}
+        unseen, lacking, asked = ~seen, ~seen & (alike < _ALIKE), of._asked[own]
+        shares = np.array([seen, pair, anywhere, unseen & asked, ~anywhere & ~asked]) @ weights / self._total
+        counts = np.array([
+            unseen, ~anywhere, lacking & of._is_noun[own], unseen & of._is_name[own], lacking & of._is_verb[own],
+            unseen & of._is_number[own],
+        ]).sum(axis=1)  # fmt: skip
+        told = {of._answer.stems[word] for word in (*self._own_words, *self._around.tolist())}
         sentence = of.sentences.all[place]
         others = [word for word, one in zip(sentence.words, sentence.stems, strict=True) if one not in told]
         names = sum(word[:1].isupper() and carries_content(word) for word in others if word != sentence.words[0])
-        order = np.sort(self._covered)[::-1]
-        second = float(order[1]) if len(order) > 1 else 0.0
-        counted = np.where(self._exact & ~seen, 0.0, alike)
-        root = [of._answer.heads[word] == word for word in own.tolist()]
+        order = np.sort(self._covered)[::-1].tolist()
+        second = order[1] if len(order) > 1 else 0.0
+        counted = np.where(self._exact & unseen, 0.0, alike)
+        root = of._heads[own] == own
         return {
             "best": float(self._covered[place]),
-            "window": self._share(seen),
-            "pair": self._share(pair),
-            "anywhere": self._share(anywhere),
-            "soft": float(self._weights @ alike) / self._total,
+            **dict(zip(("window", "pair", "anywhere", "asked_only", "novel"), shares.tolist(), strict=True)),
+            **dict(zip(_MISSING, counts.tolist(), strict=True)),
+            "soft": float(weights @ alike) / self._total,
             "soft_least": float(alike.min()),
-            "missing": float((~seen).sum()),
-            "missing_weight": float((self._weights * (1 - counted)).max()),
-            "missing_anywhere": float((~anywhere).sum()),
-            "missing_anywhere_weight": float((self._weights * ~anywhere).max()),
-            "missing_nouns": float((lacking & of._is_noun[own]).sum()),
-            "missing_names": float((~seen & of._is_name[own]).sum()),
-            "missing_verbs": float((lacking & of._is_verb[own]).sum()),
-            "missing_numbers": float((~seen & of._is_number[own]).sum()),
-            "asked_only": self._share(~seen & asked),
-            "novel": self._share(~anywhere & ~asked),
+            "missing_weight": float((weights * (1 - counted)).max()),
+            "missing_anywhere_weight": float((weights * ~anywhere).max()),
             "rival_names": min(float(names), _MOST_RIVALS),
             "rival_numbers": min(float(sum(any(map(str.isdigit, word)) for word in others)), _MOST_RIVALS),
-            "lead": float(order[0]) - second,
+            "lead": order[0] - second,
             "second": second,
-            "root_missing": float((lacking & np.array(root, dtype=bool)).any()) if any(root) else _NONE,
+            "root_missing": float(lacking[root].any()) if root.any() else _NONE,
             "words": float(len(own)),
             "context": float(self._context[place] / of._weights[self._around].sum()) if len(self._around) else _NONE,
         }
@@ -512,12 +364,12 @@ class _OneClaim:
         """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
         of, answer = self._of, self._of._answer
         places, runs = of.sentences.places_and_runs(place)
-        stems = [answer.stems[word] for word in self._own]
-        heads = [(answer.stems[word], answer.content_head(int(word))) for word in self._own]
+        stems = [answer.stems[word] for word in self._own_words]
+        heads = [(answer.stems[word], answer.content_head(word)) for word in self._own_words]
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
         clause = self._best_clause()
         words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
-        denied = any(of._denied[word] for word in self._own) != any(word in _DENIED_THERE for word in words)
+        denied = any(of._denied[word] for word in self._own_words) != any(word in _DENIED_THERE for word in words)
         there = set(words)
         own = {answer.lowered[word] for word in self._words}
         opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in own if word in OPPOSITES)
@@ -527,7 +379,7 @@ class _OneClaim:
             "run": _share_in_runs([answer.stems[word] for word in self._words if answer.is_word[word]], runs),
             "denied": float(denied),
             "opposed": float(opposed),
-            "inverted": self._inverted(of.sentences.all[place].stems),
+            "inverted": _share_inverted(stems, of.sentences.all[place].stems),
         }
 
     def _best_clause(self) -> tuple[int, range] | None:
@@ -536,39 +388,22 @@ class _OneClaim:
             return None
         return of._clauses[int(np.argmax(self._in_clauses @ self._weights))]
 
-    @cached_property
-    def _in_clauses(self) -> _Bools:
-        return self._of._clause_present[:, self._of._columns[self._own]]
-
-    def _inverted(self, stems: Sequence[str]) -> float:
-        """The share of successive content words whose order in the sentence is the other way round."""
-        at = {one: place for place, one in reversed([*enumerate(stems)])}
-        own = [at[one] for one in (self._of._answer.stems[word] for word in self._own) if one in at]
-        return _mean([one > two for one, two in pairwise(own)])
-
     def _gaps(self) -> dict[str, float]:
-        of, own = self._of, self._own
-        subjects = {word for word in own.tolist() if of._labels[word] in _SUBJECTS}
-        is_subject = np.array(
-            [word in subjects or of._answer.heads[word] in subjects for word in own.tolist()], dtype=bool
-        )
-        kinds = {
-            "name": of._is_name[own], "number": of._is_number[own], "subject": is_subject, "noun": of._is_noun[own],
-        }  # fmt: skip
-        columns = of._columns[own]
+        of, own, columns = self._of, self._own, self._of._columns[self._own]
+        is_subject, heads = of._is_subject[own], of._heads[own]
+        is_subject |= of._is_subject[heads] & np.isin(heads, own)
+        kinds = np.array([of._is_name[own], of._is_number[own], is_subject, of._is_noun[own]])
         sentences = self._gap_of_words(self._in_sentences, of._carried[:, columns])
         clauses = self._gap_of_words(self._in_clauses, of._clause_carried[:, columns]) if of._clauses else sentences
-        return {
-            f"{kind}{unit}gap": float(gaps[which].max()) if which.any() else _NONE
-            for unit, gaps in (("_", sentences), ("_clause_", clauses))
-            for kind, which in kinds.items()
-        }
+        largest = np.where(kinds, np.stack((sentences, clauses))[:, None], -np.inf).max(axis=2)
+        largest[:, ~kinds.any(axis=1)] = _NONE
+        return dict(zip(_GAPS, largest.ravel().tolist(), strict=True))
 
     def _gap_of_words(self, present: _Bools, carried: _Bools) -> _Floats:
         """For each word, how much more of the others a unit without it covers than one that has it."""
         weights = self._weights
-        covered = (present * weights).sum(axis=1)
-        rest = covered[:, None] - present * weights
+        weighted = present * weights
+        rest = weighted.sum(axis=1)[:, None] - weighted
         with_it = np.where(carried, rest, 0.0).max(axis=0)
         gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
         return gaps
@@ -587,7 +422,8 @@ class _OneClaim:
             "values_anywhere": float(len(of._matcher.unmatched_ranges(chars, everywhere))) if own else 0.0,
         }
 
-    def _attended_numbers(self, place: int, window: Sequence[int]) -> dict[str, float]:
+    def _attended_numbers(self, place: int, window: Sequence[int], seen: _Bools, alike: _Floats) -> dict[str, float]:
+        """How attention goes with the premise; ``seen`` and ``alike`` are of the window with most of it."""
         evidence, scores = self._evidence, np.array(self._evidence.passage_scores)
         found = {
             "evidence_mass": _NONE if evidence.evidence_mass is None else evidence.evidence_mass,
@@ -596,21 +432,21 @@ class _OneClaim:
             "sentences": math.log1p(len(self._of.sentences)),
         }
         if not self._attended:
-            return {**found, **dict.fromkeys(("attention_coverage", "attention_soft"), 0.0), **_UNATTENDED}
-        seen, alike = (one[0] for one in self._in_windows(np.array([np.argmax(self._attention)])))
+            return {**found, **dict.fromkeys(PREMISE_NUMBERS[_ATTENTION], 0.0)}
         return {
             **found,
-            "attention_coverage": self._share(seen),
-            "attention_soft": self._share_of(alike),
+            "attention_coverage": float(self._weights @ seen) / self._total,
+            "attention_soft": float(self._weights @ alike) / self._total,
             "attention_best": float(self._attention[place]) / self._attended,
             "attention_window": float(self._attention[list(window)].sum()) / self._attended,
         }
 
-    def _share_of(self, counts: _Floats) -> float:
-        return float(self._weights @ counts) / self._total
 
-
-_UNATTENDED = {"attention_best": 0.0, "attention_window": 0.0}
+def _share_inverted(own: Sequence[str], stems: Sequence[str]) -> float:
+    """The share of successive content words whose order in the sentence is the other way round."""
+    at = {one: place for place, one in reversed([*enumerate(stems)])}
+    places = [at[one] for one in own if one in at]
+    return _mean([one > two for one, two in pairwise(places)])
 
 
 def _mean(found: Sequence[bool]) -> float:

@@ -12,7 +12,8 @@ from attribeam.attribution.answers.answer_values import AnswerValue
 from attribeam.attribution.answers.numbers_and_dates import MONTHS, NUMBER, worded_numbers
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.attribution.verdict.record_fields import WEEKDAYS
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem

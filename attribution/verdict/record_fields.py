@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -80,7 +80,7 @@ def record_lines(text: str) -> Iterator[RecordLine]:
             yield RecordLine(f"{spread}: {value}", key, value, _TRUTHS.get(value.lower().strip('"'), Truth.OTHER))
 
 
-def open_days(lines: list[RecordLine]) -> frozenset[int]:
+def open_days(lines: Sequence[RecordLine]) -> frozenset[int]:
     """The weekdays, Monday 0, for which a record gives hours that are not from midnight to midnight of zero length."""
     found = set()
     for line in lines:

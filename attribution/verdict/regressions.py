@@ -158,27 +158,27 @@ class BoostedTrees:
     Attributes:
         bias: log odds before the first tree.
         roots: index of each tree's first node, (trees,).
-        columns, thresholds, left, right, values: one item per node; ``values`` are 0 but at leaves.
+        columns, thresholds, values: one item per node; ``values`` are float32, and 0 but at leaves.
+        children: the right and the left node of each node, one pair after the other.
         depth: the largest number of steps from a root to a leaf.
     """
 
     bias: float
-    roots: npt.NDArray[np.int32]
-    columns: npt.NDArray[np.int32]
+    roots: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
     thresholds: npt.NDArray[np.float32]
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
+    children: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
     depth: int
 
     def log_odds(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """The log odds of each row of ``rows``, (rows, columns)."""
         nodes = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
-        places = np.arange(len(rows))[:, None]
+        numbers, starts = rows.ravel(), rows.shape[1] * np.arange(len(rows))[:, None]
         for _ in range(self.depth):
-            goes_left = rows[places, self.columns[nodes]] <= self.thresholds[nodes]
-            nodes = np.where(goes_left, self.left[nodes], self.right[nodes])
-        odds: npt.NDArray[np.float64] = self.bias + self.values[nodes].sum(axis=1, dtype=np.float64)
+            goes_left = numbers.take(self.columns.take(nodes) + starts) <= self.thresholds.take(nodes)
+            nodes = self.children.take(2 * nodes + goes_left)
+        odds: npt.NDArray[np.float64] = self.bias + self.values.take(nodes).sum(axis=1)
         return odds
 
     @classmethod
@@ -190,18 +190,20 @@ class BoostedTrees:
         """
         form = TreesForm.model_validate(found)
         sizes = [len(tree.left) for tree in form.trees]
-        roots = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
-        first = np.repeat(roots, sizes)
-        left, right = (np.concatenate([getattr(tree, name) for tree in form.trees]) for name in ("left", "right"))
-        own = np.arange(len(left))
+        first = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+        parts = {
+            name: np.concatenate([getattr(tree, name) for tree in form.trees])
+            for name in ("columns", "thresholds", "left", "right", "values")
+        }
+        children = np.stack((parts["right"], parts["left"]), axis=1)
+        children = np.where(parts["left"][:, None] == 0, np.arange(len(first))[:, None], first[:, None] + children)
         return cls(
             bias=form.bias,
-            roots=roots,
-            columns=np.concatenate([tree.columns for tree in form.trees]).astype(np.int32),
-            thresholds=np.concatenate([tree.thresholds for tree in form.trees]).astype(np.float32),
-            left=np.where(left == 0, own, first + left).astype(np.int32),
-            right=np.where(left == 0, own, first + right).astype(np.int32),
-            values=np.concatenate([tree.values for tree in form.trees]).astype(np.float32),
+            roots=np.unique(first),
+            columns=parts["columns"],
+            thresholds=parts["thresholds"].astype(np.float32),
+            children=children.ravel(),
+            values=parts["values"].astype(np.float32).astype(np.float64),
             depth=form.depth,
         )
 

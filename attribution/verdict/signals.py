@@ -5,10 +5,12 @@ The columns say how a word, its clause, its sentence and the whole answer match 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +20,10 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claims import words_in
-from attribeam.attribution.verdict.field_agreement import CONFLICTS, UNTOLD, field_agreement, time_agreement
-from attribeam.attribution.verdict.record_fields import Truth
+from attribeam.attribution.verdict.field_agreement import CONFLICTS, field_agreement, time_agreement
 from attribeam.attribution.verdict.row_kind import RowKind, row_kind
-from attribeam.attribution.verdict.similarity import WordSimilarity
 from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
-from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, coverage, run_lengths, shares_around
+from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches, largest_cosines
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 
@@ -33,8 +33,15 @@ _ADDING = ("additionally", "also", "furthermore", "moreover")
 _CONCLUDING = ("overall", "therefore", "finally", "thus", "in")
 _SOURCE_WORDS = frozenset({"passage", "passages", "text", "article", "provided"})
 _LONGEST_RUN = 8
+_MANNERS = (
+    "modals", "negations", "addresses_reader", "adds", "concludes", "notes", "names_sources", "asks",
+)  # fmt: skip
 
-_Column = npt.NDArray[np.float32]
+_NEIGHBOURS, _FAR_HEAD, _AROUND_CLAUSE, _AROUND_SENTENCE, _NEARBY = 3, 12, 15, 25, 2
+"""Distances in words."""
+
+_Column = npt.NDArray[np.generic]
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,288 +61,386 @@ class Signals:
     kind: RowKind
 
 
-def answer_signals(
-    record: QARecord,
-    parsed: ParsedAnswer,
-    kinds: WordKinds,
-    table: WordTable,
-    matcher: ValueMatcher | None = None,
-    answer: AnswerWords | None = None,
-) -> Signals:
-    """The signals of the answer's words; ``values`` has no rows where nothing is judged.
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """An answer as the verdict reads it: its row, its words, what each of them is, and what values passages repeat."""
 
-    ``matcher`` is one for this answer and its passages, and ``answer`` its words, where the caller has them already.
-    """
-    matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-    answer = answer or AnswerWords(parsed, record.answer)
-    measured = _Measured(record, answer, kinds, table, matcher)
-    columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answer()}
-    words = measured.judged
-    of_words = np.empty((len(words), len(columns)), dtype=np.float32)
+    record: QARecord
+    words: AnswerWords
+    kinds: WordKinds
+    matcher: ValueMatcher
+
+    @classmethod
+    def of(cls, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, matcher: ValueMatcher | None = None) -> Self:
+        """``matcher`` is one for this answer and its passages, where the caller has it already."""
+        matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+        return cls(record, AnswerWords(parsed, record.answer), kinds, matcher)
+
+
+def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]:
+    """The signals of the words of some answers, measured at once; ``values`` has no rows where nothing is judged."""
+    if not rows:
+        return []
+    measured = _Measured(rows, table)
+    columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answers()}
+    values = np.empty((len(measured.judged), len(columns)), dtype=np.float32)
     for place, column in enumerate(columns.values()):
-        of_words[:, place] = column
-    return Signals(tuple(words), tuple(columns), of_words, measured.kind)
+        values[:, place] = column
+    ends = np.searchsorted(measured.judged, measured.starts[1:]).tolist()
+    words = [
+        (one - start).tolist()
+        for one, start in zip(np.split(measured.judged, ends[:-1]), measured.starts, strict=False)
+    ]
+    return [
+        Signals(tuple(own), tuple(columns), of_row, kind)
+        for own, of_row, kind in zip(words, np.split(values, ends[:-1]), measured.kinds, strict=True)
+    ]
+
+
+class _Group:
+    """The clauses, sentences or whole answers that words stand in, and how the content words of each match passages.
+
+    Attributes:
+        of: int64 [content words], the group of each; ``of_words``, int64 [words], that of every word.
+        counts, unseen: of each group, how many content words it has, and how many of these no passage has.
+    """
+
+    def __init__(self, of_words: _Ints, count: int, measured: _Measured) -> None:
+        self.of_words, self._count, self._measured = of_words, count, measured
+        self.of = of_words[measured.content]
+        self.counts = np.bincount(self.of, minlength=count)
+        self.unseen = self.counts - np.bincount(self.of[measured.seen[measured.content]], minlength=count)
+        self.unseen_share = self.unseen / np.maximum(self.counts, 1)
+        self._weights = measured.matches.weights[measured.columns[measured.content]]
+
+    @cached_property
+    def covered(self) -> Coverage:
+        """How well passages cover each group."""
+        return self._measured.matches.coverage(self.of, self._measured.columns[self._measured.content], self._count)
+
+    def times_covered(self) -> _Column:
+        """In how many of the best sentence of its group and the best two each content word stands."""
+        have, columns = self._measured.matches.have, self._measured.columns[self._measured.content]
+        best, pair = self.covered.best_sentence[self.of], self.covered.pair_start[self.of]
+        in_pair = have(columns, pair) | (have(columns, pair + 1) & (pair >= 0))
+        return have(columns, best).astype(np.int64) + in_pair
+
+    def around(self, distance: int) -> _Column:
+        """What of its group stands around each content word."""
+        return self._measured.matches.shares_around(self.of, self._measured.columns[self._measured.content], distance)
+
+    def mean(self, numbers: npt.NDArray[np.floating[Any]]) -> _Column:
+        """The weighted mean of each group over its content words, 1 without any."""
+        sums, totals = (np.bincount(self.of, one, self._count) for one in (numbers * self._weights, self._weights))
+        return np.where(totals > 0, sums / np.where(totals > 0, totals, 1), 1.0)
+
+    def mean_run(self) -> _Column:
+        """The mean length of the runs of each group's words."""
+        is_word = self._measured.is_word
+        runs = np.minimum(self._measured.runs[is_word], _LONGEST_RUN)
+        sums, counts = (np.bincount(self.of_words[is_word], one, self._count) for one in (runs, None))
+        return np.asarray(sums / np.maximum(counts, 1))
+
+    def count_of(self, which: npt.NDArray[np.bool_]) -> _Ints:
+        """How many words of each group are so."""
+        return np.bincount(self.of_words[which], minlength=self._count)
 
 
 class _Measured:
-    """One answer beside its passages; every method gives columns with one number per judged word, or one for all."""
+    """Some answers beside their passages; every method gives columns with one number per judged word.
 
-    def __init__(
-        self, record: QARecord, words: AnswerWords, kinds: WordKinds, table: WordTable, matcher: ValueMatcher
-    ) -> None:
-        self._matcher = matcher
-        self._record = record
-        self._table = table
-        self._kinds = kinds
-        self._passages = PassageWords(record.passages, table)
-        self._answer = words
-        answer, places = self._answer, self._passages.places
-        self.kind = row_kind(record.question, self._passages.text_lines)
-        self.judged = [
-            word for word in range(len(answer)) if answer.content[word] and kinds.kinds[word] == ClaimKind.CLAIM
+    Words of all answers are counted on, and so are their clauses and sentences.
+
+    Attributes:
+        starts: int64 [rows + 1], where the words of each answer begin, and where the last ones end.
+        judged, content: int64, the words that are judged, and those with content.
+        columns: int64 [words], the column of each word's stem in ``matches``, -1 for a mark.
+        is_word, seen, runs: of each word, whether it is no mark and whether passages have it, and the run around it.
+    """
+
+    def __init__(self, rows: Sequence[AnswerRow], table: WordTable) -> None:
+        self._rows, self._table = rows, table
+        answers = [row.words for row in rows]
+        self._passages = PassageWords([row.record.passages for row in rows], table)
+        self.kinds = [
+            row_kind(row.record.question, own) for row, own in zip(rows, self._passages.text_lines, strict=True)
         ]
-        self._seen = [one in places for one in answer.stems]
-        self._runs = run_lengths(answer, self._passages)
-        self._sentence_words = [answer.content_of(range(start, end)) for start, end in answer.bounds]
-        self._clause_words = [answer.content_of(words) for words in answer.clauses]
-        self._sentence_coverage = [self._covered(words) for words in self._sentence_words]
-        self._clause_coverage = [self._covered(words) for words in self._clause_words]
-        self._similarity = WordSimilarity(answer, self._passages, table)
-        self._anywhere = self._similarity.anywhere()
-        self._in_sentence = self._beside(self._sentence_words, self._sentence_coverage)
-        self._in_clause = self._beside(self._clause_words, self._clause_coverage)
-        self._fields = field_agreement(answer, self._passages)
-        self._times = time_agreement(answer, self._passages, record.passages)
+        self._asked = [[*map(stem, filter(carries_content, WORD_OR_MARK.findall(row.record.question)))] for row in rows]
+        self.starts = np.cumsum([0, *map(len, answers)])
+        self.is_word = _joined([one.is_word for one in answers], bool)
+        self.content = np.flatnonzero(_joined([one.content for one in answers], bool))
+        self._lowered = [*chain.from_iterable(one.lowered for one in answers)]
+        self._texts = [*chain.from_iterable(one.texts for one in answers)]
+        self._stems = [*chain.from_iterable(one.stems for one in answers)]
+        self._tags = [*chain.from_iterable(one.parsed.universal_tags for one in answers)]
+        are_claims = [kind == ClaimKind.CLAIM for row in rows for kind in row.kinds.kinds]
+        self.judged = self.content[np.array(are_claims, dtype=bool)[self.content]]
+        self._place = np.searchsorted(self.content, self.judged)
+        self._row_of = np.repeat(np.arange(len(rows)), np.diff(self.starts))
+        self._match(answers)
+        sentences, clauses = [len(one.bounds) for one in answers], [len(one.clauses) for one in answers]
+        self._bounds = [
+            (start + int(first), start + int(first_end))
+            for one, start in zip(answers, self.starts.tolist(), strict=False)
+            for first, first_end in one.bounds
+        ]
+        self._sentences = _Group(_counted_on([one.sentences for one in answers], sentences), sum(sentences), self)
+        self._clauses = _Group(_counted_on([one.clause_of for one in answers], clauses), sum(clauses), self)
+        self._answers = _Group(self._row_of, len(rows), self)
+        self._row_of_sentence = np.repeat(np.arange(len(rows)), sentences)
+        self._compare()
+        lines = self._passages.lines
+        pairs = [*zip(rows, lines, strict=True)]
+        self._fields = _joined([field_agreement(row.words, own) for row, own in pairs], np.int64)
+        self._times = _joined([time_agreement(row.words, own, row.record.passages) for row, own in pairs], np.int64)
+        self._field_shares = np.array([sum(line.key is not None for line in own) / max(len(own), 1) for own in lines])
+        self._are_items = [_is_list_item(row.words, start) for row in rows for start, _ in row.words.bounds]
 
-    def _covered(self, words: Sequence[int]) -> Coverage:
-        return coverage([self._answer.stems[word] for word in words], self._passages, self._table)
+    def _match(self, answers: Sequence[AnswerWords]) -> None:
+        spoken = [[one for one, is_word in zip(own.stems, own.is_word, strict=True) if is_word] for own in answers]
+        distinct = [dict.fromkeys((*own, *asked)) for own, asked in zip(spoken, self._asked, strict=True)]
+        self.matches = WordMatches([[*own] for own in distinct], self._passages, self._table)
+        columns_of = self.matches.columns_of
+        self.columns = np.full(len(self._stems), -1, dtype=np.int64)
+        self.columns[self.is_word] = [of[one] for own, of in zip(spoken, columns_of, strict=True) for one in own]
+        self._asked_columns = _joined(
+            [[of[one] for one in own] for own, of in zip(self._asked, columns_of, strict=True)], np.int64
+        )
+        self.seen = self.is_word & np.append(self.matches.counts, 0)[self.columns].astype(bool)
+        self.runs = np.zeros(len(self._stems), dtype=np.int64)
+        self.runs[self.is_word] = self.matches.runs(self.columns[self.is_word])
 
-    def _beside(self, groups: Sequence[Sequence[int]], covered: Sequence[Coverage]) -> _Column:
-        found = np.ones(len(self._answer), dtype=np.float32)
-        for words, one in zip(groups, covered, strict=True):
-            if words:
-                found[list(words)] = self._similarity.beside(words, one.pair_start)
-        return found
+    def _compare(self) -> None:
+        """Find how alike a word each content word has in the passages, and beside the sentences of its groups."""
+        rows = np.array([self._table.row(self._lowered[word]) for word in self.content.tolist()], dtype=np.int64)
+        groups = self._sentences, self._clauses
+        pairs = [one.covered.pair_start[one.of] for one in groups]
+        bounds = np.searchsorted(self.content, self.starts).tolist()
+        found = [
+            largest_cosines(rows[a:b], self._passages, row, [one[a:b] for one in pairs], self._table)
+            for row, (a, b) in enumerate(pairwise(bounds))
+        ]
+        anywhere = np.concatenate([one for one, _ in found])
+        self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
+        self._in_sentences, self._in_clauses = (
+            np.concatenate([two[of] for _, two in found]) for of in range(len(groups))
+        )
 
     def of_words(self) -> dict[str, _Column]:
         """What is measured of each word by itself and with its neighbours."""
-        answer, passages, words = self._answer, self._passages, self.judged
-        before, after = zip(*map(self._neighbours, words), strict=True) if words else ((), ())
-        unmatched = self._unmatched_words()
-        question = {stem(word) for word in WORD_OR_MARK.findall(self._record.question)}
-        in_clauses, in_sentences = self._around(self._clause_words, 15), self._around(self._sentence_words, 25)
-        columns = {
-            "seen": [self._seen[word] for word in words],
-            "seen_as_written": [answer.lowered[word] in passages.lowered for word in words],
-            "occurrences": [math.log1p(len(passages.places.get(answer.stems[word], ()))) for word in words],
-            "run": [self._runs[word] for word in words],
-            "run_nearby": [max(self._runs[max(self._start(word), word - 2) : word + 3]) for word in words],
-            "previous_adjacent": [self._near(*pair, 3) for pair in zip(words, before, strict=True)],
-            "next_adjacent": [self._near(*pair, 3) for pair in zip(words, after, strict=True)],
-            "head_near": [self._near(word, answer.content_head(word), 12) for word in words],
-            "clause_around": [in_clauses[answer.clause_of[word]][answer.stems[word]] for word in words],
-            "sentence_around": [in_sentences[answer.sentences[word]][answer.stems[word]] for word in words],
-            "in_sentence_coverage": [
-                _times_covered(answer.stems[word], self._sentence_coverage[answer.sentences[word]]) for word in words
-            ],
-            "in_clause_coverage": [
-                _times_covered(answer.stems[word], self._clause_coverage[answer.clause_of[word]]) for word in words
-            ],
-            "rarity": [self._table.rarity(answer.stems[word]) for word in words],
-            "letters": [len(answer.texts[word]) for word in words],
-            "has_digit": [any(one.isdigit() for one in answer.texts[word]) for word in words],
-            "is_capitalised": [answer.texts[word][0].isupper() for word in words],
-            "part_of_speech": [_tag_number(answer.parsed.universal_tags[word]) for word in words],
-            "unmatched_value": [unmatched[word] for word in words],
-            "similarity": self._anywhere[words],
-            "similarity_in_sentence": self._in_sentence[words],
-            "similarity_in_clause": self._in_clause[words],
-            "in_question": [answer.stems[word] in question for word in words],
-            "place_in_sentence": [self._place_in_sentence(word) for word in words],
-            "previous_seen": [one is not None and self._seen[one] for one in before],
-            "next_seen": [one is not None and self._seen[one] for one in after],
-            "field_truth": [self._field_truth(word) for word in words],
-            "field_agreement": [self._fields[word] for word in words],
-            "time_agreement": [self._times[word] for word in words],
+        words, places = self.judged, self._place
+        columns, rows, listed = self.columns[words], self._row_of[words], words.tolist()
+        texts, stems, tags = ([of[word] for word in listed] for of in (self._texts, self._stems, self._tags))
+        asked = [{stem(word) for word in WORD_OR_MARK.findall(row.record.question)} for row in self._rows]
+        own = [*zip(listed, rows.tolist(), strict=True)]
+        sentence = self._sentences.of
+        before, after = (self._neighbours(step) for step in (-1, 1))
+        numbers = {
+            "seen": self.seen[words],
+            "seen_as_written": [self._lowered[word] in self._passages.lowered[row] for word, row in own],
+            "occurrences": np.log1p(self.matches.counts[columns]),
+            "run": self.runs[words],
+            "run_nearby": self._runs_nearby(),
+            "previous_adjacent": self._near(before, _NEIGHBOURS),
+            "next_adjacent": self._near(after, _NEIGHBOURS),
+            "head_near": self._near(self._heads(own), _FAR_HEAD),
+            "clause_around": self._clauses.around(_AROUND_CLAUSE)[places],
+            "sentence_around": self._sentences.around(_AROUND_SENTENCE)[places],
+            "in_sentence_coverage": self._sentences.times_covered()[places],
+            "in_clause_coverage": self._clauses.times_covered()[places],
+            "rarity": [*map(self._table.rarity, stems)],
+            "letters": [*map(len, texts)],
+            "has_digit": [any(map(str.isdigit, text)) for text in texts],
+            "is_capitalised": [text[0].isupper() for text in texts],
+            "part_of_speech": [_TAGS.index(tag) if tag in _TAGS else len(_TAGS) for tag in tags],
+            "unmatched_value": _joined([*map(_are_unmatched, self._rows)], bool)[words],
+            "similarity": self._anywhere[places],
+            "similarity_in_sentence": self._in_sentences[places],
+            "similarity_in_clause": self._in_clauses[places],
+            "in_question": [one in asked[row] for one, (_, row) in zip(stems, own, strict=True)],
+            "place_in_sentence": (places - np.searchsorted(sentence, sentence[places]))
+            / self._sentences.counts[sentence[places]],
+            "previous_seen": (before >= 0) & self.seen[before],
+            "next_seen": (after >= 0) & self.seen[after],
+            "field_truth": np.where(self._field_shares[rows] > 0, self._field_truths(columns), -1),
+            "field_agreement": self._fields[words],
+            "time_agreement": self._times[words],
         }
-        return {f"word_{name}": np.asarray(column, dtype=np.float32) for name, column in columns.items()}
+        return {f"word_{name}": np.asarray(column) for name, column in numbers.items()}
 
     def of_clauses(self) -> dict[str, _Column]:
         """What is measured of each word's clause."""
-        numbers = [
-            [one.best, one.pair, one.lead, *self._unseen(words), len(all_words), self._mean(self._in_clause, words),
-             self._mean_run(all_words)]
-            for words, all_words, one in zip(
-                self._clause_words, self._answer.clauses, self._clause_coverage, strict=True
-            )
-        ]  # fmt: skip
-        names = ("coverage", "pair_coverage", "lead", "unseen_share", "unseen", "words", "similarity", "run")
-        return self._columns("clause", names, numbers, [self._answer.clause_of[word] for word in self.judged])
+        group = self._clauses
+        numbers = {
+            **_of_group(group),
+            "words": group.count_of(np.ones(len(self._stems), dtype=bool)),
+            "similarity": group.mean(self._in_clauses),
+            "run": group.mean_run(),
+        }
+        return {f"clause_{name}": column[group.of[self._place]] for name, column in numbers.items()}
 
     def of_sentences(self) -> dict[str, _Column]:
         """What is measured of each word's sentence, and where the sentence stands."""
-        last = len(self._answer.bounds) - 1
-        shares = [self._unseen(words)[0] for words in self._sentence_words]
-        numbers = [
-            [one.best, one.pair, one.lead, *self._unseen(words), len(words), self._mean(self._in_sentence, words),
-             self._mean(self._anywhere, words), self._mean_run(list(range(*bounds))),
-             shares[place - 1] if place else -1, shares[place + 1] if place < last else -1,
-             place, last - place, place / max(last, 1), *self._manner(*bounds),
-             max((self._fields[word] for word in range(*bounds)), default=UNTOLD),
-             max((self._times[word] for word in range(*bounds)), default=UNTOLD)]
-            for place, (words, bounds, one) in enumerate(
-                zip(self._sentence_words, self._answer.bounds, self._sentence_coverage, strict=True)
-            )
-        ]  # fmt: skip
-        names = (
-            "coverage", "pair_coverage", "lead", "unseen_share", "unseen", "words", "similarity", "similarity_anywhere",
-            "run", "previous_unseen_share", "next_unseen_share", "place", "place_from_end", "relative_place",
-            "is_list_item", "modals", "negations", "addresses_reader", "adds", "concludes", "notes", "names_sources",
-            "asks", "field_agreement", "time_agreement",
-        )  # fmt: skip
-        return self._columns("sentence", names, numbers, [self._answer.sentences[word] for word in self.judged])
-
-    def of_answer(self) -> dict[str, _Column]:
-        """What is measured of the whole answer, its question and its passages."""
-        answer, passages = self._answer, self._passages
-        content = answer.content_of(range(len(answer)))
-        spoken = [self._runs[word] for word in range(len(answer)) if answer.is_word[word]]
-        share, count = self._unseen(content)
-        kinds = self._kinds.kinds
-        sentence_fields = [max((self._fields[word] for word in range(*bounds)), default=-1) for bounds in answer.bounds]
+        group, row_of = self._sentences, self._row_of_sentence
+        counts = np.bincount(row_of, minlength=len(self._rows))
+        place = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
+        last = counts[row_of] - 1
+        shares = group.unseen_share
+        manners = np.array([_manner(self._lowered[start:end]) for start, end in self._bounds])
         numbers = {
-            "unseen_share": share,
-            "unseen": count,
-            "words": len(answer),
-            "sentences": len(answer.bounds),
-            "similarity": self._mean(self._anywhere, content),
-            "similarity_in_sentences": self._mean(self._in_sentence, content),
-            "field_share": passages.field_share,
-            "passage_words": math.log1p(len(passages.stems)),
-            "passages": len(self._record.passages),
-            "has_question": bool(self._record.question.strip()),
-            **self._question(),
-            "refuses": bool(self._kinds.refused),
-            "offers": ClaimKind.OFFER in kinds,
-            "discourse_share": sum(kind == ClaimKind.DISCOURSE for kind in kinds) / max(len(kinds), 1),
-            **{f"copied_{length}": _share_of(spoken, length) for length in (3, 5, 8)},
-            "list_items": sum(self._is_list_item(start) for start, _ in answer.bounds),
-            "field_conflicts": self._fields.count(CONFLICTS),
-            "time_conflicts": self._times.count(CONFLICTS),
-            "field_mean": sum(sentence_fields) / max(len(sentence_fields), 1),
-            "length_ratio": len(answer) / max(len(passages.stems), 1),
+            **_of_group(group),
+            "words": group.counts,
+            "similarity": group.mean(self._in_sentences),
+            "similarity_anywhere": group.mean(self._anywhere),
+            "run": group.mean_run(),
+            "previous_unseen_share": np.where(place > 0, np.roll(shares, 1), -1),
+            "next_unseen_share": np.where(place < last, np.roll(shares, -1), -1),
+            "place": place,
+            "place_from_end": last - place,
+            "relative_place": place / np.maximum(last, 1),
+            "is_list_item": np.array(self._are_items),
+            **dict(zip(_MANNERS, manners.reshape(-1, len(_MANNERS)).T, strict=True)),
+            "field_agreement": self._most_of_sentences(self._fields),
+            "time_agreement": self._most_of_sentences(self._times),
         }
-        return {f"answer_{name}": np.asarray(number, dtype=np.float32) for name, number in numbers.items()}
+        return {f"sentence_{name}": column[group.of[self._place]] for name, column in numbers.items()}
 
-    def _columns(
-        self, of: str, names: Sequence[str], numbers: Sequence[Sequence[float]], groups: Sequence[int]
-    ) -> dict[str, _Column]:
-        table = np.asarray(numbers, dtype=np.float32).reshape(len(numbers), len(names))
-        return {f"{of}_{name}": table[list(groups), place] for place, name in enumerate(names)}
+    def of_answers(self) -> dict[str, _Column]:
+        """What is measured of the whole answer, its question and its passages."""
+        group, rows = self._answers, self._rows
+        kinds = [row.kinds.kinds for row in rows]
+        words, passage_words = np.diff(self.starts), np.diff(self._passages.starts)
+        sentences = np.array([len(row.words.bounds) for row in rows])
+        spoken = np.maximum(group.count_of(self.is_word), 1)
+        fields = np.bincount(self._row_of_sentence, self._most_of_sentences(self._fields), len(rows))
+        numbers = {
+            "unseen_share": group.unseen_share,
+            "unseen": group.unseen,
+            "words": words,
+            "sentences": sentences,
+            "similarity": group.mean(self._anywhere),
+            "similarity_in_sentences": group.mean(self._in_sentences),
+            "field_share": self._field_shares,
+            "passage_words": np.log1p(passage_words),
+            "passages": [len(row.record.passages) for row in rows],
+            "has_question": [bool(row.record.question.strip()) for row in rows],
+            **self._questions(),
+            "refuses": [bool(row.kinds.refused) for row in rows],
+            "offers": [ClaimKind.OFFER in own for own in kinds],
+            "discourse_share": [own.count(ClaimKind.DISCOURSE) / max(len(own), 1) for own in kinds],
+            **{
+                f"copied_{length}": group.count_of(self.is_word & (self.runs >= length)) / spoken
+                for length in (3, 5, 8)
+            },
+            "list_items": np.bincount(self._row_of_sentence, self._are_items, len(rows)),
+            "field_conflicts": group.count_of(self._fields == CONFLICTS),
+            "time_conflicts": group.count_of(self._times == CONFLICTS),
+            "field_mean": fields / np.maximum(sentences, 1),
+            "length_ratio": words / np.maximum(passage_words, 1),
+        }
+        of_judged = self._row_of[self.judged]
+        return {f"answer_{name}": np.asarray(number)[of_judged] for name, number in numbers.items()}
 
-    def _question(self) -> dict[str, float]:
+    def _questions(self) -> dict[str, _Column]:
         """How far the passages cover the question, at once or in two sentences, and how far the answer repeats it."""
-        stems = [stem(word) for word in WORD_OR_MARK.findall(self._record.question) if carries_content(word)]
-        if not stems:
-            return {"question_seen": -1.0, "question_coverage": -1.0, "question_repeated": -1.0}
-        weights = [self._table.weight(one) for one in stems]
-        own = set(self._answer.stems)
-        return {
-            "question_seen": _weighted([one in self._passages.places for one in stems], weights),
-            "question_coverage": coverage(stems, self._passages, self._table).pair,
-            "question_repeated": _weighted([one in own for one in stems], weights),
+        columns, matches = self._asked_columns, self.matches
+        rows = np.repeat(np.arange(len(self._rows)), [*map(len, self._asked)])
+        told = [frozenset(row.words.stems) for row in self._rows]
+        repeated = [one in own for own, asked in zip(told, self._asked, strict=True) for one in asked]
+        weights = matches.weights[columns]
+        of_seen, of_repeated, total = (
+            np.bincount(rows, weights * which, len(self._rows))
+            for which in (matches.counts[columns] > 0, np.array(repeated, dtype=bool), True)
+        )
+        divisor = np.where(total > 0, total, 1)
+        numbers = {
+            "seen": of_seen / divisor,
+            "coverage": matches.coverage(rows, columns, len(self._rows)).pair,
+            "repeated": of_repeated / divisor,
         }
+        return {f"question_{name}": np.where(total > 0, one, -1) for name, one in numbers.items()}
 
-    def _unseen(self, words: Sequence[int]) -> tuple[float, int]:
-        unseen = sum(not self._seen[word] for word in words)
-        return unseen / max(len(words), 1), unseen
+    def _neighbours(self, step: int) -> _Ints:
+        """For each judged word the content word before or behind it in its sentence, -1 where there is none."""
+        at = np.clip(self._place + step, 0, max(len(self.content) - 1, 0))
+        sentence = self._sentences.of
+        beside = (at != self._place) & (sentence[at] == sentence[self._place])
+        return np.where(beside, self.content[at], -1)
 
-    def _mean(self, numbers: _Column, words: Sequence[int]) -> float:
-        if not words:
-            return 1.0
-        weights = [self._table.weight(self._answer.stems[word]) for word in words]
-        return float(np.dot(numbers[list(words)], weights)) / sum(weights)
+    def _heads(self, own: Sequence[tuple[int, int]]) -> _Ints:
+        """For each judged word its closest ancestor with content, -1 where there is none."""
+        starts = self.starts.tolist()
+        heads = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in own]
+        return np.array([-1 if head is None else start + head for start, head in heads], dtype=np.int64)
 
-    def _mean_run(self, words: Sequence[int]) -> float:
-        runs = [min(self._runs[word], _LONGEST_RUN) for word in words if self._answer.is_word[word]]
-        return sum(runs) / max(len(runs), 1)
+    def _near(self, others: _Ints, distance: int) -> _Column:
+        """Whether the stems of each judged word and of another word stand near each other; -1 without the other."""
+        near = self.matches.stand_near(self.columns[self.judged], self.columns[others], distance)
+        return np.where(others < 0, -1, near)
 
-    def _start(self, word: int) -> int:
-        return self._answer.bounds[self._answer.sentences[word]][0]
+    def _runs_nearby(self) -> _Column:
+        """The longest run of a word and those beside it; of the words before it only those of its sentence count."""
+        starts = np.array([start for start, _ in self._bounds], dtype=np.int64)
+        firsts, ends = starts[self._sentences.of_words[self.judged]], self.starts[1:][self._row_of[self.judged]]
+        places = self.judged[:, None] + np.arange(-_NEARBY, _NEARBY + 1)
+        inside = (places >= firsts[:, None]) & (places < ends[:, None])
+        return np.asarray(np.where(inside, self.runs[np.where(inside, places, 0)], 0).max(axis=1))
 
-    def _neighbours(self, word: int) -> tuple[int | None, int | None]:
-        words = self._sentence_words[self._answer.sentences[word]]
-        place = words.index(word)
-        return words[place - 1] if place else None, words[place + 1] if place + 1 < len(words) else None
+    def _most_of_sentences(self, numbers: _Ints) -> _Ints:
+        return np.maximum.reduceat(numbers, [start for start, _ in self._bounds]) if self._bounds else numbers
 
-    def _place_in_sentence(self, word: int) -> float:
-        words = self._sentence_words[self._answer.sentences[word]]
-        return words.index(word) / len(words)
-
-    def _near(self, word: int, other: int | None, distance: int) -> float:
-        if other is None:
-            return -1.0
-        stems = self._answer.stems
-        return float(self._passages.stand_near(stems[word], stems[other], distance))
-
-    def _around(self, groups: Sequence[Sequence[int]], distance: int) -> list[dict[str, float]]:
-        stems = self._answer.stems
-        return [
-            shares_around([stems[word] for word in group], distance, self._passages, self._table) for group in groups
-        ]
-
-    def _field_truth(self, word: int) -> int:
-        """What the fields say in whose lines the word stands: -1 outside records, else 0 to 5, one kind per mixture."""
-        places = self._passages.places.get(self._answer.stems[word])
-        if not places or not self._passages.field_share:
-            return -1
-        truths = {self._passages.truths[place] for place in places}
-        if truths <= {Truth.NO, Truth.ABSENT}:
-            return 2 if truths == {Truth.NO} else 3 if truths == {Truth.ABSENT} else 4
-        if truths & {Truth.NO, Truth.ABSENT}:
-            return 5
-        return 1 if Truth.YES in truths else 0
-
-    def _unmatched_words(self) -> list[bool]:
-        """Whether each word belongs to a value that neither passages nor question have."""
-        answer, question = self._answer, self._record.question
-        matcher = self._matcher.with_passage(Passage(question)) if question.strip() else self._matcher
-        ranges = matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ()
-        unmatched = {word for one in ranges for word in words_in(answer.parsed, one)}
-        return [word in unmatched for word in range(len(answer))]
-
-    def _is_list_item(self, start: int) -> bool:
-        first = self._answer.parsed.words[start].char_start
-        line = self._answer.answer[max(0, first - 12) : first]
-        return _LIST_ITEM.search(line) is not None or re.fullmatch(r"[-*•+]|\d+", self._answer.texts[start]) is not None
-
-    def _manner(self, start: int, end: int) -> list[float]:
-        """How a sentence speaks: list item, modals, negations, "you", adds, concludes, notes, names sources, asks."""
-        words = self._answer.lowered[start:end]
-        return [
-            self._is_list_item(start),
-            sum(word in MODALS for word in words),
-            sum(word in NEGATIONS for word in words),
-            "you" in words or "your" in words,
-            words[0] in _ADDING,
-            words[0] in _CONCLUDING,
-            "note" in words[:3] or "important" in words[:6],
-            any(word in _SOURCE_WORDS for word in words),
-            "?" in words,
-        ]
+    def _field_truths(self, columns: _Ints) -> _Column:
+        """What the fields in whose lines each word stands say: 0 to 5, one a mixture, -1 where it stands nowhere."""
+        other, yes, no, absent = self.matches.has_truth()[:, columns]
+        alone = ~other & ~yes
+        mixtures = [alone & no & absent, alone & no, alone & absent, no | absent, yes, other]
+        return np.select(mixtures, [4, 2, 3, 5, 1, 0], default=-1)
 
 
-def _times_covered(word_stem: str, covered: Coverage) -> int:
-    return (word_stem in covered.best_stems) + (word_stem in covered.pair_stems)
+def _joined(parts: Sequence[Sequence[float] | npt.NDArray[np.bool_]], dtype: type) -> npt.NDArray[Any]:
+    return np.concatenate([np.asarray(one, dtype=dtype) for one in parts])
 
 
-def _tag_number(tag: str) -> int:
-    return _TAGS.index(tag) if tag in _TAGS else len(_TAGS)
+def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
+    """Numbers of all parts, those of each behind those of the parts before it."""
+    firsts = np.cumsum([0, *counts[:-1]])
+    return np.asarray(_joined(parts, np.int64) + np.repeat(firsts, [*map(len, parts)]), dtype=np.int64)
 
 
-def _weighted(hits: Sequence[bool], weights: Sequence[float]) -> float:
-    return sum(weight for hit, weight in zip(hits, weights, strict=True) if hit) / sum(weights)
+def _of_group(group: _Group) -> dict[str, _Column]:
+    covered = group.covered
+    return {
+        "coverage": covered.best, "pair_coverage": covered.pair, "lead": covered.lead,
+        "unseen_share": group.unseen_share, "unseen": group.unseen,
+    }  # fmt: skip
 
 
-def _share_of(runs: Sequence[int], length: int) -> float:
-    return sum(run >= length for run in runs) / max(len(runs), 1)
+def _are_unmatched(row: AnswerRow) -> npt.NDArray[np.bool_]:
+    """Whether each word belongs to a value that neither passages nor question have."""
+    answer, question = row.words, row.record.question
+    matcher = row.matcher.with_passage(Passage(question)) if question.strip() else row.matcher
+    found = np.zeros(len(answer), dtype=bool)
+    for one in matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ():
+        own = words_in(answer.parsed, one)
+        found[own.start : own.stop] = True
+    return found
+
+
+def _is_list_item(answer: AnswerWords, start: int) -> bool:
+    first = answer.parsed.words[start].char_start
+    line = answer.answer[max(0, first - 12) : first]
+    return _LIST_ITEM.search(line) is not None or re.fullmatch(r"[-*•+]|\d+", answer.texts[start]) is not None
+
+
+def _manner(words: Sequence[str]) -> list[float]:
+    """How a sentence speaks, as ``_MANNERS`` names it."""
+    return [
+        sum(word in MODALS for word in words),
+        sum(word in NEGATIONS for word in words),
+        "you" in words or "your" in words,
+        words[0] in _ADDING,
+        words[0] in _CONCLUDING,
+        "note" in words[:3] or "important" in words[:6],
+        any(word in _SOURCE_WORDS for word in words),
+        "?" in words,
+    ]

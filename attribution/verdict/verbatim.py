@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.schemas import Passage
 
 _WORDS_IN_A_RUN = 3
@@ -24,7 +25,8 @@ _SPACELESS = (
 )
 """Thai, Lao, Tibetan, Burmese, Khmer, kana and Han characters."""
 _BORDER = "\n"
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_ASCII_UNITS = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).decode().lower()
+"""What each ASCII character is in a unit: its lower case, a blank for those that stand in none."""
 
 Run: TypeAlias = tuple[str, ...]
 
@@ -48,8 +50,8 @@ class LiteralIndex:
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self._parts = [(comparable_units(one.title or ""), comparable_units(one.text)) for one in passages]
-        self._joined = [_BORDER.join(map(_joined, parts)) for parts in self._parts]
+        self._parts = [(_units_of_text(one.title or ""), _units_of_text(one.text)) for one in passages]
+        self._joined = [_BORDER.join(joined for _, joined in parts) for parts in self._parts]
         self._searches = 0
 
     @cached_property
@@ -57,7 +59,7 @@ class LiteralIndex:
         """For each run of units, and each unit, the passages that have it, as bits."""
         found: dict[Run, int] = {}
         for index, parts in enumerate(self._parts):
-            for run in {run for units in parts for run in (*_runs(units), *zip(units)) if run}:
+            for run in {run for units, _ in parts for run in (*_runs(units), *zip(units)) if run}:
                 found[run] = found.get(run, 0) | 1 << index
         return found
 
@@ -104,8 +106,21 @@ class LiteralIndex:
 def comparable_units(text: str) -> list[str]:
     """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
     if text.isascii():
-        return _ASCII_WORD.findall(text.lower())
-    return [_comparable(unit) for unit in _units().findall(text)]
+        return text.translate(_ASCII_UNITS).split()
+    found: list[str] = []
+    for chunk in text.split():
+        if chunk.isascii():
+            found += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
+        else:
+            found += map(_comparable, _units().findall(chunk))
+    return found
+
+
+@remembered
+def _units_of_text(text: str) -> tuple[list[str], str]:
+    """The units of a title or text, and these joined."""
+    units = comparable_units(text)
+    return units, _joined(units)
 
 
 def _runs(units: Sequence[str]) -> list[Run]:

@@ -33,7 +33,7 @@ from attribeam.attribution.verdict.regressions import (
     TreesForm,
 )
 from attribeam.attribution.verdict.row_kind import RowKind
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
@@ -140,6 +140,24 @@ class VerdictForm(Form):
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerToScore:
+    """An answer for the fitted model.
+
+    Attributes:
+        signals: of the judged words.
+        claims: the words of each claim, by place in the answer.
+        premises: float32 [PREMISE_NUMBERS] of each claim.
+        probed: what the verdict's probe says of all words of the answer; ``UNREAD`` if the decoder could not read it,
+            and the trees count alone; None if no decoder was asked.
+    """
+
+    signals: Signals
+    claims: Sequence[Sequence[int]]
+    premises: Sequence[npt.NDArray[np.float32]]
+    probed: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredAnswer:
     """What the verdict says of one answer: log odds, for an even prior, that something is unsupported.
 
@@ -187,54 +205,46 @@ class VerdictModel:
     measured_on: str
     digest: str
 
-    def scored(
-        self,
-        signals: Signals,
-        claims: Sequence[Sequence[int]],
-        premises: Sequence[npt.NDArray[np.float32]],
-        probed: Sequence[float] | None = None,
-    ) -> ScoredAnswer:
-        """What is said of an answer with at least one claim.
+    def scored(self, answers: Sequence[AnswerToScore]) -> list[ScoredAnswer]:
+        """What is said of answers that each have at least one claim.
 
-        The answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
+        An answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
         likelihood ratios. So a support score means the same in short and in long answers.
-
-        Args:
-            signals: of the judged words.
-            claims: the words of each claim, by place in the answer.
-            premises: float32 [PREMISE_NUMBERS] of each claim.
-            probed: as in ``word_log_odds``.
 
         Raises:
             ModelLoadError: if the model was fitted on other numbers.
+            RuntimeError: if it has a probe, and an answer's ``probed`` is None.
         """
-        words = self.word_log_odds(signals, probed)
-        numbers = claim_numbers(signals, words, claims, premises)
         if self.claim_names != CLAIM_NUMBERS:
             raise ModelLoadError(OTHER_SIGNALS)
-        ratios = self.claims.log_odds(numbers)
-        answer = self.answers.log_odds(signals, words, ratios)
-        return ScoredAnswer(words, answer - self.claim_fall * (ratios.max() - ratios), answer)
+        words = self._word_log_odds(answers)
+        numbers = [
+            claim_numbers(one.signals, odds, one.claims, one.premises) for one, odds in zip(answers, words, strict=True)
+        ]
+        ratios = _of_each(self.claims, numbers)
+        risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
+        return [
+            ScoredAnswer(of_words, risk - self.claim_fall * (own.max() - own), risk)
+            for of_words, own, risk in zip(words, ratios, risks, strict=True)
+        ]
 
-    def word_log_odds(self, signals: Signals, probed: Sequence[float] | None = None) -> _Numbers:
-        """The log odds that each judged word is unsupported; ``probed`` are the probe's, of all words of the answer.
-
-        If the decoder could not read the answer, they are ``UNREAD``, and the trees' count alone.
-
-        Raises:
-            ModelLoadError: if the model was fitted on other signals.
-            RuntimeError: if it has a probe, and ``probed`` is None.
-        """
-        if signals.names != self.signal_names:
+    def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
+        """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
+        if any(one.signals.names != self.signal_names for one in answers):
             raise ModelLoadError(OTHER_SIGNALS)
-        odds = np.clip(self.words.log_odds(signals.values), LOWEST, HIGHEST)
+        found = [
+            np.clip(odds, LOWEST, HIGHEST) for odds in _of_each(self.words, [one.signals.values for one in answers])
+        ]
         if self.probe is None:
-            return odds
-        if probed is None:
+            return found
+        if any(one.probed is None for one in answers):
             raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
-        if not probed:
-            return odds
-        return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]), signals.kind)
+        return [
+            self.probe.mixed(odds, np.array([one.probed[word] for word in one.signals.words]), one.signals.kind)
+            if one.probed
+            else odds
+            for one, odds in zip(answers, found, strict=True)
+        ]
 
     def provenance(self, strictness: Strictness, prior: float) -> dict[str, str]:
         """The model's digest, the thresholds in force, and what they gave in cross-validation.
@@ -304,10 +314,17 @@ def _try(model: VerdictModel) -> None:
     """Judge one word of each kind of row, which shows whether the model was fitted on what this version measures."""
     record = QARecord("", "", (Passage(text="Rain fell."),), "Rain.", RowSource("", 0))
     parsed = ParsedAnswer((CharRange(0, 4),), (0,), ("root",), ("NOUN",), ("",), (0,))
-    signals = answer_signals(record, parsed, WordKinds((ClaimKind.CLAIM,), ()), model.table)
+    (signals,) = answer_signals([AnswerRow.of(record, parsed, WordKinds((ClaimKind.CLAIM,), ()))], model.table)
     for kind in RowKind:
         own = replace(signals, kind=kind)
-        model.scored(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)
+        model.scored([AnswerToScore(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)])
+
+
+def _of_each(trees: BoostedTrees, numbers: Sequence[npt.NDArray[np.float32]]) -> list[_Numbers]:
+    """The log odds of the rows of some matrices, all of them at once."""
+    if not numbers:
+        return []
+    return np.split(trees.log_odds(np.concatenate(numbers)), np.cumsum([len(one) for one in numbers[:-1]]))
 
 
 CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word", "attended_claims")

@@ -1,222 +1,348 @@
-"""The words of passages, and how the words of an answer match them.
+"""The words of passages, and how the words of an answer match them, as arrays.
 
-How the words of an answer match its passages: runs of words, neighbours, and the sentences that cover them best.
-
-The words of one row's passages, by stem: where they stand, in which sentence, and in which field of a record.
+A match is a place of the passages where a stem of the answer stands. From the table of all matches follow runs of
+words, neighbours, and the sentences that cover clauses and sentences of the answer best.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate, chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.record_fields import RecordLine, Truth, open_days, record_lines
+from attribeam.attribution.answers.plain_text import remembered
+from attribeam.attribution.verdict.passage_sentences import read_sentences
+from attribeam.attribution.verdict.record_fields import RecordLine, record_lines
 from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import Passage
 
 _SENTENCE_ENDS = frozenset(".!?;")
-_MOST_PLACES = 50
+_MOST_PLACES_NEAR, _MOST_PLACES_OF_A_RUN, _MOST_PLACES_AROUND = 50, 200, 30
+_FARTHEST = 64
+"""No distance between words is larger."""
+UNKNOWN = -0.5
+"""The similarity of a word without a vector; vectors that have nothing in common have 0, opposite ones -1."""
+_MOST_COSINES = 2**23
+"""The largest table of cosines that is kept, 32 MB; beyond it they are computed where they are asked for."""
+
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+_Cosines = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class _TextWords:
+    """The words and marks of one title or text; sentences are counted from 1, up to below ``sentence_count``."""
+
+    lines: tuple[RecordLine, ...]
+    stems: tuple[str, ...]
+    lowered: frozenset[str]
+    is_word: _Bools
+    sentences: _Ints
+    sentence_count: int
+    truths: _Ints
+    vector_rows: _Ints
+
+
+@remembered
+def _text_words(text: str, table: WordTable) -> _TextWords:
+    lines = tuple(record_lines(text))
+    if any(line.key is not None for line in lines):
+        parts = [(place, (*WORD_OR_MARK.findall(one.text), *one.joined_names)) for place, one in enumerate(lines)]
+    else:
+        parts = [(one.line, one.words) for one in read_sentences(text)]
+    words = [*chain.from_iterable(own for _, own in parts)]
+    line_of = np.repeat(np.array([line for line, _ in parts], dtype=np.int64), [len(own) for _, own in parts])
+    ends = np.array([word in _SENTENCE_ENDS for word in words], dtype=np.int64)
+    stems, lowered = tuple(map(stem, words)), [*map(str.lower, words)]
+    return _TextWords(
+        lines,
+        stems,
+        frozenset(lowered),
+        np.array([one == "_" or one[:1].isalnum() for one in stems], dtype=bool),
+        line_of + 1 + np.cumsum(ends) - ends,
+        len(lines) + int(ends.sum()) + 1,
+        np.array([line.truth for line in lines], dtype=np.int64)[line_of],
+        np.array([table.row(one) if carries_content(one) else -1 for one in lowered], dtype=np.int64),
+    )
 
 
 class PassageWords:
-    """All words and marks of the passages, titles included, in one sequence.
+    """All words and marks of the passages of some rows, titles included, in one sequence.
 
     Attributes:
         stems: the stem of each word.
-        sentences: the sentence that each word stands in; a line of a record is one.
-        truths: what the field says in whose line each word stands.
-        places: the places of each stem, ascending.
-        lines: the lines of all passages.
+        starts: int64 [rows + 1], where the words of each row begin, and where the last ones end.
+        is_word: False for marks.
+        sentences: the sentence that each word stands in, ascending; a line of a record is one.
+        first_sentences: int64 [rows], below those of each row; no two rows have successive sentences.
+        truths: what the field says in whose line each word stands, a ``Truth``.
+        vector_rows: for each word its row in the table of vectors, -1 for function words and unknown words.
+        lowered: for each row all words in lower case.
+        lines: for each row the lines of all its passages.
         text_lines: those of their texts, without titles.
     """
 
-    def __init__(self, passages: Sequence[Passage], table: WordTable) -> None:
-        self.lines: list[RecordLine] = []
-        self.text_lines: list[RecordLine] = []
-        self.stems: list[str] = []
-        self.sentences: list[int] = []
-        self.truths: list[Truth] = []
-        self.words: set[str] = set()
-        self._lowered: list[str] = []
-        self._table = table
-        sentence = 0
-        for passage in passages:
-            title, text = ([*record_lines(part or "")] for part in (passage.title, passage.text))
-            for lines in (title, text):
-                for line in lines:
-                    sentence = self._read(line, sentence + 1)
-                sentence += 1
-            self.text_lines += text
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, one in enumerate(self.stems):
-            places[one].append(place)
-        self.places: dict[str, list[int]] = dict(places)
-
-    def _read(self, line: RecordLine, sentence: int) -> int:
-        self.lines.append(line)
-        words = [*WORD_OR_MARK.findall(line.text), *line.joined_names]
-        self._lowered += map(str.lower, words)
-        self.stems += map(stem, words)
-        self.truths += [line.truth] * len(words)
-        for word in words:
-            self.sentences.append(sentence)
-            sentence += word in _SENTENCE_ENDS
-        return sentence
-
-    @cached_property
-    def lowered(self) -> frozenset[str]:
-        """All words in lower case."""
-        return frozenset(self._lowered)
-
-    @cached_property
-    def field_share(self) -> float:
-        """The share of lines that are fields of a record."""
-        return sum(line.key is not None for line in self.lines) / max(len(self.lines), 1)
-
-    @cached_property
-    def open_days(self) -> frozenset[int]:
-        """The weekdays with opening hours, Monday 0; empty where no record has any."""
-        return open_days(self.lines)
-
-    @cached_property
-    def sentence_stems(self) -> dict[int, frozenset[str]]:
-        """The stems of each sentence, marks left out."""
-        found: defaultdict[int, set[str]] = defaultdict(set)
-        for one, sentence in zip(self.stems, self.sentences, strict=True):
-            if len(one) > 1 or one.isdigit():
-                found[sentence].add(one)
-        return {sentence: frozenset(stems) for sentence, stems in found.items()}
-
-    @cached_property
-    def run_places(self) -> tuple[list[str], dict[str, list[int]]]:
-        """The stems that are words rather than marks, and the places of each in that sequence, for runs."""
-        words = [one for one in self.stems if one == "_" or one[:1].isalnum()]
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place, one in enumerate(words):
-            places[one].append(place)
-        return words, dict(places)
-
-    @cached_property
-    def vector_rows(self) -> npt.NDArray[np.int64]:
-        """For each word its row in the table of vectors, -1 for function words and unknown words."""
-        rows = {word: self._table.row(word) if carries_content(word) else -1 for word in self.lowered}
-        return np.fromiter(map(rows.__getitem__, self._lowered), dtype=np.int64, count=len(self._lowered))
-
-    @cached_property
-    def known_rows(self) -> npt.NDArray[np.int64]:
-        """The different rows of the table that the passages use, ascending."""
-        rows = np.unique(self.vector_rows)
-        return rows[rows >= 0]
-
-    @cached_property
-    def sentence_array(self) -> npt.NDArray[np.int64]:
-        """``sentences`` as an array."""
-        return np.array(self.sentences, dtype=np.int64)
-
-    def stand_near(self, first: str, second: str, distance: int) -> bool:
-        """Whether the two stems stand anywhere within ``distance`` words of each other."""
-        others = self.places.get(second, ())
-        return any(is_near(place, others, distance) for place in self.places.get(first, ())[:_MOST_PLACES])
-
-
-def is_near(place: int, others: Sequence[int], distance: int) -> bool:
-    """Whether one of the places, ascending, lies within ``distance`` of a place."""
-    found = bisect_left(others, place - distance)
-    return found < len(others) and others[found] <= place + distance
-
-
-_MOST_PLACES_OF_A_RUN, _MOST_PLACES_AROUND = 200, 30
+    def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
+        texts = [
+            [_text_words(text, table) for one in row for text in (one.title or "", one.text)]
+            or [_text_words("", table)]
+            for row in rows
+        ]
+        self.lines = [[line for one in row for line in one.lines] for row in texts]
+        self.text_lines = [[line for one in row[1::2] for line in one.lines] for row in texts]
+        self.lowered = [frozenset[str]().union(*(one.lowered for one in row)) for row in texts]
+        every = [*chain.from_iterable(texts)]
+        self.stems = [*chain.from_iterable(one.stems for one in every)]
+        self.starts = np.cumsum([0, *(sum(len(one.stems) for one in row) for row in texts)])
+        counts = [
+            count for row in texts for count in (*(one.sentence_count for one in row[:-1]), row[-1].sentence_count + 1)
+        ]
+        firsts = np.cumsum(counts) - counts
+        self.first_sentences = firsts[np.cumsum([0, *map(len, texts[:-1])])]
+        self.sentences = np.concatenate([one.sentences for one in every])
+        self.sentences += np.repeat(firsts, [len(one.stems) for one in every])
+        self.sentence_count = int(firsts[-1] + counts[-1])
+        self.is_word = np.concatenate([one.is_word for one in every])
+        self.truths = np.concatenate([one.truths for one in every])
+        self.vector_rows = np.concatenate([one.vector_rows for one in every])
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How well one passage sentence covers some words; shares are of the words' weights.
+    """How well one passage sentence covers each of some groups of words; shares are of the words' weights.
 
     Attributes:
-        best: share that the best sentence has.
+        best: share that the best sentence has, 1 for a group without words.
         pair: share that the best two successive sentences have.
         lead: by how much the best sentence leads the second.
-        best_stems, pair_stems: the stems of that sentence and of these two.
-        pair_start: the first of the two; None where nothing matches.
+        best_sentence, pair_start: that sentence and the first of these two; -1 where nothing matches.
     """
 
-    best: float
-    pair: float
-    lead: float
-    best_stems: frozenset[str] = frozenset()
-    pair_stems: frozenset[str] = frozenset()
-    pair_start: int | None = None
+    best: _Floats
+    pair: _Floats
+    lead: _Floats
+    best_sentence: _Ints
+    pair_start: _Ints
 
 
-def run_lengths(answer: AnswerWords, passages: PassageWords) -> list[int]:
-    """For each word the length, in words, of the longest run of stems around it that some passage repeats."""
-    words = [word for word in range(len(answer)) if answer.is_word[word]]
-    _, places = passages.run_places
-    ending: dict[int, int] = {}
-    lengths = [0] * len(answer)
-    for word in words:
-        ending = {
-            place: ending.get(place - 1, 0) + 1 for place in places.get(answer.stems[word], ())[:_MOST_PLACES_OF_A_RUN]
-        }
-        lengths[word] = max(ending.values(), default=0)
-    longest = lengths.copy()
-    for word, following in zip(reversed(words[:-1]), reversed(words[1:]), strict=True):
-        if lengths[following] == lengths[word] + 1 > 1:
-            longest[word] = max(longest[word], longest[following])
-    return longest
+class WordMatches:
+    """Where some stems stand in the passages of their rows.
 
+    Groups of words are given as two arrays, [words]: the group of each word, and its column, the place of its stem
+    among those of all rows. Sums run in the order of the words.
 
-def coverage(stems: Sequence[str], passages: PassageWords, table: WordTable) -> Coverage:
-    """The passage sentences that share the most with some stems; full coverage where there are none."""
-    weights = [table.weight(one) for one in stems]
-    total = sum(weights)
-    if not stems:
-        return Coverage(1.0, 1.0, 0.0)
-    shared: defaultdict[int, float] = defaultdict(float)
-    for one, weight in zip(stems, weights, strict=True):
-        for sentence in {passages.sentences[place] for place in passages.places.get(one, ())}:
-            shared[sentence] += weight
-    if not shared:
-        return Coverage(0.0, 0.0, 0.0)
-    best = max(shared, key=lambda sentence: shared[sentence])
-    pair = max(shared, key=lambda sentence: shared[sentence] + shared.get(sentence + 1, 0.0))
-    empty: frozenset[str] = frozenset()
-    of_pair = passages.sentence_stems.get(pair, empty) | passages.sentence_stems.get(pair + 1, empty)
-    second = sorted(shared.values())[-2] if len(shared) > 1 else 0.0
-    return Coverage(
-        best=shared[best] / total,
-        pair=sum(weight for one, weight in zip(stems, weights, strict=True) if one in of_pair) / total,
-        lead=(shared[best] - second) / total,
-        best_stems=passages.sentence_stems.get(best, empty),
-        pair_stems=of_pair,
-        pair_start=pair,
-    )
-
-
-def shares_around(stems: Sequence[str], distance: int, passages: PassageWords, table: WordTable) -> dict[str, float]:
-    """For each stem of a group the largest weighted share of the others within ``distance`` words of a place of it.
-
-    It is -1 for a stem that is alone, and a stem that the group has twice is one of its others.
+    Attributes:
+        columns_of: for each row the column of each stem.
+        counts: int64 [stems], how often each stands there.
+        weights: float64 [stems], what each counts in a share.
     """
-    weights: defaultdict[str, float] = defaultdict(float)
-    for one in stems:
-        weights[one] += table.weight(one)
-    total = sum(weights.values())
-    found: dict[str, float] = {}
-    for one in weights:
-        own = table.weight(one)
-        windows = (
-            frozenset(passages.stems[max(place - distance, 0) : place + distance + 1])
-            for place in passages.places.get(one, ())[:_MOST_PLACES_AROUND]
+
+    def __init__(self, stems: Sequence[Sequence[str]], passages: PassageWords, table: WordTable) -> None:
+        """``stems`` are the distinct ones of each row."""
+        every = [*chain.from_iterable(stems)]
+        firsts, bounds = accumulate(map(len, stems), initial=0), pairwise(passages.starts.tolist())
+        numbered = (enumerate(own, first) for own, first in zip(stems, firsts, strict=False))
+        self.columns_of = [{one: column for column, one in own} for own in numbered]
+        found = [
+            np.fromiter(map(of.get, passages.stems[start:end], repeat(-1)), np.int64, end - start)
+            for of, (start, end) in zip(self.columns_of, bounds, strict=True)
+        ]
+        columns = np.concatenate(found)
+        row_of = np.repeat(np.arange(len(stems)), [len(own) for own in stems])
+        places = np.flatnonzero(columns >= 0)
+        self._places = places[np.argsort(columns[places], kind="stable")]
+        of = columns[self._places]
+        self.counts = np.bincount(of, minlength=len(every))
+        self.weights = np.array([table.weight(one) for one in every], dtype=np.float64)
+        self._starts = np.cumsum(self.counts) - self.counts
+        self._ranks = np.cumsum(passages.is_word)[self._places] + row_of[of]
+        self._truths = of, passages.truths[self._places]
+        self._apart = len(passages.stems) + _FARTHEST
+        self._keys = of * self._apart + self._places
+        self._sentence_count = passages.sentence_count
+        self._first_sentences = passages.first_sentences[row_of]
+        self._cells = np.unique(of * self._sentence_count + passages.sentences[self._places])
+        of_cells, self._cell_sentences = np.divmod(self._cells, self._sentence_count)
+        self._cell_counts = np.bincount(of_cells, minlength=len(every))
+        self._cell_starts = np.cumsum(self._cell_counts) - self._cell_counts
+        is_mark = np.array([len(one) == 1 and not one.isdigit() for one in every], dtype=bool)
+        self._told_cells = self._cells[~is_mark[of_cells]]
+
+    def have(self, columns: _Ints, sentences: _Ints) -> _Bools:
+        """Whether each sentence has the stem; none has a mark, and there is no sentence -1."""
+        return is_among(columns * self._sentence_count + sentences, self._told_cells) & (sentences >= 0)
+
+    def has_truth(self) -> _Bools:
+        """bool [4, stems]: whether each stems stands in a line of each ``Truth``."""
+        of, truths = self._truths
+        found = np.zeros((4, len(self.counts)), dtype=bool)
+        found[truths, of] = True
+        return found
+
+    def coverage(self, groups: _Ints, columns: _Ints, count: int) -> Coverage:
+        """The passage sentences that share the most with each of ``count`` groups."""
+        words, cells = ragged(self._cell_starts[columns], self._cell_counts[columns])
+        keys = groups[words] * self._sentence_count + self._cell_sentences[cells]
+        keys, of_words = np.unique(keys, return_inverse=True)
+        shared = np.bincount(of_words, self.weights[columns[words]]).astype(np.float64, copy=False)
+        follows = np.append(keys[1:] == keys[:-1] + 1, False)[: len(keys)]
+        pairs = shared + np.where(follows, np.append(shared[1:], 0.0)[: len(keys)], 0.0)
+        of_keys, sentences = np.divmod(keys, self._sentence_count)
+        best, most = self._first_best(of_keys, sentences, shared, groups, columns, count)
+        pair, _ = self._first_best(of_keys, sentences, pairs, groups, columns, count)
+        in_pair = self.have(columns, pair[groups]) | (self.have(columns, pair[groups] + 1) & (pair[groups] >= 0))
+        weights = self.weights[columns]
+        covered, total = (np.bincount(groups, one, count) for one in (weights * in_pair, weights))
+        ranked = np.lexsort((shared, of_keys))
+        ends = np.cumsum(np.bincount(of_keys, minlength=count))
+        has_second = np.diff(ends, prepend=0) > 1
+        second = np.zeros(count)
+        second[has_second] = shared[ranked[ends[has_second] - 2]]
+        empty, divisor = total == 0, np.where(total == 0, 1, total)
+        return Coverage(
+            best=np.where(empty, 1, most / divisor),
+            pair=np.where(empty, 1, covered / divisor),
+            lead=(most - second) / divisor,
+            best_sentence=best,
+            pair_start=pair,
         )
-        around = (sum(weight for near, weight in weights.items() if near in window) for window in windows)
-        found[one] = -1.0 if len(stems) == 1 else max(max(around, default=0.0) - own, 0.0) / (total - own)
-    return found
+
+    def _first_best(
+        self, of_keys: _Ints, sentences: _Ints, shared: _Floats, groups: _Ints, columns: _Ints, count: int
+    ) -> tuple[_Ints, _Floats]:
+        """For each group its sentence with the most, of equal ones the one whose words come first, and its share.
+
+        It is -1 where a group has none; ``of_keys`` are the groups of the sentences.
+        """
+        most, found = np.zeros(count), np.full(count, -1)
+        np.maximum.at(most, of_keys, shared)
+        best = np.flatnonzero(shared == most[of_keys])
+        found[of_keys[best]] = sentences[best]
+        repeated = np.bincount(of_keys[best], minlength=count) > 1
+        tied = repeated[groups]
+        words_of: dict[int, list[int]] = {}
+        for group, column in zip(groups[tied].tolist(), columns[tied].tolist(), strict=True):
+            words_of.setdefault(group, []).append(column)
+        equal: dict[int, set[int]] = {}
+        for place in best[repeated[of_keys[best]]].tolist():
+            equal.setdefault(int(of_keys[place]), set()).add(int(sentences[place]))
+        for group, own in words_of.items():
+            found[group] = next(one for column in own for one in self._sentences_of(column) if one in equal[group])
+        return found, most
+
+    def _sentences_of(self, column: int) -> list[int]:
+        """The sentences of a stem, as a set of their numbers in the row is ordered: the first of equal ones counts."""
+        start, first = self._cell_starts[column], int(self._first_sentences[column])
+        own = self._cell_sentences[start : start + self._cell_counts[column]] - first
+        return [first + one for one in set(own.tolist())]
+
+    def stand_near(self, first: _Ints, second: _Ints, distance: int) -> _Bools:
+        """Whether the two stems of each pair stand anywhere within ``distance`` words of each other."""
+        pairs, matches = self._matches_of(first, _MOST_PLACES_NEAR)
+        near = self._is_near(self._places[matches], second[pairs], distance)
+        return np.asarray(np.bincount(pairs[near], minlength=len(first)) > 0, dtype=bool)
+
+    def shares_around(self, groups: _Ints, columns: _Ints, distance: int) -> _Floats:
+        """For each word the largest weighted share of its group's others within ``distance`` words of its stem.
+
+        It is -1 for a word that is alone, and a stem that the group has twice is one of its others.
+        """
+        count = int(groups.max(initial=-1)) + 1
+        order = np.argsort(groups, kind="stable")
+        keys = (groups * len(self.counts) + columns)[order]
+        _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        by_first = np.argsort(firsts)
+        entry_of = np.empty_like(by_first)
+        entry_of[by_first] = np.arange(len(by_first))
+        entry_of_word = np.empty_like(order)
+        entry_of_word[order] = entry_of[inverse]
+        group_of, column_of = (one[order][firsts[by_first]] for one in (groups, columns))
+        weights = np.bincount(entry_of_word[order], self.weights[columns[order]], len(by_first))
+        sizes = np.bincount(group_of, minlength=count)
+        entries, matches = self._matches_of(column_of, _MOST_PLACES_AROUND)
+        windows, others = ragged((np.cumsum(sizes) - sizes)[group_of[entries]], sizes[group_of[entries]])
+        near = self._is_near(self._places[matches][windows], column_of[others], distance)
+        around = np.bincount(windows, weights[others] * near, len(entries))
+        largest = np.zeros(len(by_first))
+        np.maximum.at(largest, entries, around)
+        own, total = self.weights[column_of], np.bincount(group_of, weights, count)[group_of]
+        alone = (np.bincount(groups, minlength=count) == 1)[group_of]
+        shares = np.maximum(largest - own, 0) / np.where(alone, 1, total - own)
+        return np.asarray(np.where(alone, -1, shares)[entry_of_word], dtype=np.float64)
+
+    def runs(self, columns: _Ints) -> _Ints:
+        """For each of successive words the length, in words, of the longest run around it that some passage repeats."""
+        words, matches = self._matches_of(columns, _MOST_PLACES_OF_A_RUN)
+        diagonals = self._ranks[matches] - words
+        order = np.lexsort((words, diagonals))
+        words, diagonals = words[order], diagonals[order]
+        begins = np.ones(len(words), dtype=bool)
+        begins[1:] = (diagonals[1:] != diagonals[:-1]) | (words[1:] != words[:-1] + 1)
+        at = np.arange(len(words))
+        ending = np.zeros(len(columns), dtype=np.int64)
+        np.maximum.at(ending, words, at - np.maximum.accumulate(np.where(begins, at, 0)) + 1)
+        ends = np.flatnonzero(np.append((ending[1:] != ending[:-1] + 1) | (ending[:-1] == 0), True))
+        return np.asarray(ending[ends[np.searchsorted(ends, np.arange(len(ending)))]] if len(ending) else ending)
+
+    def _matches_of(self, columns: _Ints, most: int) -> tuple[_Ints, _Ints]:
+        """The first ``most`` matches of each column: to which of the columns each belongs, and its place."""
+        return ragged(self._starts[columns], np.minimum(self.counts[columns], most))
+
+    def _is_near(self, places: _Ints, columns: _Ints, distance: int) -> _Bools:
+        """Whether the stem stands within ``distance`` words of the place."""
+        first = columns * self._apart + places - distance
+        found = np.searchsorted(self._keys, first)
+        within = np.append(self._keys, np.iinfo(np.int64).max)[found] <= first + 2 * distance
+        return np.asarray(within, dtype=bool)
+
+
+def ragged(starts: _Ints, counts: _Ints) -> tuple[_Ints, _Ints]:
+    """The numbers of all ranges ``[start, start + count)`` one after the other, and the range of each."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    return owners, np.arange(len(owners)) + (starts - np.cumsum(counts) + counts)[owners]
+
+
+def is_among(wanted: _Ints, known: _Ints) -> _Bools:
+    """Whether each wanted number is among the known ones, which ascend."""
+    return np.asarray(np.append(known, -1)[np.searchsorted(known, wanted)] == wanted, dtype=bool)
+
+
+def largest_cosines(
+    rows: _Ints, passages: PassageWords, row: int, pair_starts: Sequence[_Ints], table: WordTable
+) -> tuple[_Cosines, list[_Cosines]]:
+    """How close the words of an answer, given by their rows in the table of vectors, come to those of its passages.
+
+    Returns:
+        For each word its largest cosine with any word of the passages of this row, 0 for an unknown word. And for each
+        of some ``pair_starts``, int64 [words], that with a word of these two successive sentences; -1 without any.
+    """
+    own = slice(*passages.starts[row : row + 2])
+    is_known = passages.vector_rows[own] >= 0
+    known, columns = np.unique(passages.vector_rows[own][is_known], return_inverse=True)
+    sentences, starts = np.unique(passages.sentences[own][is_known], return_index=True)
+    anywhere = np.zeros(len(rows), dtype=np.float32)
+    beside = [np.where(rows < 0, UNKNOWN, -1).astype(np.float32) for _ in pair_starts]
+    if not len(known):
+        for found, pairs in zip(beside, pair_starts, strict=True):
+            found[pairs >= 0] = -1
+        return anywhere, beside
+    sentences = np.append(sentences, -1)
+    at_once = max(1, _MOST_COSINES // len(columns))
+    for words in np.split(np.arange(len(rows)), range(at_once, len(rows), at_once)):
+        cosines = np.full((len(words), len(known)), UNKNOWN, dtype=np.float32)
+        cosines[rows[words] >= 0] = table.vectors[rows[words][rows[words] >= 0]] @ table.vectors[known].T
+        of_sentences = np.maximum.reduceat(cosines[:, columns], starts, axis=1)
+        anywhere[words] = np.where(rows[words] < 0, 0, of_sentences.max(axis=1))
+        for found, pairs in zip(beside, (one[words] for one in pair_starts), strict=True):
+            wanted = np.stack((pairs, pairs + 1))
+            places = np.searchsorted(sentences[:-1], wanted)
+            largest = of_sentences[np.arange(len(words)), np.minimum(places, len(starts) - 1)]
+            largest = np.where(sentences[places] == wanted, largest, -np.inf).max(axis=0)
+            found[words] = np.where(pairs < 0, found[words], np.where(np.isinf(largest), -1, largest))
+    return anywhere, beside

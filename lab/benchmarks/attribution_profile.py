@@ -20,7 +20,7 @@ from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, RowFindings, evidence_of, model_outcomes
+from attribeam.attribution.methods.audit_row import AuditRow, evidence_of, model_outcomes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.qa_log import QALog
@@ -135,19 +135,18 @@ def _run_block(
     with clock.stage("attention"):
         outcomes = model_outcomes(method, model.settings, LoadedModels(attention=model), rows)
     with clock.stage("evidence"):
-        found = [
-            evidence_of(row, _attributed(tokens), method=method, options=model.settings, settings=model.settings)
-            for row, tokens in zip(rows, outcomes, strict=True)
-        ]
+        pairs = [*zip(rows, outcomes, strict=True)]
+        evidence = evidence_of(pairs, method=method, options=model.settings, settings=model.settings)
+    found = [_checked(one) for one in evidence]
     with clock.stage("write"):
         _write(rows, found, writer)
     _count(rows, found, model, clock)
 
 
-def _attributed(outcome: Outcome) -> RowFindings:
-    if isinstance(outcome, RowFault):
-        raise outcome
-    return outcome
+def _checked(evidence: tuple[SpanEvidence, ...] | RowFault) -> tuple[SpanEvidence, ...]:
+    if isinstance(evidence, RowFault):
+        raise evidence
+    return evidence
 
 
 def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:

@@ -22,13 +22,12 @@ from tqdm import tqdm
 from attribeam.attribution.answers.answer_parser import parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import answer_claims, label_words, words_in
-from attribeam.attribution.verdict.premises import PassageSentences, Premises
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.claims import answer_claims
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import claim_premises
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
@@ -122,8 +121,8 @@ def _row(
     """The row, None where no claim has a word that can be judged."""
     judged, record = answer.judged, answer.judged.record
     kinds = word_kinds(parsed, record)
-    matcher = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-    signals = answer_signals(record, parsed, kinds, table, matcher)
+    read = AnswerRow.of(record, parsed, kinds)
+    (signals,) = answer_signals([read], table)
     spans = choose_target_spans(parsed, record.answer, kinds=attributor.spans, given=None)
     places = {word: place for place, word in enumerate(signals.words)}
     claims = {
@@ -133,7 +132,8 @@ def _row(
     }
     if not claims:
         return None
-    premises = Premises(record, AnswerWords(parsed, record.answer), PassageSentences(record.passages), table, matcher)
+    pairs = [(words, evidence[index]) for index, words in claims.items()]
+    premises = claim_premises(read, PassageSentences(record.passages), pairs, table)
     chars = tuple(parsed.words[word] for word in signals.words)
     has_marks, is_marked = judged.unsupported is not None, not judged.is_supported
     marked, weights = np.full(len(chars), is_marked and not has_marks), np.ones(len(chars))
@@ -153,17 +153,7 @@ def _row(
         signals=signals,
         chars=chars,
         claims=tuple(tuple(words) for words in claims.values()),
-        premises=np.stack(
-            [
-                premises.of_claim(
-                    words,
-                    [word for part in evidence[index].atomic_fact for word in words_in(parsed, part)],
-                    evidence[index],
-                    label_words(parsed, record.answer, words),
-                ).numbers
-                for index, words in claims.items()
-            ]
-        ),
+        premises=np.stack([one.numbers for one in premises]),
         marked_words=marked,
         marked_claims=np.array([bool(marked[one].any()) for one in own]),
         word_weights=weights,

@@ -1,6 +1,7 @@
 import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
@@ -207,3 +208,15 @@ def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch: pytest.
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage("Nothing.")])
     assert matcher.unmatched_values(CharRange(0, len(text)), [0]) == ("Ada", "5")
     assert len(compared) < 5 * len(parsed.words)
+
+
+def test_texts_are_read_once_unless_they_are_long() -> None:
+    read: list[int] = []
+
+    @remembered
+    def length(text: str) -> int:
+        read.append(len(text))
+        return len(text)
+
+    assert [length("x" * size) for size in (3, 3, 20_000, 20_000)] == [3, 3, 20_000, 20_000]
+    assert read == [3, 20_000, 20_000]

@@ -48,7 +48,8 @@ def evidence_and_peak(attributor: Attributor, row: AuditRow) -> tuple[tuple[Span
     assert isinstance(found, RowFindings)
     tracemalloc.start()
     try:
-        spans = evidence_of(row, found, method=attributor.method, options=settings, settings=settings)
+        (spans,) = evidence_of([(row, found)], method=attributor.method, options=settings, settings=settings)
+        assert isinstance(spans, tuple)
         return spans, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from tests.attribution.verdict.judged_rows import LANTERN, parse, record
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.regressions import AnswerRegression, LogisticRegression, answer_numbers
 from attribeam.attribution.verdict.row_kind import RowKind
-from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 
@@ -24,7 +24,8 @@ CLAIMS = np.array([-1.5])
 @pytest.fixture
 def signals() -> Signals:
     row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
-    return answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    return found
 
 
 def made_regression(signals: Signals, seed: int) -> LogisticRegression:

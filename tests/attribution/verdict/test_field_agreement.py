@@ -14,27 +14,22 @@ from attribeam.attribution.verdict.field_agreement import (
     field_agreement,
     time_agreement,
 )
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_matches import PassageWords
-from attribeam.attribution.verdict.word_table import word_table
+from attribeam.attribution.verdict.record_fields import record_lines
 from attribeam.schemas import Passage
 
 SOURCES = (Passage(text=RECORD),)
-
-
-def passages() -> PassageWords:
-    return PassageWords(SOURCES, word_table(BUNDLED_VERDICT))
+LINES = [*record_lines(RECORD)]
 
 
 def verdicts(answer: str) -> dict[str, int]:
     words = AnswerWords(parse(answer), answer)
-    found = field_agreement(words, passages())
+    found = field_agreement(words, LINES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 
 def times(answer: str) -> dict[str, int]:
     words = AnswerWords(parse(answer), answer)
-    found = time_agreement(words, passages(), SOURCES)
+    found = time_agreement(words, LINES, SOURCES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 

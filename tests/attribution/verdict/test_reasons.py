@@ -10,9 +10,15 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from tests.method_names import WORDS
 
 from attribeam import Attributor, SpanEvidence
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise, Premises, is_attended
+from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import (
+    PREMISE_NUMBERS,
+    Premise,
+    claim_premises,
+    is_attended,
+)
+from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
@@ -72,12 +78,11 @@ def test_a_fact_of_another_plan_scores_below_its_right_twin(attributor: Attribut
 def premise(answer: str, *passages: str, evidence: tuple[EvidencePiece, ...] = ()) -> Premise:
     """That of the whole answer as one claim."""
     row, parsed = record(answer, *passages), parse(answer)
-    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=row.passages)
-    premises = Premises(
-        row, AnswerWords(parsed, answer), PassageSentences(row.passages), word_table(BUNDLED_VERDICT), matcher
-    )
     (found, *_) = Attributor.from_pretrained("bundled", method=WORDS).attribute_many([row])[0]
-    return premises.of_claim(range(len(parsed.words)), [], replace(found, evidence=evidence))
+    claim = range(len(parsed.words)), replace(found, evidence=evidence, atomic_fact=())
+    read, sentences = AnswerRow.of(row, parsed, word_kinds(parsed, row)), PassageSentences(row.passages)
+    (premise,) = claim_premises(read, sentences, [claim], word_table(BUNDLED_VERDICT))
+    return premise
 
 
 def numbers(answer: str, *passages: str) -> dict[str, float]:

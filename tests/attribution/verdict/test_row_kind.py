@@ -10,7 +10,7 @@ from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.record_fields import record_lines
 from attribeam.attribution.verdict.row_kind import RowKind, row_kind
-from attribeam.attribution.verdict.signals import answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage, QARecord
@@ -93,7 +93,8 @@ def test_very_long_questions_have_a_kind(part: str, end: str) -> None:
 
 def kind_of_signals(row: QARecord) -> RowKind:
     parsed = parse(row.answer)
-    return answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT)).kind
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    return found.kind
 
 
 def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count() -> None:

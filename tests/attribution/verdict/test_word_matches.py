@@ -2,55 +2,83 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.attribution.verdict.judged_rows import LANTERN, parse
+from collections.abc import Sequence
 
-from attribeam.attribution.verdict.answer_words import AnswerWords
+import numpy as np
+import pytest
+from tests.attribution.verdict.judged_rows import LANTERN
+
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_matches import PassageWords, coverage, is_near, run_lengths, shares_around
+from attribeam.attribution.verdict.word_forms import stem
+from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage
 
 TABLE = word_table(BUNDLED_VERDICT)
+APART = "The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger."
 
 
-def passages(*texts: str) -> PassageWords:
-    return PassageWords([Passage(text=text) for text in texts], TABLE)
+def matched(words: Sequence[str], *texts: str) -> tuple[WordMatches, np.ndarray, np.ndarray]:
+    """The matches of one group of words, its groups and its columns."""
+    stems = [*dict.fromkeys(map(stem, words))]
+    matches = WordMatches([stems], PassageWords([[Passage(text=text) for text in texts]], TABLE), TABLE)
+    return matches, np.zeros(len(words), np.int64), np.array([stems.index(stem(word)) for word in words], np.int64)
+
+
+def coverage(words: Sequence[str], *texts: str) -> Coverage:
+    matches, groups, columns = matched(words, *texts)
+    return matches.coverage(groups, columns, 1)
 
 
 def test_every_word_of_a_run_has_its_full_length() -> None:
-    answer = "Yes, the lighthouse keeper trimmed the lamp twice."
-    words = AnswerWords(parse(answer), answer)
-    runs = dict(zip(words.lowered, run_lengths(words, passages(LANTERN)), strict=True))
-    assert runs["keeper"] == runs["lamp"] == 6
-    assert runs["twice"] == runs["yes"] == 0
+    words = ["Yes", "the", "lighthouse", "keeper", "trimmed", "the", "lamp", "twice"]
+    matches, _, columns = matched(words, LANTERN)
+    assert matches.runs(columns).tolist() == [0, 6, 6, 6, 6, 6, 6, 0]
+    assert not len(matches.runs(columns[:0]))
 
 
 def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
-    found = coverage(["keeper", "ledger"], passages(LANTERN), TABLE)
-    assert 0 < found.best < 1
-    assert found.pair == pytest.approx(1)
-    assert coverage([], passages(LANTERN), TABLE).best == 1
-    assert coverage(["zebra"], passages(LANTERN), TABLE).best == 0
+    found = coverage(["keeper", "ledger"], LANTERN)
+    assert 0 < found.best[0] < 1
+    assert found.pair[0] == pytest.approx(1)
+    assert coverage([], LANTERN).best[0] == 1
+    assert coverage(["zebra"], LANTERN).best[0] == 0
+    assert coverage(["zebra"], LANTERN).pair_start[0] == -1
 
 
 def test_the_lead_is_over_the_second_sentence() -> None:
-    both = passages("The keeper slept. The keeper woke.")
-    assert coverage(["keeper"], both, TABLE).lead == 0
-    assert coverage(["slept"], both, TABLE).lead == pytest.approx(1)
+    both = "The keeper slept. The keeper woke."
+    assert coverage(["keeper"], both).lead[0] == 0
+    assert coverage(["slept"], both).lead[0] == pytest.approx(1)
 
 
-def test_share_around_looks_at_every_place_of_a_stem() -> None:
-    apart = passages("The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger.")
-    assert shares_around(["lamp", "ledger"], 5, apart, TABLE)["lamp"] == pytest.approx(1)
-    assert shares_around(["fell", "ledger"], 5, apart, TABLE)["fell"] == 0
-    assert shares_around(["lamp"], 5, apart, TABLE) == {"lamp": -1}
-    assert shares_around(["lamp", "lamp"], 5, apart, TABLE)["lamp"] > 0
-    assert shares_around(["zebra", "lamp"], 5, apart, TABLE)["zebra"] == 0
+def test_of_equal_sentences_the_one_of_the_first_word_is_best() -> None:
+    both = "The zubrix slept. The qarnol woke."
+    first, second = (coverage(words, both).best_sentence[0] for words in (("zubrix", "qarnol"), ("qarnol", "zubrix")))
+    assert second == first + 1
 
 
-def test_nearness_counts_both_sides() -> None:
-    assert is_near(10, [2, 12], 2)
-    assert is_near(10, [8], 2)
-    assert not is_near(10, [2, 13], 2)
-    assert not is_near(10, [], 2)
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        (("lamp", "ledger"), 1),
+        (("fell", "ledger"), 0),
+        (("lamp",), -1),
+        (("zebra", "lamp"), 0),
+    ],
+)
+def test_share_around_looks_at_every_place_of_a_stem(words: Sequence[str], share: float) -> None:
+    matches, groups, columns = matched(words, APART)
+    assert matches.shares_around(groups, columns, 5)[0] == pytest.approx(share)
+
+
+def test_a_stem_that_a_group_has_twice_is_one_of_its_others() -> None:
+    matches, groups, columns = matched(("lamp", "lamp"), APART)
+    assert (matches.shares_around(groups, columns, 5) > 0).all()
+
+
+@pytest.mark.parametrize(("distance", "near"), [(2, False), (3, True), (4, True)])
+def test_nearness_counts_both_sides(distance: int, near: bool) -> None:
+    matches, _, columns = matched(("keeper", "lamp", "zebra"), "The keeper trimmed lamps, the lamp of the keeper.")
+    pairs = columns[[0, 1, 0]], columns[[1, 0, 2]]
+    assert matches.stand_near(*pairs, distance).tolist() == [near, near, False]
