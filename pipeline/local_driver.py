@@ -11,7 +11,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
-from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas
+from attribeam.pipeline.chunks.configuration import (
+    OutputSchemas,
+    configuration_hash,
+    models_of_done_run,
+    output_schemas,
+)
 from attribeam.pipeline.chunks.input_plan import (
     Chunk,
     InputCheck,
@@ -38,6 +43,7 @@ from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, start_first_worker
+from attribeam.pipeline.workers.worker_process import has_gpu
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
@@ -89,9 +95,18 @@ def _audit(
     """Run the audit in its locked directory; returns the last manifest, and what has written it."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     progress = choose_progress(quiet=options.quiet, console=options.console)
-    first, models = start_first_worker(pool)
-    store = ChunkStore(str(directory.root), configuration_hash(settings, models, check.extra_fields))
-    finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks)
+    first, models = (
+        None,
+        None if options.overwrite or has_gpu() else models_of_done_run(settings, directory.earlier_manifest()),
+    )
+    while True:
+        if models is None:
+            first, models = start_first_worker(pool)
+        store = ChunkStore(str(directory.root), configuration_hash(settings, models, check.extra_fields))
+        finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks)
+        if first is not None or len(finished) == len(plan.chunks):
+            break
+        models = None  # there are rows to audit
     for note in (*plan.notes, *damage_notes(damaged, finished)):
         progress.note(note)
     record = RunRecord(
@@ -139,12 +154,13 @@ class _ChunkRun:
     _suspects: list[Chunk] = field(default_factory=list)
     _idle_deaths: int = 0
 
-    def run(self, first: Worker, *, workers: int) -> None:
-        """Run all unfinished chunks. ``first`` has its models loaded."""
+    def run(self, first: Worker | None, *, workers: int) -> None:
+        """Run all unfinished chunks. ``first`` has its models loaded; it is None if all chunks are finished."""
         self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
         rows = sum(manifest.counts.rows for manifest in self.finished.values())
         self.progress.start(total=self.plan.row_count, finished=rows)
-        self._assign_chunk(first)
+        if first is not None:
+            self._assign_chunk(first)
         for _ in range(min(workers - 1, len(self._waiting))):
             self.pool.start()
         while self._running or self._waiting:
@@ -238,7 +254,7 @@ class _ChunkRun:
         return "while the models were loaded" if chunk is None else describe_rows(chunk.rows)
 
 
-def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
+def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *, workers: int) -> RunManifest:
     """Run the chunks, and keep the status in the run manifest: "running", then how the run ended.
 
     Raises:

@@ -8,16 +8,26 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
 from attribeam import __version__
+from attribeam.attribution.answers.answer_parser import (
+    BUNDLED_PARSER,
+    pipeline_folder,
+    pipeline_identity,
+    pipeline_meta,
+)
 from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.models.local_revision import local_revision, weight_names
 from attribeam.attribution.option_declaration import Options
+from attribeam.attribution.option_types import BUNDLED_MODEL_NAME, MASS_VERDICT, SHIPPED_VERDICTS
 from attribeam.attribution.prompts.prompt_template import TemplateText
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = (
@@ -104,3 +114,37 @@ def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> Aud
     if revision is None or revision.startswith("sha256:"):
         return settings
     return replace(settings, model=settings.model.replaced(revision=revision))
+
+
+def models_of_done_run(settings: AuditSettings, earlier: RunManifest | None) -> Mapping[str, str] | None:
+    """The provenance of an earlier run's models, where it was done and their files alone show that they are the same.
+
+    None says "load them to find out": so it is for all but a bundled or local model on a CPU, the verdicts that are
+    shipped, and methods without code or models of their own.
+    """
+    if earlier is None or earlier.status is not RunStatus.DONE or earlier.versions != package_versions():
+        return None
+    model, models = settings.model, earlier.models
+    folder = (
+        BUNDLED_PARSER.with_name("attributor") if model.model == BUNDLED_MODEL_NAME else Path(model.model).expanduser()
+    )
+    if (
+        models.get("device") != "cpu"
+        or model.trust_remote_code
+        or model.attribution_config is not None
+        or not {"parser", "model_revision", "layer"} <= models.keys()
+        or any(name.startswith(("language_model", "verifier", "method_code")) for name in models)
+        or settings.method.verdict not in (*SHIPPED_VERDICTS, MASS_VERDICT)
+        or not folder.is_dir()
+    ):
+        return None
+    try:
+        layer, parser = int(models["layer"]), pipeline_folder(settings.parser)
+        revision = local_revision(folder, weight_names(folder, layer=layer), layer=layer)
+        is_same = (revision, pipeline_identity(parser, pipeline_meta(parser))) == (
+            models["model_revision"],
+            models["parser"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return models if is_same else None

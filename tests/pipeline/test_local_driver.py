@@ -23,12 +23,16 @@ from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, outpu
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.attribution.options import ModelOptions
 from attribeam.pipeline import local_driver
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.configuration import models_of_done_run
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.outcome.run_record import RunRecord
+from attribeam.pipeline.workers.worker_pool import WorkerPool
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
@@ -92,12 +96,33 @@ def test_the_files_carry_provenance_and_nothing_that_changes_between_runs(undist
 
 
 def test_the_same_command_again_finds_all_chunks_finished(
-    undisturbed: Path, audit: AuditProcess, capfd: pytest.CaptureFixture[str]
+    undisturbed: Path, audit: AuditProcess, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(WorkerPool, "start", pytest.fail)  # no model is loaded
     before = {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()}
     assert audit.run_here(undisturbed, "--workers", "1") == 0
     assert f"{ROWS} of {ROWS} rows were finished by an earlier run" in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()} == before
+
+
+def test_changed_weights_or_parser_are_never_taken_for_those_of_a_done_run(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path
+) -> None:
+    model, parser = shutil.copytree(audit.model, tmp_path / "model"), shutil.copytree(audit.parser, tmp_path / "parser")
+    settings = AuditSettings(model=ModelOptions(model=str(model)), parser=str(parser))
+    done = _manifest(undisturbed)
+    assert models_of_done_run(settings, done) == done.models
+    assert models_of_done_run(settings, replace(done, status=RunStatus.FAILED)) is None
+    for file in (model / "config.json", parser / "meta.json"):
+        before = file.read_text()
+        file.write_text(before.rstrip()[:-1] + ', "changed": 1}')
+        assert models_of_done_run(settings, done) is None
+        file.write_text(before)
+    weights = model / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[8 + int.from_bytes(content[:8], "little")] ^= 1  # the first number, behind the header
+    weights.write_bytes(content)
+    assert models_of_done_run(settings, done) is None
 
 
 def test_a_finished_chunk_that_rots_is_audited_again(
