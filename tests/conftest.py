@@ -73,8 +73,7 @@ def _inherited(server: Any) -> tuple[object, ...]:
     """What processes inherit from an import server that starts now; their working directory is always the driver's."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     os.umask(umask := os.umask(0o077))
-    outputs = [(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))]
-    return environment, umask, outputs, server._preload_modules
+    return environment, umask, server._preload_modules
 
 
 class _CarefulLibrary:
