@@ -1,9 +1,10 @@
-"""``--sweep-layers``: every layer is tried, and what is written is what the model then uses."""
+"""``--sweep-layers``: every layer is tried on labelled rows, and what is written is what the model then uses."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +20,10 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import setting_search as layer_search
-from attribeam.evaluation.model_check.model_trial import labelled_answers
+from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS, labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
     Choice,
     LayerSearch,
@@ -189,3 +191,51 @@ def test_cells_that_are_level_with_the_best_are_marked() -> None:
     rows = {line.split()[0]: line.split()[1:] for line in table if line[:1] in {"1", "2", "3"}}
     assert rows == {"1": ["25.0", "25.0"], "2": ["25.0", "66.7", "*"], "3": ["75.0", "*", "75.0", "*"]}
     assert any(line.startswith("* level with the best of all, as far as these rows tell") for line in table)
+
+
+DATASET = load_log(LABELLED_ROWS, LogOptions(format="jsonl"))
+ANSWERS = DATASET.answers
+
+
+def test_a_few_dozen_rows_of_different_topics_are_all_usable() -> None:
+    assert DATASET.skipped == ()
+    assert len(ANSWERS) == 40
+    assert len({answer.record.record_id for answer in ANSWERS}) == 40
+    assert sum(len(answer.spans) for answer in ANSWERS) == 82
+    assert labelled_answers(None, LogOptions()) == ANSWERS
+
+
+def test_every_row_has_distractors() -> None:
+    for answer in ANSWERS:
+        named = frozenset[int]().union(*answer.gold_passages)
+        assert len(answer.record.passages) - len(named) >= 1, answer.record.record_id
+
+
+def test_spans_and_evidence_begin_and_end_at_words() -> None:
+    for answer in ANSWERS:
+        record = answer.record
+        texts = [(record.answer, span) for span in answer.spans]
+        texts += [(record.passages[one.passage_index].text, one.chars) for of in answer.gold_evidence for one in of]
+        for text, chars in texts:
+            before, after = text[: chars.char_start], text[chars.char_end :]
+            assert chars.of(text).strip() == chars.of(text) != ""
+            assert not (before + " ")[-1:].isalnum() or not before, (record.record_id, chars)
+            assert not after[:1].isalnum(), (record.record_id, chars)
+
+
+def test_evidence_lies_in_the_labelled_passages() -> None:
+    for answer in ANSWERS:
+        for gold, evidence in zip(answer.gold_passages, answer.gold_evidence, strict=True):
+            assert {one.passage_index for one in evidence} == gold
+
+
+def test_no_answer_copies_its_passage() -> None:
+    """Else counting words would find every passage, and the rows would tell nothing."""
+    for answer in ANSWERS:
+        for span in answer.spans:
+            assert all(span.of(answer.record.answer) not in passage.text for passage in answer.record.passages)
+
+
+def test_no_place_in_the_row_is_right_for_most_spans() -> None:
+    places = Counter(place for answer in ANSWERS for gold in answer.gold_passages for place in gold)
+    assert max(places.values()) < 0.45 * sum(places.values())

@@ -1,4 +1,6 @@
-"""The parser's recipe on a treebank of four sentences, written for this test."""
+"""The parser's recipe on small treebanks, and the parser that it made."""
+
+from __future__ import annotations
 
 import json
 import lzma
@@ -8,17 +10,42 @@ import numpy
 import pytest
 import spacy
 from spacy.attrs import LOWER
+from spacy.language import Language
 
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser
 from lab.training.parser.recipe import (
     genre,
     load_or_learn_vectors,
+    main,
     new_pipeline,
     parse_arguments,
     run_training,
     score_sentences,
 )
-from lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors, named_parameters
-from lab.training.parser.treebank import build_doc, group_by_document, read_sentences, read_text
+from lab.training.parser.training_loop import (
+    EDGE,
+    Checkpoint,
+    Folders,
+    Schedule,
+    WordVectors,
+    _count_neighbours,
+    _ranked,
+    learn_vectors,
+    load_vectors,
+    named_parameters,
+    read_paragraphs,
+)
+from lab.training.parser.treebank import (
+    Sentence,
+    TreebankFolder,
+    adapt_tokenizer,
+    build_doc,
+    group_by_document,
+    is_chinese,
+    read_sentences,
+    read_text,
+    split_into_characters,
+)
 
 TREEBANK = """\
 # newdoc id = GUM_bio_baker
@@ -198,3 +225,239 @@ def test_checkpoint_restores_optimizer_state(trained: Path) -> None:
 def test_schedule_without_steps_is_refused() -> None:
     with pytest.raises(ValueError, match="steps should be at least 1, was: 0"):
         Schedule(steps=0)
+
+
+def conllu(*sentences: str) -> str:
+    """One sentence per text of form/tag/head/label items, without spaces between its words."""
+    blocks = []
+    for sentence in sentences:
+        rows = [item.split("/") for item in sentence.split()]
+        blocks.append(
+            "\n".join(
+                f"{number}\t{form}\t{form}\t{tag}\t_\t_\t{head}\t{label}\t_\tSpaceAfter=No"
+                for number, (form, tag, head, label) in enumerate(rows, start=1)
+            )
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+LAMP = "守塔人/NOUN/2/nsubj 点亮/VERB/0/root 灯塔/NOUN/2/obj 。/PUNCT/2/punct"
+BIRDS = "海鸥/NOUN/2/nsubj 喜欢/VERB/0/root 海岛/NOUN/2/obj 。/PUNCT/2/punct"
+SEA = "海水/NOUN/3/nsubj 很/ADV/3/advmod 冷/ADJ/0/root 。/PUNCT/3/punct"
+CHINESE_TREEBANK = conllu(LAMP, BIRDS, SEA)
+ENGLISH = Sentence(words=["The", "lamp", "burns", "灯"])
+
+
+def test_character_is_attached_to_the_next_one_of_its_word() -> None:
+    lamp = split_into_characters(read_sentences(conllu(LAMP))[0])
+    assert "".join(lamp.words) == "守塔人点亮灯塔。"
+    assert lamp.heads == [1, 2, 4, 4, 4, 6, 4, 4]
+    assert lamp.labels == ["subtok", "subtok", "nsubj", "subtok", "ROOT", "subtok", "obj", "punct"]
+    assert lamp.tags == ["NOUN"] * 3 + ["VERB"] * 2 + ["NOUN"] * 2 + ["PUNCT"]
+
+
+def test_characters_are_the_tokens_of_spacys_chinese_tokenizer() -> None:
+    nlp = spacy.blank("zh")
+    sentences = [split_into_characters(sentence) for sentence in read_sentences(CHINESE_TREEBANK)]
+    doc = build_doc(nlp.vocab, sentences, separator=lambda: "\n\n")
+    assert doc.text == "守塔人点亮灯塔。海鸥喜欢海岛。海水很冷。"
+    assert [token.text for token in nlp.make_doc(doc.text)] == [token.text for token in doc]
+    assert [sentence.text for sentence in doc.sents] == ["守塔人点亮灯塔。", "海鸥喜欢海岛。", "海水很冷。"]
+
+
+def test_language_is_read_from_the_words() -> None:
+    assert is_chinese(read_sentences(CHINESE_TREEBANK))
+    assert not is_chinese([ENGLISH])
+
+
+def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> None:
+    (tmp_path / "zh-dev.conllu").write_text("\n".join([CHINESE_TREEBANK] * 10), encoding="utf-8")
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
+    assert (len(learned), len(chosen_by)) == (27, 3)
+    (tmp_path / "zh-train.conllu").write_text(CHINESE_TREEBANK, encoding="utf-8")
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
+    assert (len(learned), len(chosen_by)) == (3, 30)
+
+
+@pytest.mark.parametrize("name", ["", "none"])
+def test_folder_without_a_treebank_is_refused_and_its_content_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "notes.txt").write_text("none")
+    with pytest.raises(FileNotFoundError, match=r"with \*dev\*\.conllu .* has: (\['notes\.txt'\]|no folder)"):
+        TreebankFolder(tmp_path / name)
+
+
+def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> None:
+    folder = tmp_path / "ud_chinese"
+    folder.mkdir()
+    for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
+        (folder / f"tiny-{part}.conllu").write_text("\n".join([CHINESE_TREEBANK] * copies), encoding="utf-8")
+    steps = ("--steps", "20", "--batch-words", "60", "--evaluate-every", "20")
+    main(["--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
+    parser = AnswerParser.from_pretrained(str(tmp_path / "parser"))
+    text = "海鸥喜欢海岛。守塔人点亮灯塔。"
+    parsed = parser.parse(text)
+    assert parsed.label_scheme == "universal-chinese"
+    assert [word.of(text) for word in parsed.words] == ["海鸥", "喜欢", "海岛", "。", "守塔人", "点亮", "灯塔", "。"]
+    assert parsed.sentence_starts == (0, 4)
+    assert parsed.dependency_heads == (1, 1, 1, 1, 5, 5, 5, 5)
+    assert parsed.dependency_labels == ("nsubj", "root", "obj", "punct") * 2
+    assert parsed.universal_tags == ("NOUN", "VERB", "NOUN", "PUNCT") * 2
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    pipeline = spacy.blank("en")
+    adapt_tokenizer(pipeline)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Really!! No?!", "Really !! No ?!"),
+        ("====== Note ******", "====== Note ******"),
+        ("tea and/or milk", "tea and / or milk"),
+        ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
+        ("a well-known non-profit", "a well - known non-profit"),
+        ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"),
+        ("from 1837–1908", "from 1837 – 1908"),
+        ("at 7:30PM", "at 7:30 PM"),
+        ("Rao et al. say it", "Rao et al. say it"),
+        ("I wanna go", "I wan na go"),
+        ("It costs $4.50, i.e. little.", "It costs $ 4.50 , i.e. little ."),
+        ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
+    ],
+)
+def test_text_is_split_into_the_treebanks_words(nlp: Language, text: str, words: str) -> None:
+    assert [token.text for token in nlp(text)] == words.split()
+
+
+def test_tokenizer_survives_being_saved(nlp: Language) -> None:
+    text = "He co-wrote it!! And/or (perhaps)read it—twice, et al. 1990–92"
+    again = spacy.blank("en").from_bytes(nlp.to_bytes())
+    assert [token.text for token in again(text)] == [token.text for token in nlp(text)]
+
+
+def test_tokenizer_of_another_language_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected the English tokenizer"):
+        adapt_tokenizer(spacy.blank("zh"))
+
+
+COLOURS = ["red", "green", "blue", "grey"]
+ANIMALS = ["cat", "dog", "hen", "pig"]
+TEXT = [f"the {colour} {animal} sleeps" for colour in COLOURS for animal in ANIMALS]
+
+
+def nearest(vectors: WordVectors, word: str) -> list[str]:
+    closeness = vectors.values @ vectors.values[vectors.words.index(word)]
+    return [vectors.words[place] for place in numpy.argsort(-closeness)[:4]]
+
+
+def test_words_with_the_same_role_have_similar_vectors() -> None:
+    vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
+    assert sorted(nearest(vectors, "green")) == sorted(COLOURS)
+    assert sorted(nearest(vectors, "hen")) == sorted(ANIMALS)
+
+
+def test_same_seed_gives_the_same_vectors_of_equal_length() -> None:
+    first, second = (learn_vectors(TEXT, words=20, columns=3, seed=7) for _ in range(2))
+    numpy.testing.assert_array_equal(first.values, second.values)
+    numpy.testing.assert_allclose(numpy.linalg.norm(first.values, axis=1), 3**0.5, rtol=1e-5)
+
+
+def test_only_the_most_frequent_words_have_vectors() -> None:
+    vectors = learn_vectors([*TEXT, "one rare word"], words=6, columns=2, seed=0)
+    assert vectors.words[:2] == ["the", "sleeps"]
+    assert len(vectors.words) == len(vectors.values) == 6
+
+
+def test_too_little_text_is_refused_with_what_was_found() -> None:
+    with pytest.raises(ValueError, match="at least 5 different words in the pages, found 2"):
+        learn_vectors(["too little"], words=10, columns=5, seed=0)
+
+
+def test_words_are_split_as_the_parser_splits_them() -> None:
+    forms, ranks = _ranked(["She don’t go!"])
+    assert forms == ["she", "do", "n't", "go", "!"]
+    assert ranks.tolist() == [EDGE, EDGE, 0, 1, 2, 3, 4, EDGE, EDGE]
+
+
+def test_neighbours_are_counted_by_place_and_never_across_paragraphs() -> None:
+    _, ranks = _ranked(["a b a", "b a"])  # a is word 0, b is word 1
+    counts = _count_neighbours(ranks, words=2, contexts=1)  # contexts: a, border, rarer
+    two_left, left, right, two_right = numpy.split(counts, 4, axis=1)
+    assert left.tolist() == [[0, 1, 2], [1, 1, 0]]
+    assert right.tolist() == [[0, 2, 1], [2, 0, 0]]
+    assert two_left.tolist() == [[1, 2, 0], [0, 2, 0]]
+    assert two_right.tolist() == [[1, 2, 0], [0, 2, 0]]
+
+
+def test_saved_vectors_load_unchanged(tmp_path: Path) -> None:
+    vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
+    vectors.save(tmp_path / "new" / "vectors.npz")
+    loaded = load_vectors(tmp_path / "new" / "vectors.npz")
+    assert loaded.words == vectors.words
+    numpy.testing.assert_array_equal(loaded.values, vectors.values)
+
+
+def test_words_are_looked_up_in_any_case() -> None:
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = learn_vectors(TEXT, words=20, columns=3, seed=0).as_spacy(nlp.vocab.strings)
+    doc = nlp("GREEN green purple")
+    rows = nlp.vocab.vectors.find(keys=doc.to_array(nlp.vocab.vectors.attr))
+    assert rows[0] == rows[1] >= 0
+    assert rows[2] == -1
+
+
+def test_paragraphs_are_read_plain_and_packed(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"title": "T", "paras": [f"one {place}", "two"]}) for place in range(2))
+    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.xz"
+    plain.write_text(lines)
+    packed.write_bytes(lzma.compress(lines.encode()))
+    assert list(read_paragraphs([plain])) == list(read_paragraphs([packed])) == ["one 0", "two", "one 1", "two"]
+
+
+@pytest.fixture(scope="module")
+def bundled_nlp() -> Language:
+    return spacy.load(BUNDLED_PARSER)
+
+
+def test_worked_example_has_its_conjuncts_under_earned(bundled_nlp: Language) -> None:
+    doc = bundled_nlp("The company earned one million dollars and two million dollars in 2012 and 2013, respectively.")
+    (earned,) = (word for word in doc if word.text == "earned")
+    dollars, more_dollars = (word for word in doc if word.text == "dollars")
+    (early,), (late,) = ([word for word in doc if word.text == year] for year in ("2012", "2013"))
+    assert earned.dep_ == "ROOT"
+    assert earned.pos_ == "VERB"
+    assert (dollars.head, dollars.dep_) == (earned, "obj")
+    assert (more_dollars.head, more_dollars.dep_) == (dollars, "conj")
+    assert (early.head, early.dep_) == (earned, "obl")
+    assert (late.head, late.dep_) == (early, "conj")
+    assert [word.text for word in dollars.subtree][:3] == ["one", "million", "dollars"]
+
+
+def test_predicate_noun_of_a_copular_clause_is_its_root(bundled_nlp: Language) -> None:
+    doc = bundled_nlp("The heart is a muscle that pumps blood.")
+    (muscle,) = (word for word in doc if word.text == "muscle")
+    assert muscle.dep_ == "ROOT"
+    assert "cop" in [child.dep_ for child in muscle.children]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["The bridge opened in 1932.", "It carries trains, cars and cyclists."],
+        ["Dr. Weber moved to St. Louis in March.", "She retired there."],
+        ["Who built the tower?", "Nobody knows for certain.", "It may date from 1200 B.C."],
+        ["The dam holds 3.5 million litres, i.e. a week's supply.", "In dry years, the U.S. plant closes early."],
+    ],
+)
+def test_plain_sentences_are_separated(bundled_nlp: Language, sentences: list[str]) -> None:
+    assert [sentence.text for sentence in bundled_nlp(" ".join(sentences)).sents] == sentences
+
+
+def test_paragraph_break_ends_a_sentence_that_has_no_full_stop(bundled_nlp: Language) -> None:
+    sentences = [
+        sentence.text.strip() for sentence in bundled_nlp("A short history\n\nThe town was founded in 1790.").sents
+    ]
+    assert sentences == ["A short history", "The town was founded in 1790."]

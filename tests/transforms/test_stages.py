@@ -1,4 +1,4 @@
-"""A group of rows: its rows are made when they are asked for, in order, and its dead letters stay with it."""
+"""The stages of the graph: groups of rows, reading, parsing, and masking what a span says."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.made_audit import made_record
+from tests.logs.faults import FAULTS, LONGEST
+from tests.logs.log_files import log_row, write_log
+from tests.report.made_audit import ANSWER, made_record, unsupported_span
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.methods.audit_row import AuditRow
-from attribeam.logs.privacy.redactor import MASK
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.rows import RowRange
 from attribeam.schemas import (
     DeadLetter,
     Passage,
@@ -28,13 +32,19 @@ from attribeam.schemas import (
     RowFault,
     RowSource,
     Stage,
+    UnsupportedReason,
     dead_letter_schema,
     evidence_schema,
 )
+from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.run_manifest import StageSeconds, sum_stage_seconds
 from attribeam.transforms import attribute_rows
 from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.hide_texts import HideTexts
+from attribeam.transforms.make_evidence import redacted
+from attribeam.transforms.prepare_rows import parse_each
+from attribeam.transforms.read_rows import read_rows
 from attribeam.transforms.row_groups import RowGroup, RowGroupCoder, dead_letter, packs
 from attribeam.transforms.stage_metrics import stage, take_stage_seconds
 from attribeam.transforms.write_group import DEAD_LETTER_FILE, write_group
@@ -139,3 +149,104 @@ def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_th
 def test_seconds_of_chunks_are_summed_a_stage() -> None:
     chunks = [(StageSeconds("read", 1.0, 0.5),), (StageSeconds("read", 2.0, 0.25), StageSeconds("write", 1.0, 1.0))]
     assert sum_stage_seconds(chunks) == (StageSeconds("read", 3.0, 0.75), StageSeconds("write", 1.0, 1.0))
+
+
+def read(file: str, *, rows: int, with_text: bool = False) -> RowGroup:
+    settings = AuditSettings(max_text_chars=LONGEST, dead_letter_text=with_text)
+    group = read_rows(RowGroup("chunk", [RowRange(file, 0, rows)]), settings, ArrowStorage(), {})
+    return group.of([*group.rows])
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faulty_row_is_one_dead_letter_of_its_stage(name: str, tmp_path: Path) -> None:
+    changes, stage, reason, column = FAULTS[name]
+    file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, **changes), log_row(2)])
+    group = read(file, rows=3)
+    (letter,) = group.letters
+    assert (letter.stage, letter.reason, letter.column) == (stage, reason, column)
+    assert (letter.source.source_file, letter.source.source_row) == (file, 1)
+    assert [record.source.source_row for record in group.rows] == [0, 2]
+
+
+def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0, answer="A secret answer.", passages=[])])
+    (without,) = read(file, rows=1).letters
+    (with_text,) = read(file, rows=1, with_text=True).letters
+    assert "secret" not in repr(without)
+    assert with_text.answer == "A secret answer."
+
+
+NOTHING = ParsedAnswer((), (), (), (), (), ())
+
+
+def record(answer: str) -> QARecord:
+    return QARecord("one", "Who?", (Passage("Ada."),), answer, RowSource("log.parquet", 0))
+
+
+class FragileParser:
+    """Fails on every text that begins with "bad"."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+        for text in texts:
+            if text.startswith("bad"):
+                raise self._error
+            yield NOTHING
+
+
+@given(bad=st.lists(st.booleans(), max_size=20))
+def test_only_the_answers_that_break_the_parser_fail(bad: list[bool]) -> None:
+    answers = [record("bad one" if one else "good one") for one in bad]
+    outcomes = parse_each(FragileParser(KeyError("bad one")), answers)  # type: ignore[arg-type]
+    assert [isinstance(outcome, RowFault) for outcome in outcomes] == bad
+    for outcome in outcomes:
+        if isinstance(outcome, RowFault):
+            assert outcome.reason is Reason.PARSE_FAILED
+            assert "KeyError" in str(outcome)
+            assert "bad one" not in str(outcome)
+
+
+def test_running_out_of_memory_fails_the_run() -> None:
+    with pytest.raises(MemoryError):
+        parse_each(FragileParser(MemoryError()), [record("good"), record("bad")])  # type: ignore[arg-type]
+
+
+SPAN = replace(unsupported_span(), reason=UnsupportedReason.OTHER_VALUE)
+MAIL = "ann@pier.example"
+
+
+@pytest.mark.parametrize(
+    ("passage", "expected", "shown"),
+    [
+        pytest.param(f"Write to {MAIL}.", MAIL, MASK * len(MAIL), id="all of it is masked"),
+        pytest.param(f"Write to {MAIL}.", f"to {MAIL}", f"to {MASK * len(MAIL)}", id="a part is masked"),
+        pytest.param(f"Write to {MAIL}.", "pier", MASK * 4, id="it is part of what is masked"),
+        pytest.param(f"The pier: {MAIL}.", "pier", MASK * 4, id="it is part of it in one place"),
+        pytest.param(f"Write to {MAIL} by noon.", "noon", "noon", id="it stands elsewhere"),
+        pytest.param(f"Write to {MAIL} by noon.", "12:00", MASK * 5, id="it stands nowhere, and something is masked"),
+        pytest.param("Write by noon.", "12:00", "12:00", id="it stands nowhere, and nothing is masked"),
+        pytest.param("Write by noon.", None, None, id="there is none"),
+    ],
+)
+def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(
+    passage: str, expected: str | None, shown: str | None
+) -> None:
+    record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves."), Passage(passage)))
+    _, (span,) = redacted(record, [replace(SPAN, expected=expected)], Redactor(PrivacySettings(redact=True)))
+    assert (span.expected, span.reason) == (shown, SPAN.reason)
+
+
+def test_a_title_is_a_text_of_the_passages_too() -> None:
+    record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves.", title=f"Ask {MAIL}"),))
+    _, (span,) = redacted(record, [replace(SPAN, expected="Ask")], Redactor(PrivacySettings(redact=True)))
+    assert span.expected == "Ask"
+
+
+def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null() -> None:
+    record = replace(made_record(Path("log"), 0, answer=ANSWER), extra_columns=())
+    table = evidence_table([(record, [replace(SPAN, expected="twelve")])], evidence_schema())
+    (row,) = HideTexts(PrivacySettings(no_texts=True))(table).to_pylist()
+    assert (row["reason"], row["expected"], row["text"]) == ("other_value", None, "")
+    assert (row["record_id"], row["generator"]) == (record.record_id, record.generator)
