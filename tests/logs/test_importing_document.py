@@ -27,9 +27,6 @@ from tests.logs.traces.exports import (
 )
 from tests.logs.traces.responses import RECORDS
 
-from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.paths import PRESETS
-from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.pipeline.command_line import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "importing_logs.md").read_text(encoding="utf-8")
@@ -106,12 +103,6 @@ def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixtur
         assert row["answer"] == ROW["answer"]
         assert str(row["question"]).endswith(QUESTION)
         assert not list(Path().glob("_*"))
-
-
-def test_every_format_and_preset_is_explained() -> None:
-    assert all(f"| `{name}` |" in PAGE for name in (*LOG_KINDS, *PRESETS, *PROVIDERS))
-    assert all(["responses", "--data", f"{name}.jsonl"] in [words[2:5] for words in ARGUMENTS] for name in PROVIDERS)
-    assert {words[2] for words in ARGUMENTS} == set(LOG_KINDS)
 
 
 @pytest.mark.usefixtures("exports")

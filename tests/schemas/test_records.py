@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import pickle
 import random
@@ -15,13 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import attribeam
-from attribeam.logs.columns import INPUT_FIELDS
-from attribeam.pipeline import command_line
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
     SCHEMA_VERSION,
-    AnswerKind,
     CharRange,
     ClaimKind,
     DeadLetter,
@@ -39,7 +34,6 @@ from attribeam.schemas import (
     UnsupportedReason,
     dead_letter_row,
     dead_letter_schema,
-    errors,
     evidence_row,
     evidence_schema,
 )
@@ -56,15 +50,6 @@ from attribeam.schemas.errors import (
 )
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.passage_sample import CutPassages, cut_passages, merge_samples, sample_passages
-from attribeam.schemas.qa_record import (
-    ANSWER_SUPPORTED,
-    ERROR_KINDS,
-    FAITHFULNESS,
-    LABEL_GROUP,
-    SPAN_LABELS,
-    UNSUPPORTED_SPANS,
-    labelled_log_schema,
-)
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -205,20 +190,6 @@ def test_error_of_a_command_is_one_line_and_its_exit_code(
     assert capsys.readouterr().err == "attribeam history: the log is gone; name another\n"
 
 
-def test_every_error_is_offered_by_the_package() -> None:
-    own = {
-        name for name, value in vars(errors).items() if inspect.isclass(value) and value.__module__ == errors.__name__
-    }
-    assert own <= set(attribeam.__all__)
-    assert all(getattr(attribeam, name) is getattr(errors, name) for name in own)
-
-
-def test_data_errors_are_value_errors_and_model_errors_runtime_errors() -> None:
-    assert issubclass(DataError, ValueError)
-    assert issubclass(LogReadError, DataError)
-    assert issubclass(ModelLoadError, RuntimeError)
-
-
 def _exceptions(room: str) -> dict[str, set[str]]:
     """Exception classes of a room with the names of their bases."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / room).rglob("*.py"))]
@@ -239,14 +210,6 @@ def test_no_room_has_a_hierarchy_of_its_own(room: str) -> None:
     }
     others = {name for name, bases in _exceptions(room).items() if not bases & known} - _OF_ONE_ROW_OR_INSIDE
     assert others == ({"AttribeamError"} if room == "schemas" else set())
-
-
-def test_commands_leave_errors_to_the_command_line() -> None:
-    for command in command_line.COMMANDS:
-        tree = ast.parse((ROOT / f"{command.module.removeprefix('attribeam.').replace('.', '/')}.py").read_text())
-        caught = [node.type for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is not None]
-        names = {part.id for kind in caught for part in ast.walk(kind) if isinstance(part, ast.Name)}
-        assert names & {"AttribeamError", "UsageError", "DataError", "RunError"} == set(), command.name
 
 
 COUNTS = AuditCounts(
@@ -363,45 +326,11 @@ def test_every_output_field_stands_in_the_document_with_its_nullability(title: s
         assert rows[field.name][1] == null_cell(field), field.name
 
 
-def test_every_field_of_an_evidence_piece_stands_in_the_document() -> None:
-    rows = table_rows(section("Evidence record").split("An item of `evidence`")[1])
-    piece = evidence_schema().field("evidence").type.value_type
-    assert {field.name: null_cell(field) for field in piece} == {name: cells[1] for name, cells in rows.items()}
-
-
-def test_every_input_field_stands_in_the_document() -> None:
-    rows = table_rows(section("QA log"))
-    assert {name: cells[0] for name, cells in rows.items()} == {
-        field.name: "yes" if field.needed else "no" for field in INPUT_FIELDS
-    }
-
-
-def test_every_label_stands_in_the_document() -> None:
-    columns, members = section("Labels").split("An item of `span_labels`")
-    schema = labelled_log_schema()
-    labels = {SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split"}
-    assert set(table_rows(columns)) == labels
-    assert {field.name for field in schema.field(SPAN_LABELS).type.value_type} == set(table_rows(members))
-    input_names = {field.name for field in INPUT_FIELDS}
-    assert set(schema.names) - labels <= input_names
-
-
 def test_document_has_exactly_the_reasons_of_the_code() -> None:
     reasons = table_rows(section("Dead letter").split("Reasons are stable")[1])
     assert set(reasons) == {str(reason) for reason in Reason}
     stages = {stage for cells in reasons.values() for stage in re.findall(r"`(\w+)`", cells[0])}
     assert stages <= {str(stage) for stage in Stage}
-
-
-@pytest.mark.parametrize(
-    "word", [*Stage, *SpanKind, *Support, *UnsupportedReason, *SupportedHow, *ClaimKind, *AnswerKind], ids=str
-)
-def test_every_stage_kind_support_and_reason_stands_in_the_document(word: str) -> None:
-    assert f"`{word}`" in DOCUMENT
-
-
-def test_document_states_the_version() -> None:
-    assert f"Version {SCHEMA_VERSION}." in DOCUMENT
 
 
 WORDS = "the ferry leaves for an island at noon while harbour staff mend nets and count crates of herring".split()  # noqa: SIM905

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -46,9 +45,8 @@ from attribeam.pipeline.measures.quality_gates import (
 from attribeam.pipeline.options.audit_options import add_audit_arguments, read_run_options
 from attribeam.pipeline.options.config_file import read_options
 from attribeam.pipeline.outcome.run_record import FinishedRun
-from attribeam.schemas import Reason, SpanKind, SupportedHow, UnsupportedReason
 from attribeam.schemas.claim_rows import claim_rows
-from attribeam.schemas.errors import ExitCode, UsageError
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 
@@ -367,47 +365,3 @@ def test_without_the_extra_a_line_says_that_nothing_is_sent(
     )
     assert choose_exporters(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}) == ()
     assert "attribeam[otel]" in capsys.readouterr().err
-
-
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "nightly.md").read_text(encoding="utf-8")
-
-
-def _rows(title: str) -> list[list[str]]:
-    """The cells of the table rows of one section, without its heading."""
-    (text,) = re.findall(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
-    return [row for row in cells[1:] if not row[0].startswith("---")]
-
-
-def _documented_metrics() -> dict[str, tuple[str, str]]:
-    """(unit, gate) by name, REASON and KIND filled in."""
-    found = {}
-    for names, unit, gate, *_ in _rows("Metrics"):
-        for name in re.findall(r"`([\w.]+)`", names):
-            room, _, last = name.rpartition(".")
-            reasons = list(UnsupportedReason) if room == "unsupported_spans" else list(Reason)
-            values = {"REASON": reasons, "KIND": list(SpanKind), "HOW": list(SupportedHow)}.get(last, [last])
-            found.update({f"{room}.{value}" if room else value: (unit, gate) for value in values})
-    return found
-
-
-def test_the_document_has_exactly_the_metrics_of_the_code() -> None:
-    assert _documented_metrics() == {
-        name: (metric.unit, "no" if metric.of_run else "yes") for name, metric in METRICS.items()
-    }
-
-
-def test_the_document_has_exactly_the_families_of_prometheus_with_their_labels() -> None:
-    metrics = made_metrics()
-    expected = {
-        f"attribeam_{family.name}": [name for name, _ in family.samples[0].labels]
-        for family in metric_families(metrics, judge_gates([quality_gate("rows < 1")], metrics))
-    }
-    found = {names.strip("`"): re.findall(r"`(\w+)`", labels) for names, labels, _ in _rows("`metrics.prom`")}
-    assert found == expected
-
-
-def test_the_document_has_the_exit_code_of_a_failed_gate() -> None:
-    codes = {row[0]: row[1] for row in _rows("Exit codes of `attribeam audit`")}
-    assert "quality gate failed" in codes[str(int(ExitCode.GATE_FAILED))]
-    assert set(codes) == {"0", "1", "2", "3", "130"}

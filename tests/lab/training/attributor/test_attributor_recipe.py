@@ -14,13 +14,12 @@ from transformers import AutoModel, AutoTokenizer
 from lab.benchmarks.support_check import SpanTruth, load_support_rows
 from lab.data_files import PageText
 from lab.training.attributor import training_rows as attributor_wording
-from lab.training.attributor.corpus import Corpus, Page, Passage, make_corpus, read_pages, split_held_out, twin_of
+from lab.training.attributor.corpus import Corpus, Page, Passage, make_corpus, split_held_out, twin_of
 from lab.training.attributor.network import (
     BOS_ID,
     Shape,
     answer_attention,
     collate,
-    cooccurrence_embeddings,
     gold_columns,
     gold_passage_columns,
     new_model,
@@ -31,18 +30,15 @@ from lab.training.attributor.recipe import run_recipe
 from lab.training.attributor.support_rows import (
     SpanMasses,
     claim_kind,
-    draw_support_rows,
     evidence_mass,
     main,
-    occurrence_at,
     support_spans,
 )
-from lab.training.attributor.training_loop import TrainingPlan, learning_rate, train
+from lab.training.attributor.training_loop import TrainingPlan, train
 from lab.training.attributor.training_rows import (
     PROMPT_TEMPLATE,
     AnswerWriter,
     TrainingRow,
-    alternative_wording,
     draw_batch,
     render_passages,
 )
@@ -108,12 +104,6 @@ def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: 
     assert (tmp_path / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_learning_rate_rises_then_falls_to_almost_nothing() -> None:
-    rates = [learning_rate(step, 1000) for step in range(1000)]
-    assert max(rates) == rates[99]
-    assert rates[-1] < 0.02 * rates[99]
-
-
 def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
     corpus: Corpus, tokenizer: Tokenizer
 ) -> None:
@@ -134,15 +124,6 @@ def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
 def test_gold_passage_columns_cover_the_passage_and_leave_bos_alone() -> None:
     row = TrainingRow("", [0] * 8, [], 6, [(1,), (0,)], [], 0, [-1, 0, 0, 1, 1, -1])
     assert gold_passage_columns(gold_columns(row), row).int().tolist() == [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
-
-
-def test_tokens_with_similar_use_start_near_each_other() -> None:
-    texts = [f"the {animal} ate a {food} ." for animal in ("cat", "dog") for food in ("fish", "bone", "nut")] * 20
-    own = train_tokenizer([*texts, "kings and queens rule over seas and lands"] * 3, vocabulary_size=400)
-    vectors = cooccurrence_embeddings([*texts, "kings and queens rule over seas and lands"] * 3, own, size=32, seed=0)
-    meaning = torch.nn.functional.normalize(vectors[:, :16], dim=1)
-    cat, dog, queens = (own.token_to_id(word) for word in ("Ġcat", "Ġdog", "Ġqueens"))
-    assert meaning[cat] @ meaning[dog] > meaning[cat] @ meaning[queens] + 0.2
 
 
 def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
@@ -190,12 +171,6 @@ def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: T
             assert columns[-1] < row.answer_start
     assert compared > 1000
     assert unlike / compared < 0.02  # a changed ending points at the end of the word that it replaces
-
-
-def test_gold_columns_lie_in_passages_never_in_the_question(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    for row in draw_rows(corpus, tokenizer, 10):
-        for columns in row.gold:
-            assert all(column == BOS_ID or row.offsets[column][1] <= row.passages_end for column in columns)
 
 
 def test_rows_depend_only_on_seed_and_step(corpus: Corpus, tokenizer: Tokenizer) -> None:
@@ -256,21 +231,6 @@ def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer:
         assert set(found) == set(range(max(found) + 1))
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [("12,500", "12500"), ("12500", "12,500"), ("40%", "40 percent"), ("three", "3"), ("3,", "three,"), ("zorb", None)],
-)
-def test_rewording_keeps_the_meaning(word: str, expected: str | None) -> None:
-    assert alternative_wording(word, random.Random(0)) == expected
-
-
-def test_pages_without_any_text_are_refused(tmp_path) -> None:
-    path = tmp_path / "pages.jsonl"
-    path.write_text(json.dumps({"title": "Arvik", "paras": ["  "]}) + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="at least one page"):
-        read_pages(path)
-
-
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 
 
@@ -327,12 +287,6 @@ def test_only_held_out_pages_are_quoted(written: Path, corpus: Corpus) -> None:
         assert not any(f"the {tree} garden" in text or f"great {tree}" in text for tree in others)
 
 
-def test_rows_depend_only_on_the_seed(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    first, second = ([*draw_support_rows(corpus, tokenizer, count=3, seed=4)] for _ in range(2))
-    assert first == second
-    assert first != [*draw_support_rows(corpus, tokenizer, count=3, seed=5)]
-
-
 def row_of(answer: str, *claims: tuple[int, int, bool]) -> TrainingRow:
     """A row whose prompt is one passage, "A red kite." """
     prompt = "A red kite.\n\n"
@@ -347,11 +301,6 @@ def test_claim_is_found_at_its_own_place_among_equal_texts() -> None:
     assert span == {"text": "red kite", "occurrence": 2, "supported": True, "kind": "supported"}
 
 
-def test_short_and_repeated_claims_are_left_out() -> None:
-    spans = support_spans(row_of("It flew far", (0, 2, False), (3, 7, True), (3, 7, True)))
-    assert [span["text"] for span in spans] == ["flew"]
-
-
 @pytest.mark.parametrize(
     ("text", "supported", "kind"),
     [
@@ -364,7 +313,3 @@ def test_short_and_repeated_claims_are_left_out() -> None:
 )
 def test_kind_of_a_claim(text: str, supported: bool, kind: str) -> None:
     assert claim_kind(text, "A red kite.", supported=supported) == kind
-
-
-def test_overlapping_places_count_as_occurrences() -> None:
-    assert occurrence_at("aa", 1, "aaa") == 2

@@ -14,13 +14,10 @@ from spacy.language import Language
 
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser
 from lab.training.parser.recipe import (
-    genre,
     load_or_learn_vectors,
     main,
     new_pipeline,
-    parse_arguments,
     run_training,
-    score_sentences,
 )
 from lab.training.parser.training_loop import (
     EDGE,
@@ -31,17 +28,13 @@ from lab.training.parser.training_loop import (
     _count_neighbours,
     _ranked,
     learn_vectors,
-    load_vectors,
     named_parameters,
-    read_paragraphs,
 )
 from lab.training.parser.treebank import (
-    Sentence,
     TreebankFolder,
     adapt_tokenizer,
     build_doc,
     group_by_document,
-    is_chinese,
     read_sentences,
     read_text,
     split_into_characters,
@@ -137,17 +130,6 @@ def test_packed_treebank_reads_like_the_plain_one(tmp_path: Path) -> None:
     assert read_text(packed) == read_text(plain) == TREEBANK
 
 
-def test_genre_is_the_first_part_of_the_name() -> None:
-    assert [genre(name) for name in ("GUM_bio_baker", "weblog-blog.com_1", "review-17")] == ["bio", "weblog", "review"]
-
-
-def test_labelled_score_never_exceeds_the_unlabelled_one() -> None:
-    nlp, _ = new_pipeline(COPIES, VECTORS, seed=0)
-    scores = score_sentences(nlp, SENTENCES)
-    assert 0 <= scores.las <= scores.uas <= 100
-    assert scores.words_per_second > 0
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of two steps; tests must not change it."""
@@ -190,12 +172,6 @@ def test_vectors_of_a_run_are_learned_once(tmp_path: Path) -> None:
     numpy.testing.assert_array_equal(again.values, VECTORS.values)
 
 
-def test_training_without_pages_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments(["--train", "a", "--dev", "b", "--output", "c"])
-    assert "expected --pages, --train, --dev and --output, or --evaluate" in capsys.readouterr().err
-
-
 def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,11 +198,6 @@ def test_checkpoint_restores_optimizer_state(trained: Path) -> None:
     assert all(key in optimizer.mom1 and key in optimizer.averages for key in trained)
 
 
-def test_schedule_without_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="steps should be at least 1, was: 0"):
-        Schedule(steps=0)
-
-
 def conllu(*sentences: str) -> str:
     """One sentence per text of form/tag/head/label items, without spaces between its words."""
     blocks = []
@@ -245,7 +216,6 @@ LAMP = "守塔人/NOUN/2/nsubj 点亮/VERB/0/root 灯塔/NOUN/2/obj 。/PUNCT/2/
 BIRDS = "海鸥/NOUN/2/nsubj 喜欢/VERB/0/root 海岛/NOUN/2/obj 。/PUNCT/2/punct"
 SEA = "海水/NOUN/3/nsubj 很/ADV/3/advmod 冷/ADJ/0/root 。/PUNCT/3/punct"
 CHINESE_TREEBANK = conllu(LAMP, BIRDS, SEA)
-ENGLISH = Sentence(words=["The", "lamp", "burns", "灯"])
 
 
 def test_character_is_attached_to_the_next_one_of_its_word() -> None:
@@ -265,11 +235,6 @@ def test_characters_are_the_tokens_of_spacys_chinese_tokenizer() -> None:
     assert [sentence.text for sentence in doc.sents] == ["守塔人点亮灯塔。", "海鸥喜欢海岛。", "海水很冷。"]
 
 
-def test_language_is_read_from_the_words() -> None:
-    assert is_chinese(read_sentences(CHINESE_TREEBANK))
-    assert not is_chinese([ENGLISH])
-
-
 def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> None:
     (tmp_path / "zh-dev.conllu").write_text("\n".join([CHINESE_TREEBANK] * 10), encoding="utf-8")
     learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
@@ -277,13 +242,6 @@ def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> N
     (tmp_path / "zh-train.conllu").write_text(CHINESE_TREEBANK, encoding="utf-8")
     learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
     assert (len(learned), len(chosen_by)) == (3, 30)
-
-
-@pytest.mark.parametrize("name", ["", "none"])
-def test_folder_without_a_treebank_is_refused_and_its_content_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / "notes.txt").write_text("none")
-    with pytest.raises(FileNotFoundError, match=r"with \*dev\*\.conllu .* has: (\['notes\.txt'\]|no folder)"):
-        TreebankFolder(tmp_path / name)
 
 
 def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> None:
@@ -338,11 +296,6 @@ def test_tokenizer_survives_being_saved(nlp: Language) -> None:
     assert [token.text for token in again(text)] == [token.text for token in nlp(text)]
 
 
-def test_tokenizer_of_another_language_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected the English tokenizer"):
-        adapt_tokenizer(spacy.blank("zh"))
-
-
 COLOURS = ["red", "green", "blue", "grey"]
 ANIMALS = ["cat", "dog", "hen", "pig"]
 TEXT = [f"the {colour} {animal} sleeps" for colour in COLOURS for animal in ANIMALS]
@@ -365,17 +318,6 @@ def test_same_seed_gives_the_same_vectors_of_equal_length() -> None:
     numpy.testing.assert_allclose(numpy.linalg.norm(first.values, axis=1), 3**0.5, rtol=1e-5)
 
 
-def test_only_the_most_frequent_words_have_vectors() -> None:
-    vectors = learn_vectors([*TEXT, "one rare word"], words=6, columns=2, seed=0)
-    assert vectors.words[:2] == ["the", "sleeps"]
-    assert len(vectors.words) == len(vectors.values) == 6
-
-
-def test_too_little_text_is_refused_with_what_was_found() -> None:
-    with pytest.raises(ValueError, match="at least 5 different words in the pages, found 2"):
-        learn_vectors(["too little"], words=10, columns=5, seed=0)
-
-
 def test_words_are_split_as_the_parser_splits_them() -> None:
     forms, ranks = _ranked(["She don’t go!"])
     assert forms == ["she", "do", "n't", "go", "!"]
@@ -390,31 +332,6 @@ def test_neighbours_are_counted_by_place_and_never_across_paragraphs() -> None:
     assert right.tolist() == [[0, 2, 1], [2, 0, 0]]
     assert two_left.tolist() == [[1, 2, 0], [0, 2, 0]]
     assert two_right.tolist() == [[1, 2, 0], [0, 2, 0]]
-
-
-def test_saved_vectors_load_unchanged(tmp_path: Path) -> None:
-    vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
-    vectors.save(tmp_path / "new" / "vectors.npz")
-    loaded = load_vectors(tmp_path / "new" / "vectors.npz")
-    assert loaded.words == vectors.words
-    numpy.testing.assert_array_equal(loaded.values, vectors.values)
-
-
-def test_words_are_looked_up_in_any_case() -> None:
-    nlp = spacy.blank("en")
-    nlp.vocab.vectors = learn_vectors(TEXT, words=20, columns=3, seed=0).as_spacy(nlp.vocab.strings)
-    doc = nlp("GREEN green purple")
-    rows = nlp.vocab.vectors.find(keys=doc.to_array(nlp.vocab.vectors.attr))
-    assert rows[0] == rows[1] >= 0
-    assert rows[2] == -1
-
-
-def test_paragraphs_are_read_plain_and_packed(tmp_path: Path) -> None:
-    lines = "\n".join(json.dumps({"title": "T", "paras": [f"one {place}", "two"]}) for place in range(2))
-    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.xz"
-    plain.write_text(lines)
-    packed.write_bytes(lzma.compress(lines.encode()))
-    assert list(read_paragraphs([plain])) == list(read_paragraphs([packed])) == ["one 0", "two", "one 1", "two"]
 
 
 @pytest.fixture(scope="module")

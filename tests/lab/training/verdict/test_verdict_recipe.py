@@ -31,7 +31,7 @@ from lab.training.verdict import decoder_states, fitting, recipe, verdict_rows
 from lab.training.verdict.decoder_states import KeptStates, with_states
 from lab.training.verdict.fitting import CrossValidation, Scored, cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, called_words, choose_thresholds, tables
-from lab.training.verdict.shared_sets import TrainingAnswer, changes, shared_sets, untokenised
+from lab.training.verdict.shared_sets import TrainingAnswer, changes
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 from lab.training.verdict.written_sets import load_made_answers, written_sets
 
@@ -93,17 +93,6 @@ def found(rows: list[VerdictRow]) -> CrossValidation:
 )
 def test_marks_of_an_edit_are_where_the_texts_differ(before: str, after: str, marked: list[str]) -> None:
     assert [one.of(after) for one in changes(before, after)] == marked
-
-
-def test_blanks_of_a_tokeniser_are_taken_out() -> None:
-    assert untokenised("It is n't late , ( or so ) it 's said .") == "It isn't late, (or so) it's said."
-
-
-def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verdict", "--data", str(tmp_path), "--cross-validate"]) == 2
-    assert str(tmp_path / "ragtruth") in capsys.readouterr().err
-    with pytest.raises(Exception, match="response"):
-        next(shared_sets(tmp_path))
 
 
 def test_answers_with_one_passage_share_a_fold_in_all_sets(rows: list[VerdictRow]) -> None:
@@ -261,14 +250,6 @@ def written(directory: Path, **fields: object) -> Path:
     return file
 
 
-def test_a_row_is_an_answer_with_its_marks(tmp_path: Path) -> None:
-    (answer,) = load_made_answers(written(tmp_path))
-    assert answer.unsupported is not None
-    (mark,) = answer.unsupported
-    assert (mark.chars.of(answer.record.answer), mark.kind) == ("and two bells", "invented detail")
-    assert load_made_answers(written(tmp_path, unsupported=[]))[0].unsupported == ()
-
-
 def test_a_mark_that_is_not_in_the_answer_is_refused_with_its_row(tmp_path: Path) -> None:
     marks = [{"text": "three bells", "occurrence": 1, "kind": "wrong number"}]
     with pytest.raises(DataError, match=r"made\.jsonl, line 1, unsupported\[0\]: field 'text'"):
@@ -360,8 +341,3 @@ def test_trials_stand_alone_beside_a_copy_and_among_many_passages(sets: dict[str
     assert {len(one.judged.record.passages) for one in combined} == {1, 2}
     assert len(found) == 4 + 2 + 2 + 4 + 5
     assert {one.key for one in sets["trial"]} == {"trial inn-1"}
-
-
-def test_every_shipped_row_has_an_id_of_its_own() -> None:
-    found = [one.judged.record.record_id for one in written_sets()]
-    assert len(set(found)) == len(found) > 10_000
