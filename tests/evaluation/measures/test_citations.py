@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model
 from tests.evaluation.dataset_rows import alce_row, write_alce
 from tests.evaluation.evaluate_command import evaluate
-from tests.evaluation.stub_entailment import WordsEntail
 from tests.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
@@ -22,6 +22,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.measures.citations import (
     CitationCounts,
     CitingSentence,
+    Claim,
     RememberedEntailment,
     citation_counts,
     citation_score,
@@ -33,6 +34,23 @@ from attribeam.evaluation.measures.nli_model import NliModel, entailment_label
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
+
+
+@dataclass
+class WordsEntail:
+    """Judges a statement as entailed if the premise contains all of its words; records all claims."""
+
+    identity: str = "words"
+    asked: list[Claim] = field(default_factory=list)
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        self.asked += claims
+        return [_words(statement) <= _words(premise) for premise, statement in claims]
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().replace(".", "").split())
+
 
 PASSAGES = (Passage("ada lit it"), Passage("in may"), Passage("ada lit it in may"), Passage("bells ring"))
 

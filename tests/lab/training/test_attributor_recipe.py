@@ -43,6 +43,37 @@ from lab.training.attributor.training_rows import (
     render_passages,
 )
 
+PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
+TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
+
+
+def pages() -> list[PageText]:
+    """Ten pages of three paragraphs on towns that do not exist."""
+    return [
+        PageText(
+            place,
+            [
+                f"{place} is a harbour town on the river Lund. It was founded in {1500 + 13 * index} by Queen Ysolde. "
+                f"The town grew quickly because of {TRADES[index % 5]}, which closed {index + 3} years later.",
+                f"A fire destroyed most of {place} in {1700 + 7 * index}. The mayor, Ansel {PLACES[-index]}, rebuilt "
+                "it. Its market hall was copied from the one in the capital.",
+                f"Today {place} has {1000 + 311 * index} inhabitants. Naïve visitors ask for “old {place}” – gone.",
+            ],
+        )
+        for index, place in enumerate(PLACES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return make_corpus(pages())
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpus: Corpus) -> Tokenizer:
+    return train_tokenizer(corpus.texts(), vocabulary_size=600)
+
+
 CPU = torch.device("cpu")
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
 
@@ -234,7 +265,7 @@ def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer:
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 
 
-def pages() -> list[PageText]:
+def held_out_pages() -> list[PageText]:
     """Pages on gardens that do not exist; each names a tree that no other page names."""
     return [
         PageText(
@@ -250,22 +281,22 @@ def pages() -> list[PageText]:
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
-    return make_corpus(pages())
+def held_out_corpus() -> Corpus:
+    return make_corpus(held_out_pages())
 
 
 @pytest.fixture(scope="module")
-def tokenizer(corpus: Corpus) -> Tokenizer:
-    return train_tokenizer(corpus.texts(), vocabulary_size=500)
+def held_out_tokenizer(held_out_corpus: Corpus) -> Tokenizer:
+    return train_tokenizer(held_out_corpus.texts(), vocabulary_size=500)
 
 
 @pytest.fixture(scope="module")
-def written(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(held_out_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("rows")
     source, output = directory / "pages.jsonl", directory / "rows.jsonl"
-    lines = [json.dumps({"title": page.title, "paras": page.paragraphs}) for page in pages()]
+    lines = [json.dumps({"title": page.title, "paras": page.paragraphs}) for page in held_out_pages()]
     source.write_text("\n".join(lines), encoding="utf-8")
-    save_tokenizer(tokenizer, directory, max_tokens=2048)
+    save_tokenizer(held_out_tokenizer, directory, max_tokens=2048)
     main(["--pages", str(source), "--count", "40", "--output", str(output), "--tokenizer", str(directory)])
     return output
 
@@ -278,8 +309,8 @@ def test_written_rows_are_read_by_the_check_and_have_both_kinds_of_claims(writte
     assert all(len(answer.record.passages) >= 2 for answer in answers)
 
 
-def test_only_held_out_pages_are_quoted(written: Path, corpus: Corpus) -> None:
-    _, held_out = split_held_out(corpus)
+def test_only_held_out_pages_are_quoted(written: Path, held_out_corpus: Corpus) -> None:
+    _, held_out = split_held_out(held_out_corpus)
     assert [page.title for page in held_out.pages] == ["Garden of Yew"]
     others = [tree for tree in TREES if tree != "yew"]
     for answer in load_support_rows(written):
@@ -292,7 +323,7 @@ def row_of(answer: str, *claims: tuple[int, int, bool]) -> TrainingRow:
     prompt = "A red kite.\n\n"
     whole = f"{prompt}Question: What?\nAnswer: "
     shifted = [(len(whole) + start, len(whole) + end, supported) for start, end, supported in claims]
-    passages = [Passage(None, ("A red kite.",), make_corpus(pages()).pages[0])]
+    passages = [Passage(None, ("A red kite.",), make_corpus(held_out_pages()).pages[0])]
     return TrainingRow(whole + answer, [], [], 0, [], shifted, len(prompt), [], question="What?", passages=passages)
 
 
