@@ -261,13 +261,11 @@ def chars(part: str) -> CharRange:
     return CharRange(JUDGED_TEXT.index(part), JUDGED_TEXT.index(part) + len(part))
 
 
-def judged_of(
-    *unsupported: tuple[str, str], judged_of: list[str] | None = None, group: str | None = None
-) -> JudgedAnswer:
+def judged_of(*unsupported: tuple[str, str], judged: list[str] | None = None, group: str | None = None) -> JudgedAnswer:
     return JudgedAnswer(
         QARecord("r", "", (Passage("x"),), JUDGED_TEXT, RowSource("a", 0)),
         tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported),
-        None if judged_of is None else tuple(chars(part) for part in judged_of),
+        None if judged is None else tuple(chars(part) for part in judged),
         group,
     )
 
