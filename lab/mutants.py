@@ -24,25 +24,20 @@ _OUTCOMES = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}
 
 # fmt: off
 TESTS = {
-    "attribution/evidence/union.py": "attribution/evidence/test_union.py "
-    "attribution/evidence/test_span_evidence.py attribution/evidence/test_span_weights.py",
-    "attribution/answers/atomic_facts.py": "attribution/answers/test_atomic_facts.py "
-    "attribution/answers/test_bundled_parser.py",
-    "attribution/prompts/token_offsets.py": "attribution/prompts/test_token_offsets.py",
-    "attribution/attention/capture.py": "attribution/attention/test_capture.py "
-    "attribution/attention/test_observed_attention.py",
-    "attribution/attention/reduction.py": "attribution/attention/test_attention_model.py",
-    "pipeline/chunks/chunk_store.py": "pipeline/chunks/test_chunk_store.py",
-    "pipeline/chunks/reconciliation.py": "pipeline/chunks/test_chunk_store.py",
-    "attribution/answers/answer_values.py": "attribution/answers/test_unmatched_values.py "
-    "attribution/answers/test_values_as_people_compare.py",
-    "attribution/answers/amounts.py": "attribution/answers/test_unmatched_values.py "
-    "attribution/answers/test_values_as_people_compare.py",
-    "attribution/verdict/judge.py": "attribution/verdict/test_judge.py attribution/verdict/test_claims.py",
-    "attribution/verdict/claims.py": "attribution/verdict/test_claims.py",
-    "attribution/verdict/reasons.py": "attribution/verdict/test_reasons.py",
+    "attribution/evidence/union.py": "test_union test_span_evidence test_span_weights",
+    "attribution/answers/atomic_facts.py": "test_atomic_facts test_bundled_parser",
+    "attribution/prompts/token_offsets.py": "test_token_offsets",
+    "attribution/attention/capture.py": "test_capture test_observed_attention",
+    "attribution/attention/reduction.py": "test_attention_model",
+    "pipeline/chunks/chunk_store.py": "test_chunk_store",
+    "pipeline/chunks/reconciliation.py": "test_chunk_store",
+    "attribution/answers/answer_values.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/answers/amounts.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/verdict/judge.py": "test_judge test_claims",
+    "attribution/verdict/claims.py": "test_claims",
+    "attribution/verdict/reasons.py": "test_reasons",
 }
-"""The tests, below ``tests/``, that should notice the mutants of a file."""
+"""The tests that should notice the mutants of a file; they stand in its folder of ``tests/``."""
 
 MUTANTS = {
     "attribution/evidence/union.py": (
@@ -197,7 +192,7 @@ def _test(path: str, source: str) -> int:
 
     SourceFileLoader.get_code = mutated  # type: ignore[method-assign, assignment]
     signal.alarm(_LONGEST_SECONDS)
-    tests = [f"tests/{name}" for name in TESTS[path].split()]
+    tests = [str(Path("tests", path).with_name(f"{name}.py")) for name in TESTS[path].split()]
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         return int(pytest.main(["-x", "-n0", "-p", "no:cacheprovider", "-W", _LATE, *tests]))
 

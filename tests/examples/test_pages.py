@@ -8,10 +8,7 @@ import io
 import json
 import re
 import shlex
-import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,12 +19,12 @@ import pytest
 from attribeam import Explanation
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import SpanEvidence
-from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
 
 ROOT = Path(__file__).parents[2]
 COOKBOOK = ROOT / "docs" / "cookbook.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LIBRARIES = ("duckdb", "pandas", "datasets")
+LABELLED = {"Label Studio": "labelled.parquet", "Argilla": "labelled_in_argilla.parquet"}
 VERDICTS = {"supported", "weak", "unsupported"}
 
 
@@ -76,98 +73,12 @@ def claims(kitchen: Path) -> list[dict]:
     return [row for row in rows if row["claim_index"] in (None, row["span_index"]) and row["support"] in VERDICTS]
 
 
-def test_every_section_is_tested() -> None:
-    here = Path(__file__).read_text(encoding="utf-8")
-    assert [name for name in sections() if name and f'"{name}"' not in here] == []
-    assert {language for text in sections().values() for language, _ in _BLOCK.findall(text)} == {
-        "bash",
-        "python",
-        "xml",
-    }
+@pytest.mark.parametrize("section", sorted({*sections()} - {"", *LABELLED}))
+def test_blocks_of_a_section_run(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cooked(kitchen, section, monkeypatch)
 
 
-def test_worst_passages(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = cooked(kitchen, "Worst passages", monkeypatch)
-    found = names["worst_passages"].to_dict("records")  # type: ignore[attr-defined]
-    counts = Counter(row["top_passage_id"] for row in claims(kitchen))
-    bad = Counter(row["top_passage_id"] for row in claims(kitchen) if row["support"] == "unsupported")
-    assert found
-    assert found[0]["unsupported_share"] > 0
-    for row in found:
-        assert row["claims"] == counts[row["passage"]] >= 2
-        assert row["unsupported_share"] == pytest.approx(bad[row["passage"]] / counts[row["passage"]])
-    values = sorted((row["record_id"], value) for row in claims(kitchen) for value in row["unmatched_values"])
-    listed = names["values"].to_dict("records")  # type: ignore[attr-defined]
-    assert sorted((row["record_id"], row["value"]) for row in listed) == values != []
-
-
-def test_least_grounded_answers(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = cooked(kitchen, "Least grounded answers", monkeypatch)
-    found = names["least_grounded"].to_dict("records")  # type: ignore[attr-defined]
-    parts: dict[str, list[tuple[float, int]]] = {}
-    for row in ds.dataset(kitchen / "audits" / "example" / "evidence").to_table().to_pylist():
-        length = row["char_end"] - row["char_start"]
-        if row["claim_index"] == row["span_index"] and row["support_score"] is not None:
-            parts.setdefault(row["record_id"], []).append((1 - row["support_score"], length))
-        elif row["claim_kind"] == "refusal" and row["span_kind"] == "facts":
-            parts.setdefault(row["record_id"], []).append((1, length))
-    shares = {
-        record_id: sum(share * length for share, length in own) / sum(length for _, length in own)
-        for record_id, own in parts.items()
-    }
-    highest = sorted(shares.values(), reverse=True)[: len(found)]
-    assert [row["ungrounded_share"] for row in found] == pytest.approx(highest)
-    assert all(row["ungrounded_share"] == pytest.approx(shares[row["record_id"]]) for row in found)
-    assert "partial" in {row["kind"] for row in found}
-
-
-def test_weekly_trend(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = cooked(kitchen, "Weekly trend", monkeypatch)
-    by_duckdb = names["trend"].set_index(["week", "generator"]).unsupported_share  # type: ignore[attr-defined]
-    by_pandas = names["by_week"]
-    assert by_duckdb.to_dict() == pytest.approx(by_pandas.to_dict())  # type: ignore[attr-defined]
-    shares = {}
-    for row in claims(kitchen):
-        shares.setdefault(row["generator"], []).append(row["support"] == "unsupported")
-    found = {generator: share for (_, generator), share in by_duckdb.items()}
-    assert found == pytest.approx({name: sum(some) / len(some) for name, some in shares.items()})
-
-
-def test_join_with_feedback(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feedback = cooked(kitchen, "Join with feedback", monkeypatch)["feedback"]
-    answered = {row["source_row"] for row in claims(kitchen) if row["answer_kind"] == "answer"}
-    rows = {row["flagged"]: row for row in feedback.to_dict("records")}  # type: ignore[attr-defined]
-    assert set(rows) == {False, True}
-    assert sum(row["answers"] for row in rows.values()) == len(answered)
-    assert rows[True]["mean_risk"] > rows[False]["mean_risk"]
-    assert rows[True]["thumbs_down_share"] > rows[False]["thumbs_down_share"]
-
-
-def test_sample_for_labelling(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = cooked(kitchen, "Sample for labelling", monkeypatch)["sample"]
-    ids = (kitchen / "ids.txt").read_text(encoding="utf-8").split()
-    assert ids == sample.record_id.tolist()  # type: ignore[attr-defined]
-    assert set(ids) <= {row["record_id"] for row in claims(kitchen)}
-    assert sample.drawn_share.gt(0).all()  # type: ignore[attr-defined]
-    command = [
-        "export",
-        "--audit",
-        "audits/example",
-        "--format",
-        "argilla",
-        "--records",
-        "ids.txt",
-        "--output",
-        "s.json",
-    ]
-    assert main(command) == 0
-    written = json.loads((kitchen / "s.json").read_text(encoding="utf-8"))
-    assert {one["metadata"]["record_id"] for one in written} == set(ids)
-
-
-@pytest.mark.parametrize(
-    ("section", "output"), [("Label Studio", "labelled.parquet"), ("Argilla", "labelled_in_argilla.parquet")]
-)
+@pytest.mark.parametrize(("section", "output"), LABELLED.items())
 def test_labels_come_back_as_target_spans(
     kitchen: Path, monkeypatch: pytest.MonkeyPatch, section: str, output: str
 ) -> None:
@@ -180,29 +91,6 @@ def test_labels_come_back_as_target_spans(
         for span, label in zip(row["target_spans"], row["span_labels"], strict=True):
             support = suggested[(places[row["record_id"]], span["char_start"], span["char_end"])]
             assert label["supported"] == {"supported": True, "unsupported": False}.get(support)
-
-
-def test_the_labelling_interface_has_the_names_of_the_tasks() -> None:
-    ((_, text),) = [one for one in _BLOCK.findall(sections()["Label Studio"]) if one[0] == "xml"]
-    view = ElementTree.fromstring(text)
-    (labels,) = view.iter("Labels")
-    assert (labels.attrib["name"], labels.attrib["toName"]) == (QUESTION, ANSWER)
-    assert tuple(label.attrib["value"] for label in labels) == LABELS
-    assert {one.attrib["value"] for one in view.iter("Text")} == {"$passages", f"${ANSWER}"}
-
-
-def test_audit_a_table(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = cooked(kitchen, "Audit a table", monkeypatch)
-    assert set(names["evidence"].column("record_id").to_pylist()) == {"a"}  # type: ignore[attr-defined]
-    assert names["dead_letters"].column("reason").to_pylist() == ["empty_answer"]  # type: ignore[attr-defined]
-
-
-@pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
-def test_add_columns_to_a_dataset(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = cooked(kitchen, "Add columns to a dataset", monkeypatch)["audited_dataset"]
-    assert found["unsupported"][0] == ["The ferry carries 40 cars"]  # type: ignore[index]
-    assert found["fault"][:] == [None, "empty_answer"]  # type: ignore[index]
-    assert found["risk"][1] is None  # type: ignore[index]
 
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
