@@ -520,7 +520,7 @@ def test_split_is_chosen_if_the_data_set_has_it(tmp_path):
 
 def test_file_instead_of_a_directory_is_one_clear_error(tmp_path):
     with pytest.raises(DataError, match=r"should be a directory with response\.jsonl and .* has no"):
-        loaded(tmp_path / "response.jsonl")
+        load_ragtruth(tmp_path / "response.jsonl")
 
 
 @pytest.mark.parametrize(
