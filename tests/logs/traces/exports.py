@@ -297,7 +297,9 @@ TURNS = [
     {"role": "assistant", "content": "What is it?"},
     {"role": "user", "content": QUESTION},
 ]
-_LINES = [json.loads(line) for line in Path(__file__).with_name("responses.jsonl").read_text(encoding="utf-8").splitlines()]
+_LINES = [
+    json.loads(line) for line in Path(__file__).with_name("responses.jsonl").read_text(encoding="utf-8").splitlines()
+]
 RECORDS: Mapping[str, tuple[dict[str, Any], ...]] = {
     name: tuple(one["record"] for one in _LINES if one["preset"] == name)
     for name in dict.fromkeys(one["preset"] for one in _LINES)
