@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
-import sys
+import os
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import settings
+
+from attribeam.pipeline.workers.worker_process import stop_import_server
 
 settings.register_profile("attribeam", deadline=None, max_examples=50)  # a busy machine is slow, not wrong
 settings.load_profile("attribeam")
@@ -42,16 +46,34 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_import_server() -> Iterator[None]:
-    """Let the audits that a module runs in this process fork their workers from one import server; it ends with them.
+@pytest.fixture(scope="session", autouse=True)
+def _one_import_server() -> Iterator[None]:
+    """Let the audits of all tests fork their workers from one import server; another replaces it where it would differ.
 
-    Workers of one server have the same seed of hashes, umask and environment: a test for which that matters calls
-    ``stop_import_server`` before its audit, which then starts another.
+    It also has one seed of hashes: a test for which that matters calls ``stop_import_server`` before its audit.
     """
-    yield
-    if (module := sys.modules.get("attribeam.pipeline.workers.worker_process")) is not None:
-        module.stop_import_server()
+    server: Any = forkserver._forkserver
+    ensure_running, inherited = server.ensure_running, _inherited(server)
+
+    def ensure_fitting() -> None:
+        nonlocal inherited
+        alive = server._forkserver_pid is not None
+        if alive and inherited != _inherited(server) and not psutil.Process(server._forkserver_pid).children():
+            stop_import_server()
+        if server._forkserver_pid is None:
+            inherited = _inherited(server)
+        ensure_running()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forkserver, "ensure_running", ensure_fitting)
+        yield
+
+
+def _inherited(server: Any) -> tuple[object, ...]:
+    """What processes inherit from an import server that starts now; their working directory is always the driver's."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    os.umask(umask := os.umask(0o077))
+    return environment, umask, server._preload_modules
 
 
 class _CarefulLibrary:

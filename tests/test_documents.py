@@ -1,8 +1,13 @@
-"""README and guides: every link resolves, and every page is in the navigation of the site."""
+"""Every link of a document resolves, scripts stop at errors, and dependencies are pinned."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -69,3 +74,76 @@ def test_the_navigation_lists_every_page_once() -> None:
     """A new page under docs/ gets a line under ``nav`` in mkdocs.yml."""
     navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     assert sorted(_pages_of(navigation)) == [path.relative_to(DOCS).as_posix() for path in PAGES]
+
+
+SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run", "report/vendor/make_bundles.sh", "deploy/flink/run_example.sh")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_is_executable_and_parses(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+def test_constraints_pin_every_direct_dependency_exactly() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {re.split(r"[<>=\[]", one)[0].lower() for one in wanted}
+    assert names <= {line.split("==")[0] for line in lines}
+
+
+def _run_local_without_python(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Only the few tools that the script needs are on PATH, and no Python."""
+    for tool in ("bash", "cat", "cksum", "tr", "grep", "dirname", "rm"):
+        found = shutil.which(tool)
+        assert found is not None
+        (folder / tool).symlink_to(found)
+    checkout = folder / "check out"
+    checkout.mkdir()
+    for name in ("run_local.sh", "make_environment.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, checkout / name)
+    return subprocess.run(
+        [str(folder / "bash"), str(checkout / "run_local.sh")],
+        env={"PATH": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -> None:
+    run = _run_local_without_python(tmp_path)
+    assert run.returncode == 1
+    assert "3.11, 3.12 or 3.13" in run.stderr
+
+
+def test_a_python_that_is_asked_for_is_the_only_one_tried(tmp_path: Path) -> None:
+    (tmp_path / "python3.11").symlink_to(sys.executable)
+    run = _run_local_without_python(tmp_path, ATTRIBEAM_PYTHON="python3.13")
+    assert run.returncode == 1
+    assert "tried: python3.13;" in run.stderr
+
+
+@pytest.mark.skipif(any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))), reason="there is a GPU")
+@pytest.mark.parametrize("code", [0, 1])
+def test_without_a_gpu_the_cpu_build_of_torch_is_asked_for_and_may_be_missing(code: int, tmp_path: Path) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')
+    python.chmod(0o755)
+    (tmp_path / "constraints.txt").write_text("tqdm==4.0\ntorch==2.13.0\n")
+    line = f"set -euo pipefail; source {ROOT}/make_environment.sh; install_cpu_torch {tmp_path}; echo on"
+    run = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    asked, went_on = run.stdout.splitlines()
+    assert asked.startswith("-m pip install ")
+    assert asked.endswith(" torch==2.13.0+cpu")
+    assert went_on == "on"
+
+
+def test_the_fast_run_names_tests_that_exist() -> None:
+    (listed,) = re.findall(r"fast_tests=\((.*?)\)", (ROOT / "run_tests.sh").read_text(), flags=re.DOTALL)
+    names = [name.removeprefix("--ignore=") for name in listed.split()]
+    assert len(names) > 5
+    assert [name for name in names if not (ROOT / name).exists()] == []

@@ -1,20 +1,24 @@
-"""Audits of tables: every row is in one of two tables, a bounded number of rows at a time."""
+"""Rows in Python and tables: what may stand for a record, and every row is in one of two tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.logs.log_files import log_row
 
 from attribeam.attribution.attribute_table import Refusal, SpanOutcome, TableAudit, table_log
+from attribeam.attribution.record_input import check_record, record_of, records_of
 from attribeam.logs.arrow_logs import TableLog
 from attribeam.schemas import (
     CharRange,
+    Passage,
     QARecord,
     Reason,
     RowFault,
+    RowSource,
     SpanEvidence,
     SpanKind,
     Stage,
@@ -22,7 +26,7 @@ from attribeam.schemas import (
     dead_letter_schema,
     evidence_schema,
 )
-from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 
 
 class Audited:
@@ -144,3 +148,151 @@ def test_a_column_of_another_type_is_refused_before_anything_is_audited() -> Non
 def test_a_text_that_is_too_long_is_a_dead_letter_that_names_the_keyword() -> None:
     found = audit(Audited()).of(log_of(rows_of(1), max_text_chars=20), progress=False)
     assert found.dead_letters.column("message")[0].as_py().endswith("raise max_text_chars")
+
+
+ROW = {"question": "Who keeps the light?", "passages": ["Oda keeps it."], "answer": "Oda."}
+
+
+def fault_of(row: dict[str, object]) -> RowFault:
+    (outcome,) = records_of([row])
+    assert isinstance(outcome, RowFault)
+    return outcome
+
+
+def test_a_dict_has_the_names_of_a_logs_columns() -> None:
+    (found,) = records_of(
+        [
+            {
+                "record_id": 7,
+                "question": "Who?",
+                "passages": [{"text": "Oda keeps it.", "title": "Light", "passage_id": 3}, ("Tower", "It is tall.")],
+                "answer": "Oda does.",
+                "target_spans": [{"char_start": 0, "char_end": 3}, (4, 8), CharRange(0, 3)],
+                "thumbs": "up",
+            }
+        ]
+    )
+    assert found == QARecord(
+        "7",
+        "Who?",
+        (Passage("Oda keeps it.", "Light", "3"), Passage("It is tall.", "Tower")),
+        "Oda does.",
+        RowSource("", 0),
+        (CharRange(0, 3), CharRange(4, 8), CharRange(0, 3)),
+    )
+
+
+def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read() -> None:
+    passages = np.array([{"text": "Oda keeps it.", "score": 0.5}], dtype=object)
+    (found,) = records_of([ROW | {"passages": passages, "target_spans": np.array([[0, 3]])}])
+    assert isinstance(found, QARecord)
+    assert (found.passages, found.target_spans) == ((Passage("Oda keeps it."),), (CharRange(0, 3),))
+
+
+def test_a_row_without_an_id_is_named_by_its_place() -> None:
+    assert [one.record_id for one in records_of([ROW, ROW | {"record_id": None}]) if isinstance(one, QARecord)] == [
+        "0",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("question", Reason.MISSING_VALUE),
+        ("passages", Reason.NO_PASSAGES),
+        ("answer", Reason.EMPTY_ANSWER),
+    ],
+)
+def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field: str, reason: Reason) -> None:
+    good, faulty = records_of([ROW, ROW | {field: None}])
+    assert isinstance(good, QARecord)
+    assert isinstance(faulty, RowFault)
+    assert (faulty.reason, faulty.column) == (reason, field)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("passages", ["a", None]),
+        ("passages", [{"text": None, "title": "Light"}]),
+        ("target_spans", [None]),
+        ("target_spans", [{"char_start": None, "char_end": 3}]),
+    ],
+)
+def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[object]) -> None:
+    fault = fault_of(ROW | {field: value})
+    assert (fault.reason, fault.column) == (Reason.MISSING_VALUE, field)
+    if field == "passages":
+        with pytest.raises(DataError, match=r"passages\[\d\]: a passage should have 'text', but is None"):
+            record_of("Who?", value, "Oda.", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"question": "Who?", "answer": "Oda."}, r"row 1: the field 'passages' is needed, there are: question, answer"),
+        (ROW | {"answer": 5}, r"row 1: answer should be a string, was a int; correct the row, or leave it out"),
+        (ROW | {"question": ["Who?"]}, r"row 1: question should be a string, was a list"),
+        (ROW | {"passages": "Oda keeps it."}, r"row 1: passages should be a list of passages.*, was a str"),
+        (ROW | {"passages": ["a", 5]}, r"row 1: passages\[1\] should be a text, .*, was a int"),
+        (ROW | {"passages": [{"body": "a"}]}, r"row 1: passages\[0\]: a passage should have 'text'"),
+        (ROW | {"passages": [{"text": "a", "title": 5}]}, r"row 1: passages\[0\]\['title'\] should be a string"),
+        (ROW | {"passages": [(None, None)]}, r"row 1: passages\[0\]\[1\] should be a string, was a None"),
+        (ROW | {"target_spans": [5]}, r"row 1: target_spans\[0\] should be a pair"),
+        (ROW | {"target_spans": [(0, 1.5)]}, r"row 1: target_spans\[0\] should be the whole numbers"),
+        (ROW | {"target_spans": [(0, 1, 2)]}, r"row 1: target_spans\[0\] should be the whole numbers"),
+        (ROW | {"target_spans": ["01"]}, r"row 1: target_spans\[0\] should be a pair"),
+        (ROW | {"record_id": 1.5}, r"row 1: record_id should be a string or an integer, was a float"),
+        (["Who?"], r"row 1: a QARecord or a dict is needed, was a list; .*attribute_table"),
+        (QARecord("r", None, (), "Oda.", RowSource("", 0)), r"row 1: question should be a string, was a None"),  # type: ignore[arg-type]
+        (
+            QARecord("r", "Who?", ("a",), "Oda.", RowSource("", 0)),
+            r"row 1: passages\[0\] should be a Passage, was a str",
+        ),  # type: ignore[arg-type]
+    ],
+)
+def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        records_of([ROW, row])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (pa.table({"question": ["Who?"]}), r"was a Table; a table of rows goes to attribute_table"),
+        (ROW, r"was a single dict; put it into a list"),
+        ("Who?", r"was a single str"),
+        (None, r"a list of QARecords or dicts is needed, was a None"),
+    ],
+)
+def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        records_of(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((None, ["a"], "Oda."), 'question should be a string, was None; give "" where nothing was asked'),
+        (("Who?", None, "Oda."), "passages should be a list of passages, was None"),
+        (("Who?", ["a"], None), "answer should be a string, was None"),
+        (("Who?", ["a"], b"Oda."), "answer should be a string, was a bytes"),
+        (("Who?", "a passage", "Oda."), "passages should be a list of passages; put a single one into a list"),
+    ],
+)
+def test_a_single_row_without_a_field_is_an_error_that_names_it(given: tuple[object, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        record_of(*given, None)  # type: ignore[arg-type]
+
+
+def test_an_impossible_range_is_the_fault_of_its_row() -> None:
+    assert fault_of(ROW | {"target_spans": [(3, 3)]}).reason is Reason.SPAN_OUT_OF_RANGE
+
+
+def test_half_a_surrogate_pair_is_the_fault_of_its_row() -> None:
+    (record,) = records_of([ROW | {"passages": ["Oda \ud83d keeps it."]}])
+    assert isinstance(record, QARecord)
+    with pytest.raises(RowFault, match="half of a surrogate pair at code point 4") as caught:
+        check_record(record)
+    assert (caught.value.reason, caught.value.column) == (Reason.INVALID_UTF8, "passages")

@@ -1,17 +1,35 @@
+"""``attribeam evaluate``: its options, the measure that it chooses, and the paper's suite."""
+
+from __future__ import annotations
+
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.evaluation.dataset_rows import lfqa_row, quotesum_row, write_rows
+from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
+from tests.evaluation.dataset_rows import (
+    lfqa_row,
+    quotesum_row,
+    ragtruth_response,
+    ragtruth_source,
+    write_log_rows,
+    write_ragtruth,
+    write_rows,
+)
 from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.suite_rows import results_of, suite, write_all, write_english
+from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import run_methods, score_methods
+from attribeam.evaluation.datasets.loaders import Measure, measure_of
 from attribeam.evaluation.datasets.marked_datasets import load_quotesum
+from attribeam.evaluation.paper_suite import varied_layers
 from attribeam.evaluation.report import comparison_remarks
 from attribeam.schemas.errors import ExitCode
 
@@ -207,3 +225,270 @@ def test_spans_that_isolated_evidence_decides_are_counted_and_told(data, strict,
     assert score.isolated_spans == score.spans == 3
     (remark,) = comparison_remarks([score], (), single_passage_spans=0, strict_isolation=strict)
     assert remark.startswith(f"alone: 3 of 3 spans {said}")
+
+
+@pytest.fixture
+def ragtruth(tmp_path):
+    source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp in 1874."})
+    return write_ragtruth(tmp_path / "ragtruth", [source], [ragtruth_response("1", "s", "Ada lit it.")])
+
+
+def test_default_measure_is_the_first_that_the_data_set_has_labels_for():
+    assert [measure_of(name, None) for name in ("quotesum", "log", "alce", "ragtruth")] == [
+        Measure.PASSAGES,
+        Measure.PASSAGES,
+        Measure.CITATIONS,
+        Measure.SUPPORT,
+    ]
+    assert measure_of("log", "support") is Measure.SUPPORT
+
+
+def test_measure_without_labels_is_refused_and_possible_ones_named(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 2
+    assert "--measure of ragtruth should be one of support, was: passages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "owners"),
+    [
+        (("--cost",), "passages"),
+        (("--nli-model", "any"), "citations"),
+        (("--most-citations", "2"), "citations"),
+        (("--passage-score", "top5-mean"), "passages, citations, faithfulness"),
+        (("--hidden-layer", "1"), "passages, citations, faithfulness"),
+    ],
+)
+def test_option_of_another_measure_is_refused_and_its_measures_named(ragtruth, option, owners, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
+    expected = f"{option[0]} applies to --measure {owners}, not to support; leave it out"
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--language-model", "any"), ("--language-model-dtype", "bfloat16")])
+def test_language_model_is_refused_for_a_verdict_without_a_probe(ragtruth, option, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
+    assert f"{option[0]} says nothing to --measure support without a --verdict" in capsys.readouterr().err
+
+
+def test_precision_of_a_language_model_is_refused_where_none_is_read(tmp_path, capsys):
+    log = tmp_path / "log.parquet"
+    given = ("--method", "words", "--language-model-dtype", "bfloat16")
+    assert evaluate("--dataset", "log", "--data", log, *given) == 2
+    assert "--language-model-dtype is for cci and --measure faithfulness, none of which" in capsys.readouterr().err
+
+
+def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--chinese-parser", "any") == 2
+    assert "--chinese-parser is for --suite" in capsys.readouterr().err
+
+
+def test_log_without_labelled_passages_says_where_to_name_its_labels(tmp_path, capsys):
+    row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
+    log = write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
+    assert evaluate("--dataset", "log", "--data", log) == 2
+    assert "1 rows skipped: no_gold_passage; if its labels are of another kind, name it with --measure" in (
+        capsys.readouterr().err
+    )
+
+
+HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluate")
+    row = quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .")
+    return save_tiny_model(folder / "model"), write_rows(folder / "dev.jsonl", [row])
+
+
+def evaluate_tiny(files, *arguments):
+    model, data = files
+    fixed = ("--dataset", "quotesum", "--data", data, "--model", model, "--device", "cpu", "--bootstrap-draws", 10)
+    return evaluate(*fixed, *arguments)
+
+
+def entries(files, tmp_path, *arguments):
+    output = tmp_path / "figures.json"
+    assert evaluate_tiny(files, *arguments, "--output", output) == 0
+    return json.loads(output.read_text())
+
+
+def test_hidden_state_methods_run_alone_at_the_middle_layer(files, tmp_path):
+    union, average = entries(files, tmp_path, *HIDDEN, "--passage-score", "top5-mean")
+    assert (union["method"], average["method"]) == ("hss-union-dep", "hss-avg")
+    assert union["failed_rows"] == average["failed_rows"] == []
+    assert (union["provenance"]["hidden_layer"], union["provenance"]["passage_score"]) == ("2", "top5-mean")
+
+
+def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path):
+    union, _ = entries(files, tmp_path, *HIDDEN, "--hidden-layer", 4)
+    assert union["provenance"]["hidden_layer"] == "4"
+    assert union["failed_rows"] == []
+
+
+def test_hidden_layer_above_the_model_is_a_clear_error(files, capsys):
+    assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 2
+    assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("layer", ["-1", "1.5", "two"])
+def test_hidden_layer_that_is_not_a_whole_number_is_a_usage_error(files, layer, capsys):
+    with pytest.raises(SystemExit):
+        evaluate_tiny(files, *HIDDEN, "--hidden-layer", layer)
+    assert "should be a whole number from 0" in capsys.readouterr().err
+
+
+def test_unknown_passage_score_is_a_usage_error(files, capsys):
+    with pytest.raises(SystemExit):
+        evaluate_tiny(files, "--passage-score", "median")
+    assert "should be one of 'sum', 'top5-mean', was: 'median'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
+)
+def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
+    assert evaluate_tiny(files, "--method", "attn-union", option, 1) == 2
+    assert f"{option} is for {methods}" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return save_tiny_encoder(tmp_path_factory.mktemp("model"), layer_types=["sliding_attention", "full_attention"])
+
+
+@pytest.fixture(scope="module")
+def suite_data(tmp_path_factory):
+    return write_english(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def finished(encoder, suite_data, tmp_path_factory):
+    """The output directory of a complete run with an encoder; tests must not change it."""
+    output = tmp_path_factory.mktemp("suite") / "output"
+    assert suite(suite_data, output, "--model", encoder) == 0
+    return output
+
+
+def figures_of(output, dataset, measure):
+    (found,) = [one for one in results_of(output)["results"] if (one["dataset"], one["measure"]) == (dataset, measure)]
+    return found["figures"]
+
+
+def test_every_data_set_has_its_measures_in_json_and_tables(finished):
+    assert {path.name for path in finished.iterdir()} == {"tables.md", "results.json"}
+    steps = [(one["dataset"], one["measure"]) for one in results_of(finished)["results"]]
+    assert steps == [
+        ("quotesum dev", "passages"),
+        ("quotesum dev", "sensitivity"),
+        ("veri_gran dev", "passages"),
+        ("veri_gran dev", "sensitivity"),
+        ("lfqa dev", "passages"),
+    ]
+    text = (finished / "tables.md").read_text()
+    for dataset, measure in steps:
+        assert f"\n## {dataset}: {measure}\n" in text
+
+
+def test_accuracy_is_that_of_a_plain_evaluation(encoder, suite_data, finished, tmp_path):
+    output = tmp_path / "plain.json"
+    given = [
+        "--dataset",
+        "quotesum",
+        "--data",
+        suite_data / "quotesum" / "dev.jsonl",
+        "--model",
+        encoder,
+        "--output",
+        output,
+    ]
+    assert evaluate(*given, "--bootstrap-draws", 40, "--device", "cpu") == 0
+    costs = {"ms_per_span": None, "peak_memory_mib": None}
+    plain = json.loads(output.read_text())
+    assert {"words", "oracle", "attn-union-dep", "hss-avg"} <= {one["method"] for one in plain}
+    assert [one | costs for one in figures_of(finished, "quotesum dev", "passages")] == plain
+    assert all(one["ms_per_span"] > 0 for one in figures_of(finished, "quotesum dev", "passages"))
+
+
+def test_sensitivity_varies_one_option_at_a_time_around_the_default(finished):
+    lines = figures_of(finished, "quotesum dev", "sensitivity")["lines"]
+    assert [one["value"] for one in lines["isolation_tau"]] == ["0", "1", "2", "3", "4", "5", "inf"]
+    scores = {one["method"]: one for one in figures_of(finished, "quotesum dev", "passages")}
+    for points in lines.values():
+        (default,) = [one for one in points if one["is_default"]]
+        assert default["passage_accuracy"] == scores["attn-union-dep"]["passage_accuracy"]
+        assert default["interval"] == scores["attn-union-dep"]["interval"]
+
+
+def test_swept_layers_are_about_twelve_and_hold_the_default():
+    assert varied_layers((1, 3, 5), 3) == [1, 3, 5]
+    assert varied_layers(range(1, 81), 41) == [1, 7, 14, 21, 28, 35, 41, 42, 49, 56, 63, 70, 77]
+
+
+def test_what_an_encoder_cannot_do_and_what_is_missing_is_listed(finished):
+    left_out = results_of(finished)["left_out"]
+    lacking = "the model is not a causal language model, and none is named; add --language-model NAME"
+    assert left_out[:2] == [f"{name}, faithfulness: {lacking}" for name in ("quotesum dev", "veri_gran dev")]
+    assert "alce/*.json or alce/*.json.xz: not found" in left_out
+    assert f"- {left_out[-1]}\n" in (finished / "tables.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of some methods on every data set, with a decoder and all optional models."""
+    decoder, nli = save_tiny_model(tmp_path_factory.mktemp("llama")), save_tiny_nli(tmp_path_factory.mktemp("nli"))
+    output = tmp_path_factory.mktemp("suite")
+    methods = [part for name in ("attn-union", "cci", "words", "random", "oracle") for part in ("--method", name)]
+    named = ("--model", decoder, "--nli-model", nli, "--chinese-parser", "bundled", "--spans", "cti")
+    assert suite(write_all(tmp_path_factory.mktemp("data")), output, *named, *methods) == 0
+    return output
+
+
+def test_a_decoder_serves_as_the_language_model_and_the_oracle_drops_most(whole):
+    assert "cci" in {one["method"] for one in figures_of(whole, "quotesum dev", "passages")}
+    drops = figures_of(whole, "quotesum dev", "faithfulness")
+    assert drops["spans"] == "cti"
+    of_method = {one["method"]: one["log_probability_drop"] for one in drops["rows"]}
+    assert list(of_method) == ["random", "words", "cci", "attn-union", "oracle"]
+    assert max(of_method.values()) == of_method["oracle"]
+
+
+def test_citations_support_and_chinese_are_run_where_their_models_are_named(whole):
+    citing = [one["method"] for one in figures_of(whole, "alce asqa", "citations")["rows"]]
+    assert citing == ["self-citation", "attn-union", "cci", "words", "random", "oracle"]
+    (support,) = figures_of(whole, "ragtruth", "support")["methods"]
+    assert (support["method"], support["groups"][0]["answers"]) == ("attn-union", 2)
+    chinese = [one["method"] for one in figures_of(whole, "chinese quotesum", "passages")]
+    assert chinese == ["words", "attn-union"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dataset", "quotesum"), "--suite runs all data sets and measures; leave --dataset out"),
+        (("--measure", "citations"), "leave --measure out"),
+        (("--cost",), "leave --cost and --sweep-layers out"),
+        (("--answers", "generated"), "add --spans cti"),
+        (("--model", "./nowhere"), "should be a directory with config.json"),
+        (("--method", "module:Class"), "--suite compares its own methods"),
+    ],
+)
+def test_options_without_meaning_are_an_error_before_anything_runs(suite_data, tmp_path, capsys, options, message):
+    assert suite(suite_data, tmp_path / "output", *options) == ExitCode.BAD_USAGE
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "output").exists()
+
+
+def test_directory_without_data_is_an_error_with_the_layout(tmp_path, capsys):
+    assert suite(tmp_path, tmp_path / "output") == 2
+    assert "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/" in capsys.readouterr().err
+    assert suite(tmp_path / "nowhere", tmp_path / "output") == 2
+    assert "--data of a suite should be a directory" in capsys.readouterr().err
+
+
+def test_data_in_another_format_is_an_error_before_anything_runs(suite_data, tmp_path, capsys):
+    other = shutil.copytree(suite_data, tmp_path / "data")
+    write_rows(other / "veri_gran" / "test.jsonl", [{"question": "x"}])
+    assert suite(other, tmp_path / "output") == ExitCode.BAD_USAGE
+    assert "test.jsonl, line 1" in capsys.readouterr().err
+    assert not (tmp_path / "output").exists()

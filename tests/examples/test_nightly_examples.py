@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import fcntl
 import json
 import os
@@ -11,14 +10,12 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
 import pytest
-import yaml
 
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.options.audit_options import AuditOptions
@@ -104,11 +101,6 @@ def _blocks(page: Path) -> list[str]:
     return re.findall(r"^```[a-z]*\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_guide_removes_old_audits_as_the_script_does() -> None:
-    (block,) = [text for text in _blocks(ROOT / "docs" / "nightly.md") if text.startswith("find ")]
-    assert block.partition("\n")[2] in SCRIPT.read_text(encoding="utf-8")
-
-
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @pytest.mark.parametrize(("code", "posts"), [(3, 1), (0, 0), (1, 0)])
 def test_the_guides_lines_post_a_notice_on_exit_code_3_alone(tmp_path: Path, code: int, posts: int) -> None:
@@ -134,50 +126,3 @@ def test_the_guides_lines_post_a_notice_on_exit_code_3_alone(tmp_path: Path, cod
         server.shutdown()
     assert (run.returncode, len(bodies)) == (code, posts)
     assert all("gate" in json.loads(body)["text"] for body in bodies)
-
-
-def test_the_script_takes_yesterday_unless_it_is_told_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AUDIT_DAY")
-    (tmp_path / "audits").mkdir()
-    _night(tmp_path, code=0, AUDIT_HOME=str(tmp_path))
-    day = re.search(r"# (.*)", (tmp_path / "calls").read_text())
-    assert day is not None
-    assert re.fullmatch(r"20\d\d-\d\d-\d\d", day[1])
-
-
-def _steps() -> list[dict[str, str]]:
-    workflow = yaml.safe_load((EXAMPLES / "github_actions.yml").read_text())
-    assert workflow[True]["schedule"] == [{"cron": "30 2 * * *"}]  # YAML takes "on" for true
-    steps: list[dict[str, str]] = workflow["jobs"]["audit"]["steps"]
-    return steps
-
-
-def _commands(script: str) -> Iterator[list[str]]:
-    for line in script.replace("\\\n", " ").splitlines():
-        words = [os.path.expandvars(word) for word in shlex.split(line)]
-        if "attribeam" in words:
-            yield words[words.index("attribeam") + 1 :]
-
-
-def test_the_commands_of_the_workflow_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(EXAMPLES)
-    found = [command for step in _steps() for command in _commands(step.get("run", ""))]
-    assert [command[0] for command in found] == ["config", "audit", "history"]
-    for command in found:
-        _parse(command)
-
-
-@pytest.mark.parametrize("name", ["airflow_dag.py", "dagster_definitions.py"])
-def test_the_commands_of_the_orchestrators_are_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(EXAMPLES)
-    tree = ast.parse((EXAMPLES / name).read_text(encoding="utf-8"))
-    compile(tree, name, "exec")
-    lists = [node.elts for node in ast.walk(tree) if isinstance(node, ast.List)]
-    calls = [node.args for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    texts = [[one.value for one in words if isinstance(one, ast.Constant)] for words in (*lists, *calls)]
-    names = {command.name for command in COMMANDS}
-    commands = [[str(word) for word in words if word != "attribeam"] for words in texts]
-    ours = [words for words in commands if words and words[0] in names]
-    assert ours
-    for words in ours:
-        _parse(words)

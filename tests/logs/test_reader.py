@@ -1,4 +1,4 @@
-"""Readers of other packages: the worked example of docs/extending.md, installed and used."""
+"""Readers: the worked example of docs/extending.md, and one reason for a faulty row whoever reads it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.logs.faults import FAULTS
-from tests.logs.log_files import log_row, write_log
+from tests.logs.faults import FAULTS, LONGEST
+from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
+from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
 from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named, reader_names, runs
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.labelled_answer import SkippedRow
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "extending.md"
@@ -131,3 +133,21 @@ def test_reading_logs_loads_no_beam_and_no_model_library() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+OPTIONS = LogOptions(max_text_chars=LONGEST)
+LABELLED = pa.schema([*LOG_SCHEMA, ("span_labels", pa.list_(pa.struct([("supported", pa.bool_())])))])
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faulty_row_has_one_reason_for_all(name: str, tmp_path: Path) -> None:
+    changes, _, reason, column = FAULTS[name]
+    spans = {"target_spans": [{"char_start": 0, "char_end": 3}], "span_labels": [{"supported": True}]}
+    rows = [log_row(0, **spans), log_row(1, **(spans | changes)), log_row(2, **spans)]
+    log = QALog(write_log(tmp_path / "log.parquet", rows, schema=LABELLED), OPTIONS)
+    read = [(one.fault.reason, one.fault.column) for one in log.outcomes() if isinstance(one, FaultyRow)]
+    assert read == [(reason, column)]
+    judged = load_judged_log(Path(log.path), OPTIONS)
+    assert judged.skipped == (SkippedRow(1, str(reason)),)
+    assert SkippedRow(1, str(reason)) in load_log(Path(log.path), OPTIONS).skipped
+    assert [one.record.record_id for one in judged.answers] == ["row-0", "row-2"]

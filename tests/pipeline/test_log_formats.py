@@ -1,7 +1,9 @@
-"""Logs of other formats: an audit of them gives the same evidence, and its report shows the same texts."""
+"""Audits of other logs: formats, exports of trace stores, Delta tables, and a log that changes meanwhile."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,14 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.logs.lakes import dated_rows, with_deletion_vector
 from tests.logs.log_files import write_jsonl
 from tests.logs.test_reader import arrow_copy, install_example
+from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
+from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.audit_process import AuditProcess, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.pipeline import local_driver
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.command_line import main
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.schemas import RowSource
 from attribeam.schemas.errors import ExitCode
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest
 
 
 def as_jsonl(log: Path) -> Path:
@@ -78,3 +91,141 @@ def test_log_of_another_format_without_its_name_is_exit_code_2(
         "should be a Parquet file, does not begin like one; name its format with --log-format" in capfd.readouterr().err
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = save_tiny_audit(tmp_path)
+    audit = tmp_path / "audit"
+    models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
+    command = [
+        "audit",
+        "--log-format",
+        "openinference",
+        "--input",
+        mixed_spans(tmp_path),
+        "--output",
+        str(audit),
+        *models,
+    ]
+    assert main(command) == 0, capsys.readouterr().err
+    manifest = json.loads((audit / "run_manifest.json").read_text())
+    assert (manifest["counts"]["rows"], manifest["counts"]["audited"]) == (4, 2)
+    letters = [row for path in (audit / "dead_letters").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert {(one["record_id"], one["stage"], one["reason"]) for one in letters} == {
+        ("trace-bare", "validate", "no_passages"), (None, "read", "invalid_json")
+    }  # fmt: skip
+    capsys.readouterr()
+    assert main(["show", "trace-1", "--audit", str(audit)]) == 0
+    said = capsys.readouterr().out
+    assert ANSWER.split(",")[0] in said
+    assert PASSAGES[0][1] in said
+
+
+deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+
+
+def test_audit_reads_one_version_and_goes_on_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = with_deletion_vector(tmp_path / "lake" / "qa", [0, 3])
+    models = save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser")
+    audit, output = AuditProcess(*models, root.parent), tmp_path / "out"
+    assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3") == 0
+    assert f"the Delta table '{root}' is read at version 0: 1 of 1 files" in capfd.readouterr().err
+    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    assert manifest.counts.rows == manifest.inputs[0].row_count == 4
+    assert manifest.options["tables"] == [
+        {"kind": "delta", "root": str(root), "version": 0, "deletes_rows": True},
+    ]
+    evidence = read_all(output / "evidence")
+    assert dict(zip(evidence["source_row"].to_pylist(), evidence["record_id"].to_pylist(), strict=True)) == {
+        row: f"ferry-{number}" for row, number in enumerate((1, 2, 4, 5))
+    }
+    logs = AuditedLogs.of(AuditDirectory.open(output))
+    (answer,) = logs.answers(frozenset({RowSource(manifest.inputs[0].path, 2)}))
+    assert answer.record_id == "ferry-4"
+
+    deltalake.write_deltalake(str(root), dated_rows(2, first=6), mode="append")
+    capfd.readouterr()
+    assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3", "--table-version", "0") == 0
+    assert "4 of 4 rows were finished by an earlier run" in capfd.readouterr().out
+    assert audit.run_here(output, "--table-version", "7") == 2
+    assert "cannot be read at version 7" in capfd.readouterr().err
+
+
+ROWS = 12
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return save_tiny_model(root / "model"), save_tiny_parser(root / "parser")
+
+
+@pytest.fixture
+def changing_audit(models: tuple[Path, Path], tmp_path: Path) -> AuditProcess:
+    return AuditProcess(*models, write_log(tmp_path / "log.parquet", log_rows(ROWS)))
+
+
+def replace_log(log: Path) -> None:
+    """Put a log of other texts in its place, as a nightly job does; the old one stays aside."""
+    log.rename(log.with_suffix(".old"))
+    write_log(log, log_rows(ROWS, first=500))
+
+
+def overwrite_log(log: Path) -> None:
+    """Write other texts into the same file."""
+    shutil.copy(log, log.with_suffix(".old"))
+    write_log(log, log_rows(ROWS, first=500))
+
+
+def bring_back(log: Path) -> None:
+    log.with_suffix(".old").replace(log)
+
+
+def after_the_first_commit(change: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change the log between two chunks, so that a worker opens another file."""
+    commit = ChunkStore.commit
+
+    def commit_then_change(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
+        manifest = commit(self, chunk, attempt)
+        if chunk.rows.row_start == 0:
+            change()
+        return manifest
+
+    monkeypatch.setattr(ChunkStore, "commit", commit_then_change)
+
+
+def before_the_second_commit(change: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change the log when a worker has read it and its chunk is not committed yet."""
+    check = local_driver.check_input_unchanged
+
+    def change_then_check(rows: local_driver.RowRange) -> None:
+        if rows.row_start:
+            change()
+        check(rows)
+
+    monkeypatch.setattr(local_driver, "check_input_unchanged", change_then_check)
+
+
+@pytest.mark.parametrize(
+    ("change", "moment"), [(replace_log, after_the_first_commit), (overwrite_log, before_the_second_commit)]
+)
+def test_changed_log_ends_the_audit_and_the_old_one_finishes_it(
+    change: Callable[[Path], None],
+    moment: Callable[[Callable[[], None], pytest.MonkeyPatch], None],
+    changing_audit: AuditProcess,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        moment(lambda: change(changing_audit.log), patch)
+        assert changing_audit.run_here(output, "--workers", "1") == ExitCode.FAILED
+    error = capfd.readouterr().err
+    assert f"log {str(changing_audit.log)!r} was replaced or written to" in error
+    assert json.loads((output / "run_manifest.json").read_text())["status"] == "failed"
+    committed = [json.loads(path.read_text())["row_start"] for path in (output / "_chunks").iterdir()]
+    assert committed == [0]
+    bring_back(changing_audit.log)
+    assert changing_audit.run_here(output, "--workers", "1") == ExitCode.DONE
+    assert "4 of 12 rows were finished by an earlier run" in capfd.readouterr().out
+    assert set(read_all(output / "evidence")["record_id"].to_pylist()) == {f"ferry-{row}" for row in range(ROWS)}

@@ -1,14 +1,20 @@
-"""The records and their Arrow schemas: every row fits, nothing reveals an answer unasked, faults survive pickling."""
+"""Records and their Arrow schemas, manifests, errors, and what docs/schema.md says of them."""
 
 from __future__ import annotations
 
+import ast
+import json
 import pickle
+import random
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
     SCHEMA_VERSION,
     CharRange,
@@ -32,7 +38,29 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.claim_rows import claim_mask
+from attribeam.schemas.errors import (
+    AttribeamError,
+    DataError,
+    ExitCode,
+    LogReadError,
+    ModelLoadError,
+    RunError,
+    SchemaVersionError,
+    UsageError,
+)
 from attribeam.schemas.evidence_record import evidence_table
+from attribeam.schemas.passage_sample import CutPassages, cut_passages, merge_samples, sample_passages
+from attribeam.schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    DeadLetterCount,
+    InputFile,
+    OutputFile,
+    ReadingNote,
+    RunManifest,
+    RunStatus,
+    sum_counts,
+)
 
 SOURCE = RowSource("log.parquet", 4)
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", SOURCE, extra_columns=(("region", "north"),))
@@ -132,3 +160,261 @@ def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
     assert copied.is_claim
     rows = pa.Table.from_pylist([evidence_row(RECORD, copied)]).to_batches()[0]
     assert claim_mask(rows).to_pylist() == [True]
+
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "evaluation", "lab/training")
+_OF_ONE_ROW_OR_INSIDE = {
+    "RowFault",
+    "SlowPatternError",
+    "ModelWorkerDiedError",
+    "RowsMemoryError",
+    "PageError",
+    "_LayerReached",
+    "_LayerCaptured",
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 2), (RunError, 1)],
+)
+def test_error_of_a_command_is_one_line_and_its_exit_code(
+    error: type[AttribeamError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise error("the log is gone; name another")
+
+    monkeypatch.setattr("attribeam.report.history_command.run", fail)
+    assert main(["history", "nights"]) == code
+    assert capsys.readouterr().err == "attribeam history: the log is gone; name another\n"
+
+
+def _exceptions(room: str) -> dict[str, set[str]]:
+    """Exception classes of a room with the names of their bases."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / room).rglob("*.py"))]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    named = {one.name: {base.id for base in one.bases if isinstance(base, ast.Name)} for one in classes}
+    return {
+        name: bases for name, bases in named.items() if any(base.endswith(("Error", "Exception")) for base in bases)
+    }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_has_a_hierarchy_of_its_own(room: str) -> None:
+    known = {
+        "AttribeamError",
+        *(one.__name__ for one in AttribeamError.__subclasses__()),
+        "LogFormatError",
+        "ModelLoadError",
+    }
+    others = {name for name, bases in _exceptions(room).items() if not bases & known} - _OF_ONE_ROW_OR_INSIDE
+    assert others == ({"AttribeamError"} if room == "schemas" else set())
+
+
+COUNTS = AuditCounts(
+    rows=3,
+    audited=2,
+    dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
+    spans={"supported": 4, "weak": 1},
+    tokens=120,
+    claims={"supported": 4},
+    answers={"answer": 2},
+)
+CHUNK = ChunkManifest(
+    chunk="00000-log-r0000000000",
+    source_file="log.parquet",
+    input_sha256="ab",
+    row_start=0,
+    row_end=3,
+    configuration="cd",
+    counts=COUNTS,
+    evidence=OutputFile("evidence/00000-log-r0000000000.parquet", 5, 900, "ef"),
+    dead_letters=OutputFile("dead_letters/00000-log-r0000000000.parquet", 1, 400, "01"),
+    seconds=1.5,
+    passage_sample=sample_passages(["A text", "Another text."]),
+)
+RUN = RunManifest(
+    status=RunStatus.DONE,
+    attribeam_version="0.1.0",
+    runner="local",
+    started_at="2026-11-19T02:00:00+00:00",
+    seconds=2.5,
+    load_seconds=1.0,
+    rows_per_second=1.2,
+    configuration="cd",
+    inputs=(InputFile("log.parquet", 1000, 3, "ab", (ReadingNote("answer read from response", 3),)),),
+    options={"parser": "bundled"},
+    models={"layer": "2"},
+    versions={"python": "3.11"},
+    counts=COUNTS,
+    chunks=("00000-log-r0000000000",),
+    cut_passages=CutPassages(9, 12, "characters", 200),
+)
+
+
+def test_a_chunk_manifest_comes_back_from_json() -> None:
+    assert ChunkManifest.from_json(CHUNK.to_json()) == CHUNK
+
+
+def test_a_run_manifest_comes_back_from_json() -> None:
+    assert RunManifest.from_json(RUN.to_json()) == RUN
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"counts": 1}', CHUNK.to_json()[:-20]])
+def test_what_is_no_manifest_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        ChunkManifest.from_json(text)
+
+
+def test_counts_of_disjoint_rows_add_up() -> None:
+    other = AuditCounts(
+        2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1))
+    )
+    total = sum_counts([COUNTS, other])
+    assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
+    assert [letter.rows for letter in total.dead_letters] == [1, 2]
+    assert total.is_reconciled
+
+
+def test_claims_and_kinds_add_up() -> None:
+    one = AuditCounts(claims={"weak": 2, "not_judged": 1}, not_judged={"code": 1}, answers={"answer": 3})
+    other = AuditCounts(claims={"weak": 1, "no_claim": 4}, answers={"answer": 1, "refusal": 1})
+    total = sum_counts([one, other])
+    assert (total.claims, total.claim_count) == ({"no_claim": 4, "not_judged": 1, "weak": 3}, 3)
+    assert (total.not_judged, total.answers) == ({"code": 1}, {"answer": 4, "refusal": 1})
+
+
+@pytest.mark.parametrize("manifest", [CHUNK, RUN])
+def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: ChunkManifest | RunManifest) -> None:
+    fields = json.loads(manifest.to_json()) | {"schema_version": "2.0", "a_new_field": 1}
+    del fields["counts"]
+    with pytest.raises(SchemaVersionError, match=r"^here is of schema version '2.0', but only files of version '1.2'"):
+        type(manifest).from_json(json.dumps(fields), "here")
+
+
+def test_tokens_that_were_not_counted_stay_unknown() -> None:
+    assert sum_counts([COUNTS, AuditCounts(tokens=None)]).tokens is None
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    (found,) = re.findall(rf"^## {re.escape(title)}.*?$(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def table_rows(text: str) -> dict[str, list[str]]:
+    """Cells of each table row by the names in its first cell."""
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return {name: [cell.strip() for cell in cells[1:]] for cells in lines for name in re.findall(r"`(\w+)`", cells[0])}
+
+
+def null_cell(field: pa.Field) -> str:
+    return "yes" if field.nullable else "no"
+
+
+@pytest.mark.parametrize(
+    ("title", "schema"),
+    [("Evidence record", evidence_schema()), ("Dead letter", dead_letter_schema())],
+    ids=["evidence", "dead letters"],
+)
+def test_every_output_field_stands_in_the_document_with_its_nullability(title: str, schema: pa.Schema) -> None:
+    rows = table_rows(section(title))
+    for field in schema:
+        assert rows[field.name][1] == null_cell(field), field.name
+
+
+def test_document_has_exactly_the_reasons_of_the_code() -> None:
+    reasons = table_rows(section("Dead letter").split("Reasons are stable")[1])
+    assert set(reasons) == {str(reason) for reason in Reason}
+    stages = {stage for cells in reasons.values() for stage in re.findall(r"`(\w+)`", cells[0])}
+    assert stages <= {str(stage) for stage in Stage}
+
+
+WORDS = "the ferry leaves for an island at noon while harbour staff mend nets and count crates of herring".split()  # noqa: SIM905
+
+
+def _texts(count: int, *, words: int = 60, seed: int = 1) -> list[str]:
+    """Texts of sentences, of lengths that vary."""
+    chance = random.Random(seed)
+    made = []
+    for _ in range(count):
+        sentences = []
+        for _ in range(chance.randint(words // 12, words // 6)):
+            sentences.append(" ".join(chance.choices(WORDS, k=chance.randint(6, 14))).capitalize() + ".")
+        made.append(" ".join(sentences))
+    return made
+
+
+WHOLE = _texts(40)
+LONG = [text for text in _texts(40, words=120) if len(text.split()) > 60]
+
+
+def _bytes_cut(text: str, size: int) -> str:
+    return text.replace("a", "á").encode()[:size].decode(errors="ignore")
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "length"),
+    [
+        ([text[:150] for text in LONG], "characters", 150),
+        ([text[:200] for text in WHOLE], "characters", 200),
+        ([text[:197] + "..." for text in LONG], "characters", 200),
+        ([text[:120] + " […]" for text in LONG], "characters", 124),
+        ([" ".join(text.split()[:40]) for text in LONG], "words", 40),
+        ([" ".join(text.split()[:40]) + "…" for text in LONG], "words", 40),
+        ([text[: text.rfind(" ", 0, 180 + 7 * place)] + " [...]" for place, text in enumerate(LONG)], None, None),
+        ([text.replace(" ", "")[:90] for text in LONG], "characters", 90),
+        ([text[:200] for text in LONG[:12]] + WHOLE[:12], "characters", 200),
+    ],
+)
+def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(
+    texts: list[str], unit: str | None, length: int | None
+) -> None:
+    found = cut_passages(sample_passages(texts))
+    assert found is not None
+    assert (found.unit, found.length) == (unit, length)
+    assert 0 < found.passages <= found.sampled == len(set(texts))
+    assert "log whole passages" in str(found)
+
+
+def test_texts_that_are_cut_after_bytes_are_told_apart_from_those_cut_after_characters() -> None:
+    texts = [text for text in (_bytes_cut(one, 160) for one in LONG) if len(text.encode()) == 160]
+    found = cut_passages(sample_passages(texts))
+    assert found is not None
+    assert (found.unit, found.length) == ("bytes", 160)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(WHOLE, id="whole"),
+        pytest.param([text.rstrip(".") for text in WHOLE], id="no full stops"),
+        pytest.param([text[: 100 + 9 * place] for place, text in enumerate(LONG)], id="lengths that vary"),
+        pytest.param([f"{text[:199]}." for text in LONG], id="sentence ends of one length"),
+        pytest.param([f"Deck {one // 26}{chr(97 + one % 26)}" for one in range(40)], id="short texts"),
+        pytest.param([f"Invoice {4000 + one} of the harbour office, due within 30 days of 2031-04-{one + 10}"
+                      for one in range(20)], id="records"),
+        pytest.param([LONG[0][:200]] * 50 + WHOLE[:20], id="one text again and again"),
+        pytest.param([LONG[0][:200], LONG[1][:200], LONG[2][:200]], id="three"),
+        pytest.param([*WHOLE, "And so on ...", "There it ends …"], id="two that trail off"),
+        pytest.param([], id="none"),
+    ],
+)  # fmt: skip
+def test_other_texts_are_not_cut(texts: list[str]) -> None:
+    assert cut_passages(sample_passages(texts)) is None
+
+
+def test_the_sample_does_not_depend_on_how_the_texts_were_divided_or_ordered() -> None:
+    texts = _texts(500)
+    whole = sample_passages(texts)
+    assert len(whole) == 64
+    assert merge_samples([sample_passages(texts[300:]), sample_passages(texts[:350])]) == whole
+    assert sample_passages(texts[:350], sample_passages(reversed(texts[300:]))) == whole
+
+
+def test_the_note_says_what_the_passages_have_in_common() -> None:
+    assert str(CutPassages(9, 12, "words", 40)).startswith("9 of 12 passages that were sampled end after 40 words, ")
+    assert str(CutPassages(9, 12)).startswith('9 of 12 passages that were sampled end in "...": the log seems')

@@ -1,4 +1,4 @@
-"""Ways to cite, as services and people write them, and brackets that are part of what an answer says."""
+"""Ways to cite and to point at passages, and brackets that are part of what an answer says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.answers.citation_marks import citation_marks
+from attribeam.attribution.answers.citation_pointers import passage_references, reference_ranges
 from attribeam.schemas import Passage
 
 KETTLE = Passage(
@@ -536,3 +537,28 @@ def test_marks_are_ascending_disjoint_and_inside(answer: str) -> None:
         assert end <= mark.chars.char_start < mark.chars.char_end <= len(answer)
         end = mark.chars.char_end
         assert all(0 <= one < len(PASSAGES) for one in mark.passages)
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("Passage 3 says so.", [2]),
+        ("as in passages 1 and 3", [0, 2]),
+        ("the second passage and the last document", [1, 3]),
+        ("see document [2]", [1]),
+        ("(Ref: Passage 4)", [3]),
+        ("Passage 9 says so.", []),
+        ("passage of 3 days", []),
+        ("[link 2](page)", []),
+        ("version 3 and step 2", []),
+    ],
+)
+def test_references_name_passages_counted_from_one(answer: str, named: list[int]) -> None:
+    assert [one.passage_index for one in passage_references(answer, 4)] == named
+
+
+def test_a_reference_covers_the_words_that_name_it() -> None:
+    answer = "According to the first passage, and passage 2, it is."
+    found = passage_references(answer, 2)
+    assert [one.chars.of(answer) for one in found] == ["the first passage", "passage 2"]
+    assert tuple(one.chars for one in found) == reference_ranges(answer)

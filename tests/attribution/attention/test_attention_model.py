@@ -1,18 +1,35 @@
-"""The model as the rest of the system sees it: one outcome per row, whatever the batch, and clear options."""
+"""The model as the rest of the system sees it: batches, one outcome per row, top-k, and where attention goes."""
 
 from __future__ import annotations
 
 import json
 import weakref
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.attribution.lighthouse_row import RECORD
 from tests.attribution.tiny_models import save_tiny_model
 
+from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.attention.batching import pack_by_token_budget, pack_end_to_end, run_halving, shared_lengths
+from attribeam.attribution.attention.capture import observing
+from attribeam.attribution.attention.model_check import (
+    agreement_with_float32,
+    attention_shares,
+    is_exact,
+    top_columns_agreement,
+)
+from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
+from attribeam.attribution.models.model_errors import is_out_of_memory
+from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -245,3 +262,280 @@ def test_provenance_holds_what_the_result_depends_on(model: AttentionModel) -> N
 
 def test_provenance_is_plain_text_that_is_unpickled_without_torch(model: AttentionModel) -> None:
     assert {type(value) for value in model.provenance().values()} == {str}
+
+
+lengths_and_budget = st.tuples(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
+
+
+@given(lengths_and_budget)
+def test_every_row_is_in_exactly_one_batch(case: tuple[list[int], int]) -> None:
+    lengths, budget = case
+    batches = pack_by_token_budget(lengths, budget)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    assert all(batches)
+
+
+@given(lengths_and_budget)
+def test_no_batch_of_several_rows_passes_the_budget(case: tuple[list[int], int]) -> None:
+    lengths, budget = case
+    for batch in pack_by_token_budget(lengths, budget):
+        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
+
+
+@given(lengths_and_budget)
+def test_a_batch_is_closed_only_where_one_more_row_would_not_fit(case: tuple[list[int], int]) -> None:
+    lengths, budget = case
+    batches = pack_by_token_budget(lengths, budget)
+    for batch, following in pairwise(batches):
+        assert (len(batch) + 1) * lengths[following[0]] > budget
+
+
+@given(lengths_and_budget)
+def test_rows_come_by_length_and_then_by_index(case: tuple[list[int], int]) -> None:
+    lengths, budget = case
+    order = [(lengths[index], index) for batch in pack_by_token_budget(lengths, budget) for index in batch]
+    assert order == sorted(order)
+
+
+def test_row_above_the_budget_is_alone() -> None:
+    assert pack_by_token_budget([9, 2, 2, 30], 6) == [[1, 2], [0], [3]]
+
+
+def test_budget_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1, was: 0"):
+        pack_by_token_budget([1], 0)
+    with pytest.raises(ValueError, match="at least 1, was: 0"):
+        pack_end_to_end([row(1)], 0, share=True)
+
+
+def row(*tokens: int) -> npt.NDArray[np.int32]:
+    return np.array(tokens, dtype=np.int32)
+
+
+PROMPTS = ([], [7] * 5, [7] * 12, [9, 8] * 15)
+rows_with_prompts = st.lists(
+    st.tuples(st.sampled_from(PROMPTS), st.lists(st.integers(0, 3), min_size=1, max_size=12)), max_size=25
+).map(lambda pairs: [row(*prompt, *response) for prompt, response in pairs])
+
+
+def in_common(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+@given(rows_with_prompts, st.integers(1, 120), st.booleans())
+def test_rows_end_to_end_are_each_in_one_batch_within_the_budget(
+    rows: list[npt.NDArray[np.int32]], budget: int, share: bool
+) -> None:
+    batches = pack_end_to_end(rows, budget, share=share)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))
+    for batch in batches:
+        own = [rows[index] for index in batch]
+        shared = shared_lengths(own) if share else [0]
+        assert len(batch) == 1 or sum(map(len, own)) - sum(shared) <= budget
+
+
+@given(rows_with_prompts)
+def test_a_row_takes_over_what_it_begins_with_if_that_is_half_of_it(rows: list[npt.NDArray[np.int32]]) -> None:
+    whole = None
+    for one, shared in zip(rows, shared_lengths(rows), strict=True):
+        common = 0 if whole is None else min(in_common(whole, one), len(one) - 1)
+        assert shared == (common if 2 * common >= len(one) else 0)
+        whole = whole if shared else one
+
+
+def test_rows_of_one_prompt_come_together_and_count_it_once() -> None:
+    rows = [row(*[7] * 10, 1, 2), row(*[5] * 15), row(*[7] * 10, 3, 3, 3)]
+    assert pack_end_to_end(rows, 15, share=True) == [[0, 2], [1]]
+    assert pack_end_to_end(rows, 15, share=False) == [[0], [2], [1]]
+
+
+def test_batch_that_is_full_begins_the_next_with_the_whole_prompt() -> None:
+    rows = [row(*[7] * 10, answer) for answer in range(6)]
+    batches = pack_end_to_end(rows, 13, share=True)
+    assert batches == [[0, 1, 2], [3, 4, 5]]
+    assert [shared_lengths([rows[index] for index in batch]) for batch in batches] == [[0, 10, 10]] * 2
+
+
+OUT_OF_MEMORY = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
+    torch.AcceleratorError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+]
+
+
+class Machine:
+    """Doubles numbers as long as their sum fits; else fails as told."""
+
+    def __init__(self, memory: int, error: Exception) -> None:
+        self.memory, self.error = memory, error
+        self.sizes: list[int] = []
+
+    def run(self, rows: Sequence[int]) -> list[int]:
+        self.sizes.append(len(rows))
+        if sum(rows) > self.memory:
+            raise self.error
+        return [2 * row for row in rows]
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["python", "cuda", "cpu", "driver", "cublas"])
+def test_batch_that_does_not_fit_is_halved(error: Exception) -> None:
+    machine = Machine(memory=6, error=error)
+    assert run_halving([3, 3, 3, 3], machine.run) == [6, 6, 6, 6]
+    assert machine.sizes == [4, 2, 2]
+
+
+def test_row_that_fails_alone_is_a_fault_and_its_neighbours_are_not() -> None:
+    first, second, third = run_halving([1, 9, 2], Machine(memory=5, error=MemoryError()).run)
+    assert (first, third) == (2, 4)
+    assert isinstance(second, RowFault)
+    assert second.reason is Reason.OUT_OF_MEMORY
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 20))
+def test_every_row_gets_its_own_outcome(rows: list[int], memory: int) -> None:
+    outcomes = run_halving(rows, Machine(memory, MemoryError()).run)
+    assert [one if isinstance(one, int) else one.reason for one in outcomes] == [
+        2 * row if row <= memory else Reason.OUT_OF_MEMORY for row in rows
+    ]
+
+
+def test_other_errors_propagate() -> None:
+    with pytest.raises(RuntimeError, match="shapes"):
+        run_halving([1, 2], Machine(0, RuntimeError("shapes do not match")).run)
+
+
+def test_a_real_allocation_failure_of_torch_is_recognised() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+
+
+# Few different values, so that ties are everywhere.
+rows = st.integers(1, 9).flatmap(
+    lambda width: st.lists(
+        st.lists(st.sampled_from([0.0, 1e-30, 0.125, 0.5, 1.0]), min_size=width, max_size=width), min_size=1, max_size=4
+    )
+)
+
+
+@given(rows, st.integers(1, 12))
+def test_best_columns_come_first_and_ties_go_to_the_lower_column(values: list[list[float]], top_k: int) -> None:
+    columns, scores = top_columns(torch.tensor(values), top_k)
+    for row, found, found_scores in zip(values, columns.tolist(), scores.tolist(), strict=True):
+        expected = sorted(range(len(row)), key=lambda column: (-row[column], column))[:top_k]
+        assert found == expected
+        assert found_scores == torch.tensor(row)[expected].tolist()
+
+
+def test_top_k_works_on_a_slice_of_a_wider_matrix() -> None:
+    similarity = torch.tensor([[0.1, 0.3, 0.2, 0.9], [0.4, 0.2, 0.4, 0.9]])[:, :3]
+    assert top_columns(similarity, 2)[0].tolist() == [[1, 2], [0, 2]]
+
+
+def test_passage_mass_sums_the_columns_of_each_passage_and_no_others() -> None:
+    similarity = torch.tensor([[0.5, 0.25, 0.125, 0.0625], [0.0, 1.0, 0.0, 0.0]])
+    mass = passage_mass(similarity, torch.tensor([-1, 0, 2, 0]), 3)
+    assert mass.tolist() == [[0.3125, 0.0, 0.125], [1.0, 0.0, 0.0]]
+
+
+def test_sink_mass_sums_the_columns_outside_the_passages() -> None:
+    similarity = torch.tensor([[0.5, 0.25, 0.125, 0.0625], [0.0, 1.0, 0.0, 0.0]])
+    assert sink_mass(similarity, torch.tensor([-1, 0, -1, 1])).tolist() == [0.625, 0.0]
+
+
+def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    similarity = torch.rand(4, 500, generator=generator)
+    column_passage = torch.randint(-1, 90, (500,), generator=generator)
+    whole = reduction.passage_mass(similarity, column_passage, 90)
+    sizes: list[int] = []
+    membership = reduction._membership
+
+    def measured(columns: torch.Tensor, passages: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(columns) * len(passages))
+        return membership(columns, passages, like)
+
+    monkeypatch.setattr(reduction, "_membership", measured)
+    monkeypatch.setattr(reduction, "_LARGEST_MEMBERSHIP", 5000)
+    torch.testing.assert_close(reduction.passage_mass(similarity, column_passage, 90), whole)
+    assert len(sizes) == 9
+    assert max(sizes) <= 5000
+
+
+LONG = QARecord(
+    "long",
+    "Who lit the lamp?",
+    tuple(Passage(f"The lamp was lit {number} times by the keeper, who lived in the tower.") for number in range(12)),
+    "The keeper lit it.",
+    RowSource("log", 0),
+)
+
+
+def load(directory: Path, max_tokens: int | None = None) -> AttentionModel:
+    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", max_tokens=max_tokens))
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_shares_are_those_of_the_whole_attention_matrix(tmp_path: Path, kind: str) -> None:
+    model = load(save_tiny_model(tmp_path, kind))
+    row = model.encode(RECORD)
+    request = model.request(row, len(RECORD.passages))
+    seen = {}
+
+    def observe(layer_index: int, attention: object) -> None:
+        seen[layer_index] = attention.similarity(request.query_positions, len(row.token_ids))
+
+    with observing(observe):
+        found = attention_shares(model, RECORD)
+    matrix = seen[model.layer - 1].numpy().mean(0)
+    prompt = matrix[: row.prompt_length]
+    assert found.passages == pytest.approx(prompt[row.column_passage >= 0].sum(), abs=1e-5)
+    assert found.outside == pytest.approx(prompt[row.column_passage < 0].sum(), abs=1e-5)
+    assert found.rest == pytest.approx(matrix[row.prompt_length :].sum(), abs=1e-5)
+    assert found.passage_tokens == np.mean(row.column_passage >= 0)
+
+
+def test_shares_of_a_row_in_windows_are_the_mean_of_its_windows(tmp_path: Path) -> None:
+    model = load(save_tiny_model(tmp_path), max_tokens=160)
+    row = model.encode(LONG)
+    assert len(row.windows) > 1
+    alone = [model.attribute([window.row], [len(LONG.passages)])[0] for window in row.windows]
+    found = attention_shares(model, LONG)
+    assert found.passages == pytest.approx(np.mean([one.passage_mass.sum(1).mean() for one in alone]), abs=1e-5)
+    assert found.outside == pytest.approx(np.mean([one.sink_mass.mean() for one in alone]), abs=1e-5)
+    assert found.rest > 0
+
+
+def test_row_that_does_not_fit_is_an_error_of_the_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="worked example"):
+        attention_shares(load(save_tiny_model(tmp_path), max_tokens=20), LONG)
+
+
+def with_columns(*columns: tuple[int, ...]) -> TokenAttribution:
+    """Attributions to these columns, best first."""
+    count = len(columns)
+    return TokenAttribution(
+        top_columns=np.array(columns, dtype=np.int32),
+        top_scores=np.ones((count, len(columns[0])), dtype=np.float32),
+        passage_mass=np.ones((count, 1), dtype=np.float32),
+        sink_mass=np.zeros(count, dtype=np.float32),
+    )
+
+
+def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order() -> None:
+    found = [with_columns((4, 7, 1), (2, 3, 9)), with_columns((0, 5, 6))]
+    expected = [with_columns((7, 4, 2), (2, 9, 3)), with_columns((0, 5, 8))]
+    assert top_columns_agreement(found, expected) == pytest.approx(2 / 3)
+
+
+def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path: Path) -> None:
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", dtype="float32")
+    assert agreement_with_float32(AttentionModel.from_pretrained(options), options) == 1
+    rounded = options.replaced(dtype="bfloat16")
+    model = AttentionModel.from_pretrained(rounded)
+    assert 0.5 < agreement_with_float32(model, rounded) < 1
+    assert is_exact(AttentionModel.from_pretrained(options), options)
+    assert not is_exact(model, rounded)
+    assert not is_exact(AttentionModel.from_pretrained(options), options.replaced(quantization=Quantization.INT8))

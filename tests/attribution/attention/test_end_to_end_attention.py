@@ -1,11 +1,9 @@
-"""Attention of rows laid end to end, with and without a prefix in common, against all pairs of tokens and a mask.
-
-The kernels for rows of variable length are tried on the CPU with stand-ins: they are called as they want to be.
-"""
+"""Attention of rows laid end to end, and through local layers, against rows on their own."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
@@ -13,25 +11,36 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.attention.test_capture import EVERYTHING, TOLERANCE, full_similarity
+from tests.attribution.attention.test_capture import eager_similarity as transformers_similarity
+from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_tokenizer, tiny_model
 from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config, PreTrainedConfig
 
 from attribeam.attribution.attention import end_to_end_attention as attention_module
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import groups_by_border, rope_border
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
     TORCH_VARLEN,
     end_to_end_attention,
+    local_attention,
     row_by_row_attention,
     runs_varlen,
     varlen_attention,
     varlen_kernels,
 )
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, current_rows, rows_end_to_end
 from attribeam.attribution.attention.plain_attention import AttentionRule
+from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 CPU = torch.device("cpu")
 ATTENTION_HEADS, KEY_HEADS, SIZE = 4, 2, 8
@@ -362,3 +371,239 @@ def test_kernels_take_half_precision_only(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     assert varlen_kernels(0, "cuda", torch.float16) == (FLASH_ATTN, TORCH_VARLEN)
     assert varlen_kernels(0, "cuda", torch.float32) == ()
+
+
+LOCAL, FULL = "sliding_attention", "full_attention"
+RECORDS = [
+    QARecord("r", "Who?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
+    for passages, answer in [
+        (
+            ["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."] * 3,
+            "Ada Thorne lit the lamp.",
+        ),
+        (["A short one."], "Yes."),
+        (["The lamp was seen from twelve miles away."] * 2, "Twelve miles away, in the tower at Brigg Point."),
+    ]
+]
+
+
+def attend_with_a_mask(states: list[torch.Tensor], row_of: torch.Tensor, window: int, scaling: float) -> torch.Tensor:
+    """The same by all pairs of tokens: [1, tokens, heads, size]."""
+    query, key, value = states
+    places = torch.arange(len(row_of))
+    seen = (row_of[:, None] == row_of) & ((places[:, None] - places).abs() <= window)
+    weights = (query @ key.transpose(2, 3) * scaling).masked_fill(~seen, float("-inf")).softmax(-1)
+    return (weights @ value).transpose(1, 2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(lengths=st.lists(st.integers(1, 25), min_size=1, max_size=5), window=st.integers(1, 9), seed=st.integers(0, 99))
+def test_local_attention_is_attention_under_the_band_of_its_row(lengths: list[int], window: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    states = [torch.randn(1, 2, sum(lengths), 4, generator=generator) for _ in range(3)]
+    rows = EndToEndRows.of_lengths(lengths, CPU)
+    found = local_attention(*states, rows=rows, window=window, scaling=0.7)
+    torch.testing.assert_close(found, attend_with_a_mask(states, rows.row_of, window, 0.7), atol=1e-5, rtol=1e-4)
+
+
+def test_positions_begin_anew_with_each_row() -> None:
+    rows = EndToEndRows.of_lengths([2, 3], CPU)
+    assert rows.positions.tolist() == [0, 1, 0, 1, 2]
+    assert rows.starts == (0, 2, 5)
+
+
+def test_rows_are_known_inside_the_block_only() -> None:
+    rows = EndToEndRows.of_lengths([1], CPU)
+    with rows_end_to_end(rows):
+        assert current_rows() is rows
+    assert current_rows() is None
+
+
+@pytest.fixture(scope="module", params=[SoftmaxOver.VISIBLE, SoftmaxOver.PROMPT])
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_encoder(
+        tmp_path_factory.mktemp("encoder"), layer_types=[LOCAL, LOCAL, FULL], softmax_over=request.param
+    )
+
+
+def load(directory: Path, token_budget: int = 2048) -> AttentionModel:
+    options = ModelOptions(model=str(directory), token_budget=token_budget, device="cpu")
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=10_000))
+
+
+def eager_similarity(directory: Path, row: EncodedRow, softmax_over: SoftmaxOver) -> np.ndarray:
+    """S by transformers' own eager attention: [responses, prompt_length]."""
+    reference = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.no_grad():
+        outputs = reference(torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
+    attention = outputs.attentions[2][0, :, row.prompt_length :, : row.prompt_length]
+    if softmax_over is SoftmaxOver.PROMPT:
+        attention = attention / attention.sum(-1, keepdim=True)
+    return attention.mean(0).numpy()
+
+
+def spread(found: TokenAttribution) -> np.ndarray:
+    """S again, from all of its columns."""
+    similarity = np.zeros_like(found.top_scores)
+    np.put_along_axis(similarity, found.top_columns.astype(np.int64), found.top_scores, axis=1)
+    return similarity
+
+
+@pytest.mark.parametrize("token_budget", [1, 100_000])
+def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory: Path, token_budget: int) -> None:
+    model = load(directory, token_budget)
+    rows = [model.encode(one) for one in RECORDS]
+    found = model.attribute(rows, [len(one.passages) for one in RECORDS])
+    for row, one in zip(rows, found, strict=True):
+        assert isinstance(one, TokenAttribution)
+        expected = eager_similarity(directory, row, model.softmax_over)
+        np.testing.assert_allclose(spread(one), expected, atol=1e-5)
+
+
+def test_softmax_over_the_prompt_sums_to_one_on_its_columns(directory: Path) -> None:
+    model = load(directory)
+    (found,) = model.attribute([model.encode(RECORDS[0])], [6])
+    assert isinstance(found, TokenAttribution)
+    sums = found.top_scores.sum(1)
+    if model.softmax_over is SoftmaxOver.PROMPT:
+        np.testing.assert_allclose(sums, 1, atol=1e-5)
+    else:
+        assert (sums < 0.999).all()
+
+
+def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path: Path) -> None:
+    model = load(save_tiny_encoder(tmp_path, layer_types=[LOCAL, LOCAL, FULL]))
+    poison, good = model.encode(RECORDS[1]), model.encode(RECORDS[2])
+    unused = next(token for token in range(399, 0, -1) if token not in poison.token_ids and token not in good.token_ids)
+    poison.token_ids[-1] = unused
+    (expected,) = model.attribute([good], [2])
+    with torch.no_grad():
+        model.network.get_input_embeddings().weight[unused] = float("nan")
+    fault, found = model.attribute([poison, good], [1, 2])
+    assert isinstance(fault, RowFault)
+    assert fault.reason is Reason.NON_FINITE_ATTENTION
+    assert isinstance(found, TokenAttribution)
+    assert isinstance(expected, TokenAttribution)
+    np.testing.assert_allclose(spread(found), spread(expected), atol=1e-6)
+
+
+def test_encoder_with_full_attention_below_is_as_exact(tmp_path: Path) -> None:
+    directory = save_tiny_encoder(tmp_path, layer_types=[FULL, LOCAL, FULL])
+    model = load(directory)
+    rows = [model.encode(one) for one in RECORDS]
+    for row, one in zip(rows, model.attribute(rows, [6, 1, 2]), strict=True):
+        assert isinstance(one, TokenAttribution)
+        np.testing.assert_allclose(spread(one), eager_similarity(directory, row, model.softmax_over), atol=1e-5)
+
+
+def test_provenance_says_what_the_softmax_runs_over(directory: Path) -> None:
+    model = load(directory)
+    settings_file = json.loads((directory / "attribution_config.json").read_text(encoding="utf-8"))
+    assert model.provenance()["softmax_over"] == settings_file["softmax_over"]
+
+
+BORDER = 60
+SHAPE = {
+    "vocab_size": 400,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 512,
+    "pad_token_id": 2,
+}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.3, 1.5],
+    "long_factor": [2.0, 5.0, 9.0, 15.0],
+}
+PHI3 = Phi3Config(**SHAPE, original_max_position_embeddings=BORDER, rope_parameters=LONGROPE)
+DYNAMIC = LlamaConfig(**SHAPE, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0})
+
+
+def record(letters: int) -> QARecord:
+    passages = (Passage("The keeper lived in the tower."), Passage("z" * letters))
+    return QARecord("r", "Who?", passages, "Ada Thorne.", RowSource("log.parquet", 0))
+
+
+def save(rotary_model: Path, config: PreTrainedConfig) -> Path:
+    tiny_model(config).save_pretrained(rotary_model)
+    save_tiny_tokenizer(rotary_model)
+    return rotary_model
+
+
+def load_rotary(rotary_model: Path) -> AttentionModel:
+    options = ModelOptions(model=str(rotary_model), token_budget=EVERYTHING, device="cpu")
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+
+
+def rows_around_the_border(model: AttentionModel) -> list[EncodedRow]:
+    """Rows of one token less than the border, of as many, of one more, and a long one; not in this order."""
+    base = len(model.encode(record(1)).token_ids) - 1
+    rows = [model.encode(record(length - base)) for length in (BORDER + 1, BORDER - 1, 4 * BORDER, BORDER)]
+    assert [len(row.token_ids) for row in rows] == [BORDER + 1, BORDER - 1, 4 * BORDER, BORDER]
+    return rows
+
+
+@pytest.fixture(scope="module", params=[PHI3, DYNAMIC], ids=["longrope", "dynamic"])
+def rotary_model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("rope"), request.param)
+
+
+def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(rotary_model: Path) -> None:
+    model = load_rotary(rotary_model)
+    rows = rows_around_the_border(model)
+    for row, together in zip(rows, model.attribute(rows, [2] * len(rows)), strict=True):
+        (alone,) = load_rotary(rotary_model).attribute([row], [2])
+        assert isinstance(alone, TokenAttribution)
+        assert isinstance(together, TokenAttribution)
+        np.testing.assert_allclose(full_similarity(together), full_similarity(alone), atol=1e-6)
+        expected = transformers_similarity(rotary_model, model, row)
+        np.testing.assert_allclose(full_similarity(together), expected, atol=TOLERANCE, rtol=0)
+
+
+def test_transformers_itself_turns_a_short_row_otherwise_beside_a_long_one(tmp_path: Path) -> None:
+    rotary_model = save(tmp_path, PHI3)
+    model = load_rotary(rotary_model)
+    long, short = rows_around_the_border(model)[:2]
+    network = AutoModel.from_pretrained(rotary_model).eval()
+    ids = np.stack([np.pad(short.token_ids, (0, 2), mode="edge"), long.token_ids]).astype(np.int64)
+    with torch.no_grad():
+        alone = network(torch.from_numpy(ids[:1, :-2])).last_hidden_state[0]
+        beside = network(torch.from_numpy(ids)).last_hidden_state[0, :-2]
+    assert (alone - beside).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("config", "border"),
+    [
+        (PHI3, BORDER),
+        (DYNAMIC, None),
+        (LlamaConfig(), None),
+        (Gemma3TextConfig(), None),
+        (LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), None),
+    ],
+    ids=["longrope", "dynamic", "default", "one for each kind of layer", "yarn"],
+)
+def test_border_is_the_original_context_of_longrope(config: PreTrainedConfig, border: int | None) -> None:
+    assert rope_border(config) == border
+
+
+def test_border_of_parameters_for_each_kind_of_layer_is_the_lowest() -> None:
+    parameters = {
+        "full_attention": {"rope_type": "longrope", "original_max_position_embeddings": 70},
+        "sliding_attention": {"rope_type": "longrope", "original_max_position_embeddings": 50},
+    }
+    config = PreTrainedConfig()
+    config.rope_parameters = parameters
+    assert rope_border(config) == 50
+
+
+@given(lengths=st.lists(st.integers(1, 9)), border=st.none() | st.integers(0, 9))
+def test_every_row_is_in_one_group_of_one_side(lengths: list[int], border: int | None) -> None:
+    groups = groups_by_border(lengths, border)
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    assert all(group == sorted(group) and group for group in groups)
+    for group in groups:
+        assert len({border is not None and lengths[index] > border for index in group}) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
-from tests.attribution.prompts.test_windows_of_a_model import attributed, full_matrix
+from tests.attribution.prompts.test_passage_windows import attributed, full_matrix
 from tests.method_names import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 

@@ -1,4 +1,4 @@
-"""From an audit over marks to thresholds, and on to an audit with them: the commands of docs/evaluation.md."""
+"""From an audit over marks to thresholds, by a verifier too, and on to an audit with them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from tests.evaluation.calibration.marked_ferries import claim_marks, ferry_audit, save
 
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VerdictThresholds, load_verdict_model
+from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
+from attribeam.evaluation.calibration.marked_items import MarkedItems
+from attribeam.evaluation.calibration.threshold_fit import call_figures, chooser, fit_threshold, needs
 from attribeam.pipeline.command_line import main
 
 TOWNS = ("Aln", "Brigg", "Carrow", "Denholm", "Eskdale", "Farne", "Garth", "Holm", "Ister", "Jarrow", "Kelby", "Luss")
@@ -156,3 +161,131 @@ def test_the_second_audit_can_be_calibrated_again(calibrated: Calibrated, tmp_pa
     assert main(["calibrate", *asked, "--output", str(tmp_path / "again")]) == 0
     again = load_verdict_model(tmp_path / "again").thresholds
     assert again.balanced < calibrated.thresholds.balanced
+
+
+VERIFIED_ANSWERS = 120
+VERIFIER = {"verifier": "org/own", "verifier_revision": "abc"}
+
+
+def calibrate(folder: Path, *more: str, answers: int = VERIFIED_ANSWERS, **models: str) -> int:
+    audit = ferry_audit(folder / "audit", VERIFIED_ANSWERS, models={**VERIFIER, **models})
+    marks = save(folder / "marks.jsonl", claim_marks(range(answers)))
+    arguments = ["--audit", str(audit.root), "--marks", str(marks), "--output", str(folder / "own")]
+    return main(["calibrate", *arguments, *more])
+
+
+def test_thresholds_of_a_verifier_stand_between_the_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate(tmp_path) == 0
+    found = calibrated_verifier(str(tmp_path / "own"))
+    assert found is not None
+    assert (found.verifier, found.identity, found.bundled) == ("org/own", {"verifier_revision": "abc"}, "")
+    assert found.claims == found.answers == Blend()
+    assert 0.35 < found.answer_risk < 0.55
+    assert 0.45 < found.unsupported < 0.65
+    assert found.unsupported <= found.supported
+    text = capsys.readouterr().out
+    assert "answers: risk from" in text
+    assert f"attribeam audit --verdict {tmp_path / 'own'}\n" in text
+
+
+def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path: Path) -> None:
+    bundled = ferry_audit(tmp_path / "bundled", VERIFIED_ANSWERS)
+    assert calibrate(tmp_path, "--blend", str(bundled.root)) == 0
+    found = calibrated_verifier(str(tmp_path / "own"))
+    assert found is not None
+    assert found.bundled == load_verdict_model(BUNDLED_VERDICT).digest[:16]
+    for blend in (found.claims, found.answers):  # both audits have the same scores here, so both count alike
+        assert blend.verifier == pytest.approx(blend.bundled, abs=1e-5)
+        assert blend.verifier > 0.3
+    assert found.unsupported <= found.supported
+
+
+@pytest.mark.parametrize(
+    ("models", "answers", "complaint"),
+    [
+        (
+            {"verdict_calibration": "0"},
+            VERIFIED_ANSWERS,
+            "was judged by a calibrated verifier; audit again with --verdict org/own",
+        ),
+        ({"verdict_band": "(0.1, 0.6)"}, VERIFIED_ANSWERS, "was judged by a verifier in a band"),
+        ({}, 30, "5 more to go"),
+    ],
+)
+def test_audit_that_tells_too_little_of_the_verifier_is_refused(
+    models: dict[str, str], answers: int, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate(tmp_path, answers=answers, **models) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict", "complaint"),
+    [
+        (VERIFIED_ANSWERS - 1, "bundled", "--blend should have the same marked answers and claims as --audit"),
+        (VERIFIED_ANSWERS, "smollm2-135m", "should be an audit by the bundled verdict, was judged by smollm2-135m"),
+    ],
+)
+def test_audit_that_cannot_be_blended_in_is_refused(
+    count: int, verdict: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = ferry_audit(tmp_path / "other", count)
+    file = other.root / "run_manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["options"]["method"] = {"verdict": verdict}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    assert calibrate(tmp_path, "--blend", str(other.root)) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_blend_says_nothing_to_an_audit_without_a_verifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ferry_audit(tmp_path / "plain", VERIFIED_ANSWERS)
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(VERIFIED_ANSWERS)))
+    arguments = ["--audit", str(made.root), "--marks", str(marks), "--output", str(tmp_path / "own")]
+    assert main(["calibrate", *arguments, "--blend", str(made.root)]) == 2
+    assert "--blend is for an audit by a verifier" in capsys.readouterr().err
+
+
+def drawn(seed: int, count: int = 60) -> MarkedItems:
+    """Items whose suspicion tells something, with ties."""
+    chance = np.random.default_rng(seed)
+    lacking = chance.random(count) < 0.4
+    suspicion = np.round(np.clip(chance.normal(0.4 + 0.2 * lacking, 0.15), 0, 1), 2)
+    return MarkedItems(suspicion, lacking, np.arange(count) // 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_f1_of_all_thresholds_is_found(seed: int) -> None:
+    items = drawn(seed)
+    found = chooser(None)(items.suspicion, items.lacking)
+    every = [call_figures(items.suspicion >= one, items.lacking).f1 for one in np.unique(items.suspicion)]
+    assert call_figures(items.suspicion >= found, items.lacking).f1 == max(every)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.25])
+def test_the_lowest_threshold_within_the_rate_is_found(seed: int, rate: float) -> None:
+    items = drawn(seed)
+    found = chooser(rate)(items.suspicion, items.lacking)
+    figures = call_figures(items.suspicion >= found, items.lacking)
+    assert figures.false_alarms <= rate
+    lower = [one for one in np.unique(items.suspicion) if one < found]
+    assert all(call_figures(items.suspicion >= one, items.lacking).false_alarms > rate for one in lower)
+
+
+def test_figures_are_of_answers_that_a_threshold_was_not_fitted_on() -> None:
+    items = drawn(3)
+    noise = MarkedItems(items.suspicion, np.random.default_rng(0).permutation(items.lacking), items.answers)
+    fitted = fit_threshold(noise, chooser(None), seed=0)
+    inside = call_figures(noise.suspicion >= fitted.threshold, noise.lacking)
+    assert fitted.figures.f1 < inside.f1
+    assert fitted.f1_interval.low <= fitted.figures.f1 <= fitted.f1_interval.high
+    assert fitted.threshold_interval.low <= fitted.threshold_interval.high
+
+
+def test_a_small_rate_needs_more_supported_items() -> None:
+    items = MarkedItems(np.zeros(30), np.arange(30) < 25, np.arange(30))
+    lacking, supported = needs(items, "claims", 0.02)
+    assert (lacking.more, supported.needed, supported.more) == (0, 50, 45)
+    assert needs(items, "claims", None)[1].more == 15

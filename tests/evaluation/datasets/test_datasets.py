@@ -1,20 +1,41 @@
-"""QuoteSum, VERI-GRAN and LFQA, and the mark-up that the first two carry."""
+"""The data sets that ``attribeam evaluate`` reads: their formats, labels, citation marks and mark-up."""
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
+from tests.evaluation.dataset_rows import (
+    DOCUMENTS,
+    alce_row,
+    bump_row,
+    clapnq_row,
+    lfqa_row,
+    mtrag_row,
+    quotesum_row,
+    ragtruth_response,
+    ragtruth_source,
+    summedits_row,
+    veri_gran_row,
+    write_alce,
+    write_ragtruth,
+    write_rows,
+)
+from tests.evaluation.evaluate_command import evaluate
 
+from attribeam.evaluation.datasets.judged_summaries import load_bump, load_summedits
+from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran, remove_markup
+from attribeam.evaluation.datasets.passage_qa import load_alce, load_clapnq, load_mtrag, remove_citations
+from attribeam.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import CharRange, Passage
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
+from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, SkippedRow
 
 
 def marked_texts(marked: str) -> list[tuple[str, int]]:
@@ -254,3 +275,407 @@ def test_damaged_data_of_every_kind_end_evaluate_with_file_and_place(name, tmp_p
     os.mkfifo(data)
     assert main(["evaluate", "--dataset", name, "--data", str(data)]) == 2
     assert f"data file {data} should be a file, is a folder, a pipe or a device" in capsys.readouterr().err
+
+
+def cited(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    found = remove_citations(text)
+    return [(one.chars.of(found.text), one.citations) for one in found.sentences]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (  # before and after the full stop
+            "A lamp burns [1]. A bell rings. [2] It is cold.",
+            [("A lamp burns.", (0,)), ("A bell rings.", (1,)), ("It is cold.", ())],
+        ),
+        ("A lamp [3] burns [1][3].", [("A lamp burns.", (2, 0))]),
+        *(
+            (f"A lamp burns{marker}.", [("A lamp burns.", (0, 1))])
+            for marker in ("[1][2]", "[1, 2]", "[1; 2]", " [1] [2]")
+        ),
+        ("[2] A lamp burns. It is cold.", [("A lamp burns.", (1,)), ("It is cold.", ())]),
+        (
+            "Two burn: one here; one at St. Ann. The rest do not.",
+            [("Two burn: one here; one at St. Ann.", ()), ("The rest do not.", ())],
+        ),
+        ("灯亮了[1]。钟响了！[2]冬天结冰。", [("灯亮了。", (0,)), ("钟响了！", (1,)), ("冬天结冰。", ())]),
+        ("A [lamp] burns [x].", [("A [lamp] burns [x].", ())]),
+        ("[1][2]", []),
+        (f"A lamp burns [{'9' * 5000}].", [(f"A lamp burns [{'9' * 5000}].", ())]),  # too large for a citation
+    ],
+)
+def test_sentences_and_what_they_cite(text, sentences):
+    assert cited(text) == sentences
+
+
+@given(st.lists(st.tuples(st.sampled_from(["A lamp burns", "Bells ring", "It is cold"]), st.sets(st.integers(1, 5)))))
+def test_every_sentence_keeps_its_own_citations(sentences):
+    text = " ".join(f"{words}{''.join(f'[{number}]' for number in sorted(cites))}." for words, cites in sentences)
+    assert cited(text) == [(f"{words}.", tuple(number - 1 for number in sorted(cites))) for words, cites in sentences]
+
+
+@pytest.mark.parametrize("in_data", [True, False])
+def test_every_sentence_is_a_target_span_with_what_it_cites(tmp_path, in_data):
+    rows = [alce_row("Ada lit it [1]. A buoy lies there [2][3].")]
+    (answer,) = load_alce(write_alce(tmp_path / "asqa.json", rows, in_data=in_data)).answers
+    assert answer.record.answer == "Ada lit it. A buoy lies there."
+    assert [span.of(answer.record.answer) for span in answer.spans] == ["Ada lit it.", "A buoy lies there."]
+    assert answer.citations == ((0,), (1, 2))
+    assert (answer.gold_passages, answer.gold_evidence) == ((), ())
+
+
+def test_passages_are_the_documents_with_title_and_id(tmp_path):
+    (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it.")])).answers
+    assert answer.record.passages == (
+        Passage(text=DOCUMENTS[0]["text"], title="Brigg Point", passage_id="17"),
+        Passage(text=DOCUMENTS[1]["text"], title="Skell Rock", passage_id="18"),
+        Passage(text=DOCUMENTS[2]["text"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("\n Ada lit it [1].<|im_end|>\nQuestion: x", "Ada lit it."),
+        ("Ada lit it.\u2028A buoy lies there [2].\nQuestion: x", "Ada lit it.\u2028A buoy lies there."),
+    ],
+)
+def test_answer_is_the_first_line_without_the_end_of_turn(tmp_path, output, answer):
+    (found,) = load_alce(write_alce(tmp_path / "a.json", [alce_row(output)])).answers
+    assert found.record.answer == answer
+
+
+def test_citation_of_a_missing_document_is_kept(tmp_path):
+    (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it [9].")])).answers
+    assert answer.citations == ((8,),)
+
+
+def test_rows_without_an_answer_or_documents_are_skipped_and_listed(tmp_path):
+    rows = [alce_row(""), alce_row("Ada lit it.", []), alce_row("Ada lit it.")]
+    dataset = load_alce(write_alce(tmp_path / "a.json", rows))
+    assert [one.record.source.source_row for one in dataset.answers] == [2]
+    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            {"output": ["one", "two"]},
+            r"a\.json, data\[1\]: field 'output' should be one string, was a list; write each",
+        ),
+        ({"output": None}, r"data\[1\]: field 'output' should be a string, was: NoneType"),
+        ({"docs": [{"title": "x"}]}, r"data\[1\], docs\[0\]: field 'text' should be a string, is missing"),
+        ({"question": 3}, r"data\[1\]: field 'question' should be a string, was: int"),
+    ],
+)
+def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, change, problem):
+    path = write_alce(tmp_path / "a.json", [alce_row("Fine."), alce_row("Fine.") | change])
+    with pytest.raises(DataError, match=problem):
+        load_alce(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "should be JSON, could not be parsed"),
+        ("3", "should be a list or an object, was: int"),
+        ('{"rows": []}', r"field 'data' should be .* is missing; the row has: \['rows'\]"),
+        ("[1]", "field 'data' should be a list of objects"),
+    ],
+)
+def test_alce_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
+    path = tmp_path / "a.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=problem):
+        load_alce(path)
+
+
+FIRST, LAST = "Ada Thorne lit the lamp .", "Jon Reed tends it ."
+
+
+def test_evidence_is_compared_with_the_chosen_sentences_of_a_directory_of_files(tmp_path, capsys):
+    write_rows(tmp_path / "clapnq_dev_answerable.jsonl", [clapnq_row(("Ada Thorne lit the lamp .", [FIRST]))])
+    write_rows(tmp_path / "clapnq_dev_unanswerable.jsonl", [clapnq_row(("", []))] * 30)
+    output = tmp_path / "figures.json"
+    asked = ("--dataset", "clapnq", "--data", tmp_path, "--method", "words", "--bootstrap-draws", 20)
+    assert evaluate(*asked, "--output", output) == 0
+    (figures,) = json.loads(output.read_text())
+    assert (figures["spans"], figures["sentences"]["recall"], figures["sentences"]["precision"]) == (1, 100, 100)
+    assert figures["skipped_rows"][0]["file"] == "clapnq_dev_unanswerable.jsonl"
+    assert "30 rows skipped: unanswerable" in capsys.readouterr().out
+
+
+def load(tmp_path, *rows):
+    return load_clapnq(write_rows(tmp_path / "clapnq.jsonl", rows))
+
+
+def test_whole_answer_is_the_span_and_the_chosen_sentences_are_its_evidence(tmp_path):
+    (answer,) = load(tmp_path, clapnq_row((" Ada did. ", [LAST, FIRST]))).answers
+    (passage,) = answer.record.passages
+    assert answer.spans == (CharRange(1, 9),)
+    assert [one.chars.of(passage.text) for one in answer.gold_evidence[0]] == [FIRST, LAST]
+    assert (answer.gold_passages, passage.title) == ((frozenset({0}),), "Brigg Point")
+
+
+def test_answers_of_several_people_are_answers_of_their_own_and_equal_ones_count_once(tmp_path):
+    dataset = load(tmp_path, clapnq_row(("Ada.", [FIRST]), ("Jon.", [LAST]), ("Ada.", [FIRST]), ("", [])))
+    assert [one.record.record_id for one in dataset.answers] == ["7-1", "7-2"]
+
+
+def test_questions_without_an_answer_or_a_chosen_sentence_are_skipped(tmp_path):
+    dataset = load(tmp_path, clapnq_row(("", [])), clapnq_row(("Ada.", [])), clapnq_row(("Ada.", [FIRST])))
+    assert dataset.skipped == (SkippedRow(0, "unanswerable"), SkippedRow(1, "no_selected_sentence"))
+    assert len(dataset.answers) == 1
+
+
+def test_sentence_that_no_passage_has_is_an_error_with_its_place(tmp_path):
+    with pytest.raises(DataError, match=r"line 1, output\[0\]: field 'selected_sentences' should be parts of a pass"):
+        load(tmp_path, clapnq_row(("Ada.", ["Bob lit it ."])))
+
+
+PASSAGES = "passage 1:Ada lit the lamp.\n\npassage 2:A buoy lies\nthere. See passage 3: none.\n\n"
+SOURCE = ragtruth_source("s", {"question": "Who lit it?", "passages": PASSAGES})
+
+
+def loaded(directory, sources, responses):
+    return load_ragtruth(write_ragtruth(directory, sources, responses))
+
+
+def test_passages_of_one_string_are_separated_by_their_numbers(tmp_path):
+    (answer,) = loaded(tmp_path, [SOURCE], [ragtruth_response("r", "s", "Ada did.")]).answers
+    assert answer.record.passages == (
+        Passage(text="Ada lit the lamp.", passage_id="1"),
+        Passage(text="A buoy lies\nthere. See passage 3: none.", passage_id="2"),
+    )
+    assert (answer.record.record_id, answer.record.question, answer.record.generator) == ("r", "Who lit it?", "tiny")
+    assert (answer.group, answer.split, answer.unsupported, answer.judged) == ("QA", "test", (), None)
+
+
+@pytest.mark.parametrize(
+    ("source_info", "texts"),
+    [
+        ("The whole article.", ["The whole article."]),
+        ({"question": "?", "passages": ["One.", "Two."]}, ["One.", "Two."]),
+        ({"question": "?", "passages": "No numbers here."}, ["No numbers here."]),
+    ],
+)
+def test_article_list_and_unnumbered_string_become_passages(tmp_path, source_info, texts):
+    (answer,) = loaded(tmp_path, [ragtruth_source("s", source_info)], [ragtruth_response("r", "s", "x")]).answers
+    assert [passage.text for passage in answer.record.passages] == texts
+
+
+def test_record_of_a_business_becomes_lines_and_one_passage_per_review(tmp_path):
+    info = {
+        "name": "Lamp & Co",
+        "hours": {"Monday": "9:0-17:0"},
+        "attributes": {"WiFi": None, "Parking": {"lot": True}},
+        "stars": 3.5,
+        "reviews": [{"stars": 4, "text": "Bright."}, {"stars": 2, "text": "Dim."}],
+    }
+    source = ragtruth_source("s", info, task="Data2txt")
+    (answer,) = loaded(tmp_path, [source], [ragtruth_response("r", "s", "Lamps.")]).answers
+    record, first, second = answer.record.passages
+    assert record.text.splitlines() == [
+        "name: Lamp & Co",
+        "hours Monday: 9:0-17:0",
+        "attributes WiFi: null",
+        "attributes Parking lot: true",
+        "stars: 3.5",
+    ]
+    assert first == Passage(text="stars: 4\ntext: Bright.", title="reviews 1", passage_id="reviews 1")
+    assert second.text == "stars: 2\ntext: Dim."
+    assert (answer.record.question, answer.group) == ("", "Data2txt")
+
+
+def test_labels_are_ranges_of_the_answer_in_their_order(tmp_path):
+    response = ragtruth_response("r", "s", "Ada lit ten lamps in May.", {"in May": "Baseless", "ten": "Conflict"})
+    (answer,) = loaded(tmp_path, [SOURCE], [response]).answers
+    found = [(one.chars.of(answer.record.answer), one.kind) for one in answer.unsupported]
+    assert found == [("ten", "Conflict"), ("in May", "Baseless")]
+
+
+def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
+    good = ragtruth_response("r", "s", "Ada did it.", {"did": "x"})
+    beyond, other = ({**good, "labels": [{**good["labels"][0], **change}]} for change in ({"end": 99}, {"text": "was"}))
+    rows = [good, {**good, "response": " "}, {**good, "source_id": "t"}, beyond, other, {**good, "source_id": "empty"}]
+    dataset = loaded(tmp_path, [SOURCE, ragtruth_source("empty", " ")], rows)
+    assert len(dataset.answers) == 1
+    assert dataset.skipped == (
+        SkippedRow(1, "empty_answer"),
+        SkippedRow(2, "no_source"),
+        SkippedRow(3, "label_out_of_range"),
+        SkippedRow(4, "label_text_differs"),
+        SkippedRow(5, "no_passages"),
+    )
+
+
+def test_split_is_chosen_if_the_data_set_has_it(tmp_path):
+    rows = [ragtruth_response("a", "s", "x", split="train"), ragtruth_response("b", "s", "x")]
+    dataset = loaded(tmp_path, [SOURCE], rows)
+    assert [one.record.record_id for one in dataset.of_split("test").answers] == ["b"]
+    assert len(dataset.of_split("dev").answers) == 2
+
+
+def test_file_instead_of_a_directory_is_one_clear_error(tmp_path):
+    with pytest.raises(DataError, match=r"should be a directory with response\.jsonl and .* has no"):
+        load_ragtruth(tmp_path / "response.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (ragtruth_source("s", 3), r"source_info\.jsonl, line 1: field 'source_info' should be a string or an object"),
+        (ragtruth_source("s", {"passages": 3}), "line 1, source_info: field 'passages' should be a string"),
+    ],
+)
+def test_faulty_source_is_an_error_with_file_line_and_field(tmp_path, source, problem):
+    with pytest.raises(DataError, match=problem):
+        loaded(tmp_path, [source], [])
+
+
+def test_mtrag_answer_has_the_last_question_and_the_mean_grade(tmp_path):
+    path = write_rows(tmp_path / "mtrag.jsonl", [mtrag_row("Ada did.", "4", "4", "3")])
+    (answer,) = load_mtrag(path).answers
+    assert answer.record.question == "Who lit it?"
+    assert answer.record.passages == (Passage("Ada Thorne lit the lamp in 1874.", "Brigg Point", "p"),)
+    assert (answer.record.generator, answer.split) == ("tiny", "test")
+    assert answer.faithfulness == pytest.approx(11 / 3)
+    assert (answer.is_supported, answer.unsupported) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("grades", "supported"), [("222", False), ("114", False), ("223", True), ("1", False), ("23", True)]
+)
+def test_mtrag_answer_with_a_mean_of_at_most_two_is_unsupported(tmp_path, grades, supported):
+    (answer,) = load_mtrag(write_rows(tmp_path / "m.jsonl", [mtrag_row("Ada did.", *grades)])).answers
+    assert answer.is_supported is supported
+
+
+def test_mtrag_answers_that_people_wrote_are_a_split_of_their_own(tmp_path):
+    rows = [mtrag_row("Ada did.", "4", model="reference"), mtrag_row("Ada.", "4")]
+    dataset = load_mtrag(write_rows(tmp_path / "m.jsonl", rows))
+    assert [answer.split for answer in dataset.answers] == ["reference", "test"]
+
+
+def test_mtrag_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
+    rows = [mtrag_row(" ", "4"), mtrag_row("Ada.", "1", passages=[]), mtrag_row("Ada."), mtrag_row("Ada.", "1")]
+    dataset = load_mtrag(write_rows(tmp_path / "m.jsonl", rows))
+    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"), SkippedRow(2, "not_judged"))
+    assert len(dataset.answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"faithfulness": ["4", "5"]}, "line 2: field 'faithfulness' should have grades from 1 to 4, has: '5'"),
+        ({"faithfulness": [4]}, "line 2: field 'faithfulness' should be a list of strings"),
+        ({"conversation": []}, "line 2: field 'conversation' should end with a turn of the user"),
+        ({"passages": "none"}, "line 2: field 'passages' should be a list of objects, was: str"),
+    ],
+)
+def test_faulty_mtrag_row_is_an_error_with_file_line_and_field(tmp_path, fields, problem):
+    path = write_rows(tmp_path / "m.jsonl", [mtrag_row("Ada.", "4"), mtrag_row("Ada.", "4", **fields)])
+    with pytest.raises(DataError, match=rf"m\.jsonl, {problem}"):
+        load_mtrag(path)
+
+
+def test_summedits_document_is_the_passage_and_the_file_names_the_domain(tmp_path):
+    rows = [summedits_row("Ada lit it."), summedits_row("Jon lit it.", "entity_modification", row_id="b")]
+    good, edited = load_summedits(write_rows(tmp_path / "summedits_sea_mail.jsonl.xz", rows)).answers
+    assert good.record.passages == (Passage("Ada Thorne lit the lamp at Brigg Point in 1874."),)
+    assert (good.record.record_id, good.record.question, good.group) == ("a", "", "sea_mail")
+    assert (good.is_supported, good.error_kinds) == (True, ())
+    assert (edited.is_supported, edited.error_kinds) == (False, ("entity_modification",))
+
+
+def test_summedits_repeated_summary_is_skipped_also_in_another_file(tmp_path):
+    row = summedits_row("Ada lit it.")
+    write_rows(tmp_path / "summedits_b.jsonl", [summedits_row("Jon lit it.", "swap"), row])
+    write_rows(tmp_path / "summedits_a.jsonl", [row, row])
+    write_rows(tmp_path / "others.jsonl", [{"no": "summary"}])
+    dataset = load_summedits(tmp_path)
+    assert [answer.group for answer in dataset.answers] == ["a", "b"]
+    assert dataset.skipped == (
+        SkippedRow(1, "duplicate", "summedits_a.jsonl"),
+        SkippedRow(1, "duplicate", "summedits_b.jsonl"),
+    )
+    assert dataset.first(1).skipped == ()
+
+
+def test_summedits_rows_without_text_are_skipped(tmp_path):
+    rows = [summedits_row(" "), summedits_row("Ada.", doc="\n")]
+    dataset = load_summedits(write_rows(tmp_path / "s.jsonl", rows))
+    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"))
+
+
+def test_faulty_summedits_label_is_an_error_with_its_place(tmp_path):
+    path = write_rows(tmp_path / "s.jsonl", [summedits_row("Ada.", label=2)])
+    with pytest.raises(DataError, match=r"s\.jsonl, line 1: field 'label' should be 0 or 1, was: 2"):
+        load_summedits(path)
+
+
+def test_bump_reference_counts_once_and_every_different_edit_once(tmp_path):
+    rows = [
+        bump_row(0, "Jon Reed lit the lamp."),
+        bump_row(1, "Ada Thorne lit the bell.", corrected_error_type="Extrinsic Entity Error"),
+        bump_row(2, "Jon Reed lit the lamp."),
+    ]
+    dataset = load_bump(write_rows(tmp_path / "bump_task1.jsonl", rows))
+    found = [(one.record.record_id, one.is_supported, one.error_kinds) for one in dataset.answers]
+    assert found == [
+        ("bump_task1-0-reference", True, ()),
+        ("bump_task1-0-edited", False, ("Intrinsic Entity",)),
+        ("bump_task1-1-edited", False, ("Extrinsic Entity",)),
+    ]
+    assert dataset.skipped == (SkippedRow(2, "duplicate"),)
+    assert {one.group for one in dataset.answers} == {"bump_task1"}
+
+
+def test_bump_rows_without_text_are_skipped(tmp_path):
+    rows = [bump_row(0, " "), bump_row(1, "Jon.", article="")]
+    dataset = load_bump(write_rows(tmp_path / "b.jsonl", rows))
+    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"))
+
+
+def test_directory_without_files_is_one_clear_error(tmp_path):
+    with pytest.raises(DataError, match=r"should be a file or a directory with bump\*\.jsonl or \.jsonl\.xz, has none"):
+        load_bump(tmp_path)
+
+
+def test_plain_file_is_read_in_place_of_its_packed_twin(tmp_path):
+    write_rows(tmp_path / "bump.jsonl", [bump_row(0, "Jon lit it.")])
+    write_rows(tmp_path / "bump.jsonl.xz", [bump_row(1, "Jon lit it again.")])
+    assert [one.record.record_id for one in load_bump(tmp_path).answers] == ["bump-0-reference", "bump-0-edited"]
+
+
+@pytest.mark.parametrize(
+    ("source", "load", "rows"),
+    [
+        ("mtrag", load_mtrag, [mtrag_row("Ada did.", "1", "4"), mtrag_row("Jon.", "4", model="reference")]),
+        ("summedits", load_summedits, [summedits_row("Ada."), summedits_row("Jon.", "swap", "negation", row_id="b")]),
+        ("bump", load_bump, [bump_row(0, "Jon Reed lit the lamp.")]),
+    ],
+)
+def test_imported_log_has_the_judgements_of_the_data_set(tmp_path, source, load, rows):
+    data, log = write_rows(tmp_path / f"{source}.jsonl", rows), tmp_path / "log.parquet"
+    assert main(["import", source, "--data", str(data), "--output", str(log)]) == 0
+    assert without_place(load_judged_log(log).answers) == without_place(load(data).answers)
+
+
+def without_place(answers):
+    return [str(answer).replace(repr(answer.record.source), "") for answer in answers]
+
+
+def test_import_of_several_files_names_the_file_of_a_skipped_row(tmp_path, capsys):
+    write_rows(tmp_path / "bump_1.jsonl", [bump_row(0, "Jon.")])
+    write_rows(tmp_path / "bump_2.jsonl", [bump_row(0, "Jon.")])
+    assert main(["import", "bump", "--data", str(tmp_path), "--output", str(tmp_path / "log.parquet")]) == 0
+    assert "skipped, duplicate: 1 rows: bump_2.jsonl row 0" in capsys.readouterr().out
+
+
+def test_answer_without_any_judgement_is_refused():
+    record = QARecord("r", "", (Passage("x"),), "Ada.", RowSource("a", 0))
+    with pytest.raises(ValueError, match="should have unsupported ranges or answer_supported, has neither"):
+        JudgedAnswer(record, None)

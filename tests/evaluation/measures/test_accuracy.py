@@ -1,7 +1,8 @@
-"""Passage accuracy, and the overlap of evidence and highlights."""
+"""Passage accuracy, verdicts as decisions and as probabilities, and bootstrap intervals."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,18 @@ from attribeam.evaluation.measures.accuracy import (
     highlight_overlap,
     span_credit,
 )
-from attribeam.evaluation.measures.bootstrap import RowBootstrap
+from attribeam.evaluation.measures.bootstrap import (
+    Interval,
+    RankedItems,
+    ReliabilityBin,
+    RowBootstrap,
+    f1_figures,
+    precision_at,
+    rank_correlation,
+    reliability,
+    row_draws,
+    verdict_figures,
+)
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 from attribeam.schemas.labelled_answer import PassageRange
 
@@ -129,3 +141,222 @@ def test_best_sentences_are_those_near_the_best_of_its_passage(evidence, best):
 )
 def test_sentences_end_at_marks_and_lines_but_not_after_an_abbreviation(text, sentences):
     assert [sentence.of(text) for sentence in text_sentences(text)] == sentences
+
+
+CALLED = [True, True, True, False, False, False, False, False]
+MARKED = [True, True, False, True, False, False, False, False]
+COUNTS = row_draws(8, draws=300, seed=1)
+
+
+def test_worked_example():
+    figures = verdict_figures(CALLED, MARKED, COUNTS)
+    assert figures.called == 3
+    assert figures.precision.value == pytest.approx(100 * 2 / 3)
+    assert figures.recall.value == pytest.approx(100 * 2 / 3)
+    assert figures.f1.value == pytest.approx(100 * 2 / 3)
+    assert figures.false_alarms.value == pytest.approx(100 / 5)
+    assert figures.balanced_accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
+
+
+def test_interval_is_that_of_resampled_rows():
+    drawn = []
+    for counts in COUNTS:
+        rows = np.repeat(np.arange(8), counts)
+        clean = [row for row in rows if not MARKED[row]]
+        if clean:
+            drawn.append(100 * np.mean([CALLED[row] for row in clean]))
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    interval = verdict_figures(CALLED, MARKED, COUNTS).false_alarms.interval
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+def test_share_without_rows_to_divide_by_is_missing():
+    figures = verdict_figures([False, False], [True, True], row_draws(2, draws=20, seed=0))
+    assert (figures.precision, figures.false_alarms, figures.balanced_accuracy) == (None, None, None)
+    assert (figures.recall.value, figures.f1.value) == (0, 0)
+
+
+def test_precision_counts_the_rows_with_the_largest_scores():
+    found = precision_at(2, [0.1, 0.9, 0.5, 0.7], [True, True, False, False], row_draws(4, draws=50, seed=0))
+    assert found.precision.value == pytest.approx(50)
+    assert found.precision.interval.low < 50 <= found.precision.interval.high
+
+
+def test_rows_with_equal_scores_share_the_last_places():
+    found = precision_at(2, [0.9, 0.5, 0.5, 0.5], [False, True, False, False], row_draws(4, draws=5, seed=0))
+    assert found.precision.value == pytest.approx(100 * (0 + 1 / 3) / 2)
+
+
+def test_ranking_that_is_too_short_has_no_precision():
+    assert precision_at(3, [0.1, 0.2], [True, False], row_draws(2, draws=5, seed=0)) is None
+
+
+def naive_correlation(scores, grades):
+    if len(set(scores)) == 1 or len(set(grades)) == 1:
+        return None
+    ranks = [
+        [sum(other > number for other in numbers) + (numbers.count(number) + 1) / 2 for number in numbers]
+        for numbers in (list(scores), list(grades))
+    ]
+    return np.corrcoef(*ranks)[0, 1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=3, max_size=12))
+def test_correlation_is_pearsons_of_the_ranks_and_its_interval_that_of_resampled_rows(pairs):
+    counts = row_draws(len(pairs), draws=20, seed=0)
+    found, expected = rank_correlation(*zip(*pairs, strict=True), counts), naive_correlation(*zip(*pairs, strict=True))
+    if expected is None:
+        assert found is None
+        return
+    resampled = [[pair for pair, count in zip(pairs, draw, strict=True) for _ in range(count)] for draw in counts]
+    drawn = [naive_correlation(*zip(*one, strict=True)) for one in resampled]
+    ends = np.percentile([one for one in drawn if one is not None] or [expected], [2.5, 97.5])
+    assert (found.value, found.interval.low, found.interval.high) == pytest.approx((expected, *ends))
+
+
+def test_few_items_have_a_bin_each_by_ascending_score():
+    found = reliability([0.8, 0.3], [True, True], [0, 1], row_draws(2, draws=5, seed=0))
+    assert found.bins == (ReliabilityBin(1, 0.3, 1.0), ReliabilityBin(1, 0.8, 1.0))
+    assert found.calibration_error == pytest.approx((0.7 + 0.2) / 2)
+    assert found.brier_score == pytest.approx((0.7**2 + 0.2**2) / 2)
+
+
+def test_bins_hold_as_many_items_each():
+    scores = [number / 40 for number in range(40)]
+    found = reliability(scores, [score > 0.5 for score in scores], range(40), row_draws(40, draws=5, seed=0))
+    assert [one.items for one in found.bins] == [4] * 10
+    assert found.bins[0].mean_score == pytest.approx(np.mean(scores[:4]))
+    assert found.bins[-1].marked_share == 1
+
+
+def test_intervals_of_reliability_draw_rows_with_all_their_items():
+    rows, counts = np.array([0, 0, 1, 1, 2, 2]), row_draws(3, draws=200, seed=2)
+    scores, marked = np.array([0.9, 0.1, 0.1, 0.8, 0.6, 0.2]), np.array([True, False, True, True, False, False])
+    found = reliability(list(scores), list(marked), list(rows), counts)
+    weights = counts[:, rows] / 6
+    for interval, drawn in (
+        (found.brier_score_interval, weights @ (scores - marked) ** 2),
+        (found.calibration_error_interval, np.abs(weights * (scores - marked)) @ np.ones(6)),
+    ):
+        assert (interval.low, interval.high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])))
+
+
+def test_nothing_has_no_reliability():
+    assert reliability([], [], [], row_draws(2, draws=5, seed=0)) is None
+
+
+SPANS = [1, 3, 2, 4, 1, 2]
+CREDIT = [1.0, 1.5, 0.0, 4.0, 0.0, 2.0]
+
+
+def test_interval_depends_on_the_seed_alone():
+    first, second, other = (RowBootstrap(SPANS, draws=200, seed=seed).interval(CREDIT) for seed in (5, 5, 6))
+    assert first == second != other
+
+
+def test_interval_encloses_the_mean_and_stays_within_percent():
+    interval = RowBootstrap(SPANS, draws=500).interval(CREDIT)
+    assert 0 <= interval.low < 100 * sum(CREDIT) / sum(SPANS) < interval.high <= 100
+
+
+def test_all_right_has_no_spread():
+    assert RowBootstrap(SPANS, draws=50).interval([float(spans) for spans in SPANS]) == Interval(100.0, 100.0)
+
+
+def test_constant_difference_per_span_has_no_spread_because_resamples_are_paired():
+    bootstrap = RowBootstrap([1, 1, 1, 1], draws=300)
+    worse, better = [0.0, 0.25, 0.5, 0.5], [0.5, 0.75, 1.0, 1.0]
+    assert bootstrap.interval(worse).low < bootstrap.interval(worse).high
+    difference = [mine - other for mine, other in zip(better, worse, strict=True)]
+    assert bootstrap.interval(difference) == Interval(50.0, 50.0)
+
+
+def test_rows_are_drawn_rather_than_spans():
+    one_long_row = RowBootstrap([10, 10], draws=500).interval([10.0, 0.0])
+    assert one_long_row == Interval(0.0, 100.0)
+
+
+@pytest.mark.parametrize(("spans", "draws"), [([], 10), ([1], 0)])
+def test_no_rows_or_no_draws_are_refused(spans, draws):
+    with pytest.raises(ValueError, match="at least 1"):
+        RowBootstrap(spans, draws=draws)
+
+
+ALL_DRAWS = np.ones((5, 2), dtype=np.int64)
+
+
+def test_counts_are_summed_before_they_are_divided():
+    figures = f1_figures(common=[3, 1], called=[4, 6], marked=[3, 5], row_counts=ALL_DRAWS)
+    assert figures.precision == pytest.approx(40)
+    assert figures.recall == pytest.approx(50)
+    assert figures.f1 == pytest.approx(100 * 2 * 4 / 18)
+    assert (figures.f1_interval.low, figures.f1_interval.high) == pytest.approx((figures.f1, figures.f1))
+
+
+def test_interval_is_over_resamples_of_rows():
+    draws = np.array([[2, 0], [0, 2]], dtype=np.int64)
+    figures = f1_figures(common=[2, 0], called=[2, 2], marked=[2, 2], row_counts=draws)
+    assert figures.f1 == pytest.approx(50)
+    assert figures.f1_interval.low < 5
+    assert figures.f1_interval.high > 95
+
+
+def test_undefined_shares_are_zero():
+    figures = f1_figures(common=[0, 0], called=[0, 0], marked=[0, 0], row_counts=ALL_DRAWS)
+    assert (figures.precision, figures.recall, figures.f1) == (0, 0, 0)
+
+
+ITEMS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30).filter(
+    lambda items: len({right for _, right in items}) == 2
+)
+
+
+def once(rows: int) -> np.ndarray:
+    return np.ones((1, rows), dtype=np.int64)
+
+
+def by_pairs(items: list[tuple[int, bool]]) -> float:
+    pairs = [(a > b) + 0.5 * (a == b) for a, right in items for b, other in items if right and not other]
+    return sum(pairs) / len(pairs)
+
+
+@given(ITEMS)
+def test_area_is_the_share_of_pairs_in_order_with_ties_counted_half(items):
+    numbers, right = zip(*items, strict=True)
+    ranked = RankedItems(numbers=numbers, right=right, rows=[0] * len(items))
+    assert ranked.auroc(once(1)).value == pytest.approx(by_pairs(items))
+
+
+@given(ITEMS)
+def test_row_drawn_twice_counts_as_two_rows(items):
+    numbers, right = zip(*items, strict=True)
+    counts = np.array([[2] + [1] * (len(items) - 1)])
+    area = RankedItems(numbers=numbers, right=right, rows=range(len(items))).auroc(counts).interval.low
+    assert area == pytest.approx(by_pairs([items[0], *items]))
+
+
+def test_perfect_order_has_no_spread():
+    ranked = RankedItems(numbers=[0.1, 0.9, 0.2, 0.8], right=[False, True, False, True], rows=[0, 0, 1, 1])
+    assert ranked.auroc(row_draws(2, draws=50, seed=0)).interval == Interval(1.0, 1.0)
+
+
+def test_resamples_without_a_wrong_item_are_left_out():
+    ranked = RankedItems(numbers=[0.1, 0.9], right=[False, True], rows=[0, 1])
+    area = ranked.auroc(row_draws(2, draws=200, seed=0))
+    assert (area.value, area.interval) == (1.0, Interval(1.0, 1.0))
+
+
+def test_interval_encloses_the_area():
+    rng = np.random.default_rng(3)
+    right = rng.random(80) < 0.5
+    numbers = rng.random(80) + 0.3 * right
+    area = RankedItems(numbers=numbers.tolist(), right=right.tolist(), rows=[*range(40)] * 2).auroc(
+        row_draws(40, draws=300, seed=1)
+    )
+    assert 0 < area.interval.low < area.value < area.interval.high < 1
+
+
+@pytest.mark.parametrize("right", [[True, True], [False, False]])
+def test_items_of_one_kind_alone_are_refused(right):
+    with pytest.raises(ValueError, match="some should be right and some wrong"):
+        RankedItems(numbers=[0.0, 1.0], right=right, rows=[0, 0])

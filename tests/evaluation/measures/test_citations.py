@@ -1,20 +1,28 @@
-"""Citation scores by definition, and the passages that methods cite."""
+"""Citation scores by definition, through the command, and by an entailment model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.evaluation.stub_entailment import WordsEntail
+from tests.attribution.tiny_models import SENTENCES, save_tiny_model
+from tests.evaluation.dataset_rows import alce_row, write_alce
+from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.tiny_nli import save_tiny_nli
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.measures.citations import (
     CitationCounts,
     CitingSentence,
+    Claim,
     RememberedEntailment,
     citation_counts,
     citation_score,
@@ -22,8 +30,27 @@ from attribeam.evaluation.measures.citations import (
     run_citations,
     score_citations,
 )
+from attribeam.evaluation.measures.nli_model import NliModel, entailment_label
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
+
+
+@dataclass
+class WordsEntail:
+    """Judges a statement as entailed if the premise contains all of its words; records all claims."""
+
+    identity: str = "words"
+    asked: list[Claim] = field(default_factory=list)
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        self.asked += claims
+        return [_words(statement) <= _words(premise) for premise, statement in claims]
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().replace(".", "").split())
+
 
 PASSAGES = (Passage("ada lit it"), Passage("in may"), Passage("ada lit it in may"), Passage("bells ring"))
 
@@ -179,3 +206,102 @@ def test_model_that_loses_a_verdict_is_an_error():
 
     with pytest.raises(RuntimeError, match="should return 1 verdicts, returned 0"):
         RememberedEntailment(Forgetful()).entails([("a", "b")])
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    return save_tiny_nli(tmp_path_factory.mktemp("nli"))
+
+
+@pytest.fixture
+def alce(tmp_path):
+    rows = [alce_row("Ada lit it [1]. A buoy lies there [2][3]."), alce_row(""), alce_row("Bells ring [9].")]
+    return write_alce(tmp_path / "asqa.json", rows)
+
+
+def test_citations_are_scored_with_the_answers_own_first(alce, nli, tmp_path, capsys):
+    output = tmp_path / "figures.json"
+    asked = ("--dataset", "alce", "--data", alce, "--nli-model", nli, "--method", "words")
+    assert evaluate(*asked, "--output", output) == 0
+    figures = json.loads(output.read_text())
+    assert [row["method"] for row in figures["rows"]] == ["self-citation", "words"]
+    assert figures["skipped_rows"] == [{"row": 1, "reason": "empty_answer", "file": None}]
+    assert (figures["rows"][0]["answers"], figures["rows"][0]["sentences"]) == (2, 3)
+    assert (figures["most_citations"], figures["cut_claims"]) == (3, 0)
+    title, header, _, own, words, *remarks = capsys.readouterr().out.splitlines()
+    assert title == "alce (asqa.json): 3 sentences of 2 answers"
+    assert header.split()[:3] == ["method", "recall", "%"]
+    assert (own.split()[0], words.split()[0]) == ("self-citation", "words")
+    assert remarks[1] == "1 rows skipped: empty_answer"
+
+
+def test_citations_need_a_named_nli_model(alce, capsys):
+    assert evaluate("--dataset", "alce", "--data", alce) == 2
+    assert "name a hub id or a directory with --nli-model" in capsys.readouterr().err
+
+
+CLAIMS = [
+    (premise, statement) for premise in SENTENCES for statement in ("Ada built it.", "The lamp", "1874 1874 1874")
+]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return save_tiny_nli(tmp_path_factory.mktemp("nli"))
+
+
+def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(directory):
+    classifier = AutoModelForSequenceClassification.from_pretrained(directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    expected = []
+    for premise, statement in CLAIMS:
+        with torch.inference_mode():
+            expected.append(
+                classifier(**tokenizer(premise, statement, return_tensors="pt")).logits.argmax().item() == 1
+            )
+    assert NliModel.from_pretrained(str(directory)).entails(CLAIMS) == expected
+    assert True in expected
+    assert False in expected
+
+
+def test_order_of_the_claims_does_not_matter(directory):
+    model = NliModel.from_pretrained(str(directory))
+    assert model.entails(CLAIMS[::-1]) == model.entails(CLAIMS)[::-1]
+    assert model.cut_claims == 0
+
+
+def test_claim_beyond_the_models_length_is_cut_and_counted(tmp_path):
+    model = NliModel.from_pretrained(str(save_tiny_nli(tmp_path, places=16)))
+    assert len(model.entails([(" ".join(SENTENCES), "Ada built it."), ("A", "B")])) == 2
+    assert model.cut_claims == 1
+
+
+def test_positions_that_a_roberta_does_not_use_are_not_counted(tmp_path):
+    model = NliModel.from_pretrained(str(save_tiny_nli(tmp_path, places=19, kind=RobertaConfig)))
+    assert len(model.entails([(" ".join(SENTENCES), "Ada built it.")])) == 1
+    assert model.cut_claims == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "index"),
+    [(("entailment", "not_entailment"), 0), (("neutral", "Entailment", "contradiction"), 1), (("no", "SUPPORTED"), 1)],
+)
+def test_entailment_label_is_found_by_its_name(labels, index):
+    assert entailment_label(dict(enumerate(labels)), "m") == index
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment",), ("entailment", "supported")])
+def test_classifier_without_one_such_label_is_refused_with_its_labels(labels):
+    with pytest.raises(ModelLoadError, match=rf"one of them called entailment .*has: .*{labels[0]}.*correct id2label"):
+        entailment_label(dict(enumerate(labels)), "m")
+
+
+def test_directory_without_a_model_is_refused_with_its_name(tmp_path):
+    with pytest.raises(ModelLoadError, match=r"--nli-model .*none' should be a directory or hub id"):
+        NliModel.from_pretrained(str(tmp_path / "none"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_language_model_without_a_classifier_is_refused(tmp_path):
+    with pytest.raises(ModelLoadError, match="should have the weights of a classifier, lacks 1"):
+        NliModel.from_pretrained(str(save_tiny_model(tmp_path)))

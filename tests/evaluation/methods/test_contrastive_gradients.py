@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.attribution.language_models.test_language_model import RECORD
+from tests.attribution.language_models.test_decoder import RECORD
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModelForCausalLM
 

@@ -1,17 +1,20 @@
-"""``--sweep-layers``: every layer is tried, and what is written is what the model then uses."""
+"""``--sweep-layers``: every layer is tried on labelled rows, and what is written is what the model then uses."""
 
 from __future__ import annotations
 
 import json
 import math
+import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+import torch
+from tests.attribution.tiny_models import SENTENCES, save_tiny_model, save_tiny_tokenizer, tiny_model
 from tests.evaluation.model_check.own_rows import write_own_rows
-from tests.evaluation.model_check.planted_layer import save_planted_decoder, write_copied_rows
 from tests.method_names import HIDDEN_UNION
+from transformers import LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention import model_check
@@ -19,9 +22,10 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import setting_search as layer_search
-from attribeam.evaluation.model_check.model_trial import labelled_answers
+from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS, labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
     Choice,
     LayerSearch,
@@ -32,6 +36,65 @@ from attribeam.evaluation.model_check.setting_search import (
 )
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
+
+_SHARPNESS = 3.0
+
+
+def save_planted_decoder(directory: Path, *, layers: int, planted: int) -> Path:
+    """Write a Llama whose layer ``planted``, counted from 1, has equal queries and keys; all else is random.
+
+    Its layers add little to the embeddings, and positions hardly turn them, so that equal tokens meet in that layer.
+    """
+    config = LlamaConfig(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        max_position_embeddings=512,
+        rope_theta=1e12,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=2,
+    )
+    model = tiny_model(config, scale=0.3)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.mul_(0.01)
+            layer.mlp.down_proj.weight.mul_(0.01)
+        attention = model.model.layers[planted - 1].self_attn
+        attention.q_proj.weight.copy_(_SHARPNESS * torch.eye(32))
+        attention.k_proj.weight.copy_(torch.eye(32))
+    model.save_pretrained(directory)
+    save_tiny_tokenizer(directory)
+    return directory
+
+
+def write_copied_rows(path: Path, count: int) -> Path:
+    """Write ``count`` rows as JSONL to ``path``, which is returned: the answer repeats words of one of three passages.
+
+    The words are drawn from those that the tiny tokenizer knows, none twice in a row.
+    """
+    drawn = random.Random(5)
+    words = sorted({word.strip(".,:?") for sentence in SENTENCES for word in sentence.split()})
+    lines = []
+    for row in range(count):
+        chosen = drawn.sample(words, 12)
+        passages = [" ".join(chosen[start : start + 4]) for start in (0, 4, 8)]
+        gold = drawn.randrange(3)
+        answer = " ".join(chosen[4 * gold + 1 : 4 * gold + 4])
+        lines.append(
+            {
+                "record_id": f"row-{row}",
+                "question": f"row {row}",
+                "passages": [{"text": text} for text in passages],
+                "answer": answer,
+                "target_spans": [{"char_start": 0, "char_end": len(answer)}],
+                "span_labels": [{"gold_passages": [gold]}],
+            }
+        )
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +252,51 @@ def test_cells_that_are_level_with_the_best_are_marked() -> None:
     rows = {line.split()[0]: line.split()[1:] for line in table if line[:1] in {"1", "2", "3"}}
     assert rows == {"1": ["25.0", "25.0"], "2": ["25.0", "66.7", "*"], "3": ["75.0", "*", "75.0", "*"]}
     assert any(line.startswith("* level with the best of all, as far as these rows tell") for line in table)
+
+
+DATASET = load_log(LABELLED_ROWS, LogOptions(format="jsonl"))
+ANSWERS = DATASET.answers
+
+
+def test_a_few_dozen_rows_of_different_topics_are_all_usable() -> None:
+    assert DATASET.skipped == ()
+    assert len(ANSWERS) == 40
+    assert len({answer.record.record_id for answer in ANSWERS}) == 40
+    assert sum(len(answer.spans) for answer in ANSWERS) == 82
+    assert labelled_answers(None, LogOptions()) == ANSWERS
+
+
+def test_every_row_has_distractors() -> None:
+    for answer in ANSWERS:
+        named = frozenset[int]().union(*answer.gold_passages)
+        assert len(answer.record.passages) - len(named) >= 1, answer.record.record_id
+
+
+def test_spans_and_evidence_begin_and_end_at_words() -> None:
+    for answer in ANSWERS:
+        record = answer.record
+        texts = [(record.answer, span) for span in answer.spans]
+        texts += [(record.passages[one.passage_index].text, one.chars) for of in answer.gold_evidence for one in of]
+        for text, chars in texts:
+            before, after = text[: chars.char_start], text[chars.char_end :]
+            assert chars.of(text).strip() == chars.of(text) != ""
+            assert not (before + " ")[-1:].isalnum() or not before, (record.record_id, chars)
+            assert not after[:1].isalnum(), (record.record_id, chars)
+
+
+def test_evidence_lies_in_the_labelled_passages() -> None:
+    for answer in ANSWERS:
+        for gold, evidence in zip(answer.gold_passages, answer.gold_evidence, strict=True):
+            assert {one.passage_index for one in evidence} == gold
+
+
+def test_no_answer_copies_its_passage() -> None:
+    """Else counting words would find every passage, and the rows would tell nothing."""
+    for answer in ANSWERS:
+        for span in answer.spans:
+            assert all(span.of(answer.record.answer) not in passage.text for passage in answer.record.passages)
+
+
+def test_no_place_in_the_row_is_right_for_most_spans() -> None:
+    places = Counter(place for answer in ANSWERS for gold in answer.gold_passages for place in gold)
+    assert max(places.values()) < 0.45 * sum(places.values())

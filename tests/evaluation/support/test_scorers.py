@@ -1,10 +1,20 @@
+"""Scorers of support, and answers that people judged."""
+
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, replace
 
 import pytest
 from tests.evaluation.support.judged_examples import judged, span
 
-from attribeam.evaluation.support.judged_answers import judged_parts
+from attribeam.evaluation.support.judged_answers import (
+    AuditedAnswer,
+    Overlap,
+    audited_answer,
+    group_figures,
+    judged_parts,
+)
 from attribeam.evaluation.support.scorers import (
     BASELINES,
     Novelty,
@@ -12,7 +22,8 @@ from attribeam.evaluation.support.scorers import (
     compare_scorers,
     comparison_tables,
 )
-from attribeam.schemas import CharRange, ClaimKind, Passage, Support
+from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
@@ -241,3 +252,137 @@ def test_kinds_are_counted_where_whole_answers_were_judged():
     assert (ours.sentences, ours.claims, ours.characters, ours.claim_verdicts) == (None, None, None, None)
     assert [(one.kind, one.answers, one.called) for one in ours.kinds] == [("animals", 1, 100), ("paint", 1, 100)]
     assert "animals" in "\n".join(comparison_tables("made", [everything]))
+
+
+JUDGED_TEXT = "Ada lit ten lamps in May."
+
+
+def chars(part: str) -> CharRange:
+    return CharRange(JUDGED_TEXT.index(part), JUDGED_TEXT.index(part) + len(part))
+
+
+def judged_of(*unsupported: tuple[str, str], judged: list[str] | None = None, group: str | None = None) -> JudgedAnswer:
+    return JudgedAnswer(
+        QARecord("r", "", (Passage("x"),), JUDGED_TEXT, RowSource("a", 0)),
+        tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported),
+        None if judged is None else tuple(chars(part) for part in judged),
+        group,
+    )
+
+
+def span_of(part: str, support: Support, mass: float = 0.5) -> SpanEvidence:
+    return SpanEvidence(
+        span_index=0,
+        span_kind=SpanKind.GIVEN,
+        chars=chars(part),
+        text=part,
+        atomic_fact=(chars(part),),
+        evidence=(),
+        passage_scores=(0.0,),
+        top_passage_index=None,
+        top_passage_id=None,
+        margin=None,
+        evidence_mass=mass,
+        evidence_isolated=False,
+        support=support,
+        unmatched_values=(),
+    )
+
+
+def test_worked_example_of_characters():
+    found = [
+        span_of("ten lamps", Support.UNSUPPORTED),
+        span_of("in May", Support.WEAK),
+        span_of("Ada", Support.SUPPORTED),
+    ]
+    audited = audited_answer(judged_of(("ten", "number"), ("in May", "date")), found)
+    assert audited.overlaps == {"unsupported": Overlap(3, 8, 8), "unsupported or weak": Overlap(8, 13, 8)}
+    assert audited.kinds == {
+        "number": {"unsupported": Overlap(3, 8, 3), "unsupported or weak": Overlap(3, 13, 3)},
+        "date": {"unsupported": Overlap(0, 8, 5), "unsupported or weak": Overlap(5, 13, 5)},
+    }
+    assert audited.calls == {"unsupported": True, "unsupported or weak": True}
+
+
+def test_character_is_called_unsupported_if_any_of_its_spans_is():
+    found = [span_of("ten lamps in May", Support.SUPPORTED), span_of("ten", Support.UNSUPPORTED)]
+    assert audited_answer(judged_of(("ten", "x")), found).overlaps["unsupported"] == Overlap(3, 3, 3)
+
+
+def test_words_that_a_weak_claim_names_are_called_unsupported_and_no_answer_is_for_them():
+    weak = replace(span_of("ten lamps in May", Support.WEAK), unsupported_words=(chars("May"),))
+    audited = audited_answer(judged_of(("in May", "x")), [weak])
+    assert audited.overlaps == {"unsupported": Overlap(3, 3, 5), "unsupported or weak": Overlap(3, 3, 5)}
+    assert audited.calls == {"unsupported": False, "unsupported or weak": True}
+
+
+def test_span_counts_as_marked_if_half_of_it_is():
+    found = [
+        span_of("ten lamps", Support.WEAK, 0.1),
+        span_of("in May", Support.WEAK, 0.3),
+        span_of("Ada", Support.SUPPORTED),
+    ]
+    spans = audited_answer(judged_of(("lamps", "x"), ("in", "x")), found).spans
+    assert [one.marked for one in spans] == [True, False, False]
+
+
+def test_what_the_person_did_not_look_at_counts_for_neither_side():
+    found = [span_of("ten", Support.UNSUPPORTED), span_of("in May", Support.UNSUPPORTED)]
+    audited = audited_answer(judged_of(("ten", "x"), judged=["Ada", "ten"]), found)
+    assert audited.overlaps["unsupported"] == Overlap(3, 3, 3)
+    assert len(audited.spans) == 1
+
+
+def test_an_answers_number_is_that_of_its_worst_span():
+    found = [
+        span_of("Ada", Support.SUPPORTED, 0.9),
+        span_of("ten", Support.WEAK, 0.2),
+        span_of("May", Support.SUPPORTED, 0.1),
+    ]
+    audited = audited_answer(judged_of(), found)
+    assert (audited.lowest_mass, audited.lowest_flag) == (0.1, 2.2)
+
+
+def judged_answers() -> list[AuditedAnswer]:
+    """Two tasks; the alarm is right in the first answer, wrong in the second, and missing in the third."""
+    return [
+        audited_answer(judged_of(("ten", "number"), group="QA"), [span_of("ten", Support.UNSUPPORTED, 0.0)]),
+        audited_answer(judged_of(group="QA"), [span_of("Ada", Support.UNSUPPORTED, 0.2)]),
+        audited_answer(judged_of(("in May", "date"), group="Summary"), [span_of("in May", Support.WEAK, 0.4)]),
+        audited_answer(judged_of(group="Summary"), [span_of("lit", Support.SUPPORTED, 0.9)]),
+    ]
+
+
+def test_figures_of_all_answers():
+    figures, *_ = group_figures(judged_answers(), draws=20, seed=0)
+    unsupported, or_weak = figures.levels
+    assert (figures.answers, figures.marked_answers) == (4, 2)
+    assert (unsupported.characters.precision, unsupported.characters.recall) == pytest.approx((50, 100 * 3 / 8))
+    assert (unsupported.answers.precision, unsupported.answers.recall) == pytest.approx((50, 50))
+    assert (or_weak.characters.recall, or_weak.answers.recall) == pytest.approx((100, 100))
+    assert figures.answer_mass is not None
+    assert figures.answer_mass.value == pytest.approx(3 / 4)
+    assert figures.span_flag is not None
+    assert figures.span_flag.value == pytest.approx(3 / 4)
+    assert [(one.kind, one.characters, one.recall["unsupported"]) for one in figures.kinds] == [
+        ("date", 5, 0.0),
+        ("number", 3, 100.0),
+    ]
+
+
+def test_each_group_has_its_own_figures():
+    _, qa, summary = group_figures(judged_answers(), draws=20, seed=0)
+    assert (qa.group, qa.levels[0].characters.f1) == ("QA", pytest.approx(100 * 2 * 3 / 9))
+    assert (summary.group, summary.levels[0].characters.f1) == ("Summary", 0)
+    assert summary.answer_mass is not None
+    assert summary.answer_mass.value == 1
+
+
+def test_answers_without_marks_have_no_area():
+    (figures,) = group_figures(judged_answers()[1:2], draws=5, seed=0)
+    assert (figures.answer_mass, figures.span_flag) == (None, None)
+
+
+def test_range_beyond_the_answer_is_refused():
+    with pytest.raises(ValueError, match="within the answer's 25 code points"):
+        JudgedAnswer(judged_of().record, (UnsupportedRange(CharRange(20, 26)),))

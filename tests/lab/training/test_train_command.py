@@ -11,26 +11,11 @@ from lab.training import loss_curve
 from lab.training.attributor import recipe as attributor_recipe
 
 
-def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parser", "--evaluate", str(BUNDLED_PARSER)]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("size ")
-    assert printed.endswith(" MB\n")
-
-
 def test_attributor_recipe_gets_the_arguments_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
     monkeypatch.setattr(attributor_recipe, "main", given.append)
     assert main(["attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
     assert given == [["--pages", "p.jsonl", "--steps", "3"]]
-
-
-@pytest.mark.parametrize(("recipe", "option"), [("parser", "--dev"), ("attributor", "--output")])
-def test_help_of_a_recipe_lists_its_options(recipe: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([recipe, "--help"])
-    assert ended.value.code == 0
-    assert option in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["lexer"]])
@@ -45,13 +30,6 @@ def test_missing_file_is_named_without_a_traceback(tmp_path: Path, capsys: pytes
     gone = tmp_path / "gone.conllu"
     assert main(["parser", "--evaluate", str(BUNDLED_PARSER), "--test", str(gone)]) == 1
     assert str(gone) in capsys.readouterr().err
-
-
-def test_unknown_device_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["attributor", "--pages", "p", "--output", "o", "--device", "tpu"])
-    assert ended.value.code == ExitCode.BAD_USAGE
-    assert "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
-"""One small story as every trace store would export it, written after the formats' own specifications."""
+"""One small story as every trace store would export it, and as providers and frameworks answer it."""
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -287,3 +290,28 @@ def mixed_spans(folder: Path) -> str:
     with path.open("a") as file:
         file.write("{broken\n" + "".join(json.dumps(one) + "\n" for one in [*last, *first[1:]]))
     return str(path)
+
+
+TURNS = [
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "What is it?"},
+    {"role": "user", "content": QUESTION},
+]
+_LINES = [
+    json.loads(line) for line in Path(__file__).with_name("responses.jsonl").read_text(encoding="utf-8").splitlines()
+]
+RECORDS: Mapping[str, tuple[dict[str, Any], ...]] = {
+    name: tuple(one["record"] for one in _LINES if one["preset"] == name)
+    for name in dict.fromkeys(one["preset"] for one in _LINES)
+}
+"""Records of each provider by the name of its preset."""
+
+
+def logged(preset: str, number: int = 0) -> dict[str, Any]:
+    """A copy of a provider's record."""
+    return copy.deepcopy(RECORDS[preset][number])
+
+
+openai, anthropic, gemini, bedrock = (partial(logged, name) for name in [*RECORDS][:4])
+azure, cohere, llamaindex = (partial(logged, name) for name in ("azure-on-your-data", "cohere", "llamaindex-response"))
+trulens, haystack_replies = partial(logged, "trulens"), partial(logged, "haystack", 1)

@@ -8,19 +8,40 @@ import io
 import json
 import tracemalloc
 import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.logs.traces.exports import ANSWER, PASSAGES, QUESTION, ROW, imported, langsmith, openinference, text_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.logs.traces.exports import (
+    ANSWER,
+    EXPORTS,
+    PASSAGES,
+    QUESTION,
+    ROW,
+    imported,
+    langsmith,
+    openinference,
+    text_of,
+    write_lines,
+)
 
 from attribeam.logs import arrow_logs, jsonl_log
+from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import record_files
+from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import Found, records
-from attribeam.schemas import Reason, RowFault
+from attribeam.logs.traces.trace_log import ExportRows
+from attribeam.logs.traces.trace_reader import checked
+from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
 ROWS = [{"a": "ä\n", "b": [1, {"c": None}]}, {"a": "second"}, {"a": '}]\\"'}]
@@ -515,3 +536,219 @@ def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest
         tracemalloc.stop()
         assert found == [(number + 1, number, len(value)) for number in range(rows)]
         assert peak < 20 * len(value)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-5, 10**19) | st.floats() | st.text(max_size=6)
+KEYS = st.sampled_from(
+    ["role", "content", "parts", "type", "text", "messages", "input", "output", "documents", "document", "id", "kwargs",
+     "metadata", "choices", "delta", "0", "1", "a.b", "", "question", "answer", "ids", "node", "data", "message"]
+)  # fmt: skip
+ODD = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=8
+)
+ODD_OR_TEXT = ODD | ODD.map(json.dumps)
+
+
+def leaves(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """The places in a record, its objects and lists among them."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from leaves(one, (*path, key))
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from leaves(one, (*path, index))
+
+
+def replaced(value: object, path: tuple[object, ...], by: object) -> object:
+    """The record with another value at one place."""
+    if not path:
+        return by
+    if isinstance(value, dict):
+        return {key: replaced(one, path[1:], by) if key == path[0] else one for key, one in value.items()}
+    assert isinstance(value, list)
+    return [replaced(one, path[1:], by) if index == path[0] else one for index, one in enumerate(value)]
+
+
+def outcomes(kind: str, records: list[object], options: TraceOptions) -> tuple[list[QARecord | FaultyRow], int]:
+    """What the records come to, and how many are no spans."""
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        yield io.BytesIO("\n".join(map(json.dumps, records)).encode())
+
+    rows = ExportRows(LOG_KINDS[kind], options)
+    found = [checked(one.row, RowSource("a", one.number)) for one in rows.read([opened])]
+    return found, rows.seen.skipped
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> None:
+    records: list[object] = list(EXPORTS[kind]())
+    number = data.draw(st.integers(0, len(records) - 1))
+    path = data.draw(st.sampled_from(list(leaves(records[number]))))
+    records[number] = replaced(records[number], path, data.draw(ODD_OR_TEXT))
+    options = TraceOptions(history=data.draw(st.sampled_from([0, 2])), tool_outputs=data.draw(st.booleans()))
+    found, skipped = outcomes(kind, records, options)
+    assert found or skipped
+    for one in found:
+        assert isinstance(one, QARecord) or str(one.fault)
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@settings(max_examples=25, deadline=None)
+@given(records=st.lists(st.dictionaries(KEYS | st.text(max_size=4), ODD_OR_TEXT, max_size=5), min_size=1, max_size=4))
+def test_records_of_any_shape(kind: str, records: list[object]) -> None:
+    found, skipped = outcomes(kind, [{"first": "line is an object"}, *records], TraceOptions(tool_outputs=True))
+    assert len(found) + skipped > 0
+
+
+def nest(depth: int, key: str) -> object:
+    """An object within itself."""
+    value: object = "x"
+    for _ in range(depth):
+        value = {key: value}
+    return value
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@pytest.mark.parametrize("key", ["document", "messages"])
+def test_value_deeper_than_python_goes_is_a_fault_of_its_record(kind: str, key: str) -> None:
+    records: list[object] = list(EXPORTS[kind]())
+    for path in list(leaves(records[0]))[::4]:
+        some = [replaced(records[0], path, nest(450, key)), *records[1:]]
+        found, skipped = outcomes(kind, some, TraceOptions(history=1, tool_outputs=True))
+        assert found or skipped, path
+
+
+def test_integer_of_otlp_that_is_none_stays_a_text() -> None:
+    for text in ("--5", "-", "\u0663", "9" * 5000):
+        (record,) = EXPORTS["otel-genai"]()
+        span = record["resourceSpans"][0]["scopeSpans"][0]["spans"][0]  # type: ignore[index]
+        span["attributes"].append({"key": "gen_ai.usage.input_tokens", "value": {"intValue": text}})
+        (found,), _ = outcomes("otel-genai", [record], TraceOptions())
+        assert isinstance(found, QARecord), text
+
+
+Sample = dict[str, object]
+
+TURNS: list[Sample] = [
+    {
+        "user_input": QUESTION,
+        "retrieved_contexts": ['He said "no", in 1874.', "Ada's lamp,\nat the Point 🚢"],
+        "retrieved_context_ids": ["brigg-1", "brigg-2"],
+        "response": f'{ANSWER}\nSo it is "said".',
+        "rubrics": {"score1_description": "wrong"},
+    },
+    {"user_input": "And the tower?", "retrieved_contexts": [PASSAGES[1][1]], "response": "The keeper's."},
+    {"user_input": "Nothing found?", "response": "No."},
+    {"user_input": "No answer?", "retrieved_contexts": [PASSAGES[0][1]]},
+]
+TALKS: list[Sample] = [
+    {
+        "user_input": [
+            {"content": "Good day", "type": "human"},
+            {"content": "Ask me.", "type": "ai"},
+            {"content": QUESTION, "type": "human"},
+            {"content": "Wait.", "type": "ai", "tool_calls": [{"name": "search", "args": {"query": "lamp"}}]},
+            {"content": PASSAGES[0][1], "type": "tool"},
+            {"content": ANSWER, "type": "ai"},
+        ],
+        "reference": "Ada",
+    },
+    {"user_input": [{"content": "Hello?", "type": "human"}]},
+]
+
+
+def columns(samples: Sequence[Sample]) -> list[str]:
+    return list(dict.fromkeys(name for one in samples for name in one))
+
+
+def write_jsonl(path: Path, samples: Sequence[Sample]) -> str:
+    """Members that are None are left out."""
+    return write_lines(path.with_suffix(".jsonl"), samples)
+
+
+def write_csv(path: Path, samples: Sequence[Sample]) -> str:
+    """Lists and dictionaries as Python prints them."""
+    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns(samples))
+        writer.writeheader()
+        writer.writerows(samples)
+    return str(path.with_suffix(".csv"))
+
+
+def write_frame(path: Path, samples: Sequence[Sample]) -> str:
+    """A frame's records in JSON, with null for what is missing."""
+    rows = [{name: one.get(name) for name in columns(samples)} for one in samples]
+    path.with_suffix(".json").write_text(json.dumps(rows))
+    return str(path.with_suffix(".json"))
+
+
+def write_parquet(path: Path, samples: Sequence[Sample]) -> str:
+    rows = [{name: one.get(name) for name in columns(samples)} for one in samples]
+    pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+    return str(path.with_suffix(".parquet"))
+
+
+@pytest.mark.parametrize("write", [write_jsonl, write_csv, write_frame, write_parquet])
+@pytest.mark.parametrize(
+    ("samples", "options", "questions", "reasons"),
+    [
+        (
+            TURNS,
+            TraceOptions(),
+            [QUESTION, "And the tower?"],
+            {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1},
+        ),
+        (
+            TALKS,
+            TraceOptions(history=2, tool_outputs=True),
+            [f"User: Good day\nAssistant: Ask me.\nUser: {QUESTION}"],
+            {Reason.EMPTY_ANSWER: 1},
+        ),
+    ],
+    ids=["turns", "talks"],
+)
+def test_every_way_to_write_a_data_set_gives_the_same_log(
+    write: Callable[[Path, Sequence[Sample]], str],
+    samples: list[Sample],
+    options: TraceOptions,
+    questions: list[str],
+    reasons: dict[Reason, int],
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "data", samples)
+    summary, rows, _ = imported("ragas", path, output=tmp_path / "log.parquet", options=options)
+    assert [row["question"] for row in rows] == questions
+    assert summary.reasons == reasons
+    _, plain, _ = imported(
+        "ragas", write_jsonl(tmp_path / "plain", samples), output=tmp_path / "plain.parquet", options=options
+    )
+    assert rows == plain
+
+
+def test_texts_are_those_of_the_data_set(tmp_path: Path) -> None:
+    _, rows, _ = imported("ragas", write_csv(tmp_path / "data", TURNS[:1]), output=tmp_path / "log.parquet")
+    (row,) = rows
+    contexts = TURNS[0]["retrieved_contexts"]
+    assert [one["text"] for one in row["passages"]] == contexts  # type: ignore[attr-defined]
+    assert [one["passage_id"] for one in row["passages"]] == ["brigg-1", "brigg-2"]  # type: ignore[attr-defined]
+    assert row["answer"] == TURNS[0]["response"]
+
+
+def test_conversation_that_numpy_printed_is_refused(tmp_path: Path) -> None:
+    """``to_hf_dataset().to_csv()`` prints lists of messages as arrays of objects, without commas."""
+    talk = "[{'content': 'Hello', 'type': 'human'}\n {'content': 'Hi', 'type': 'ai'}]"
+    samples: list[Sample] = [
+        {"user_input": talk, "retrieved_contexts": ["A lamp."], "response": "Hi."},
+        {"user_input": "[sic] Who?", "retrieved_contexts": ["A lamp."], "response": "Hi."},
+    ]
+    path = write_csv(tmp_path / "data", samples)
+    _, (row,), (letter,) = imported("ragas", path, output=tmp_path / "log.parquet")
+    assert row["question"] == "[sic] Who?"
+    assert letter["reason"] == Reason.INVALID_VALUE
+    assert "'user_input' should be a text or a conversation" in str(letter["message"])

@@ -1,4 +1,4 @@
-"""What an audit says while it runs and when it is done."""
+"""What an audit says while it runs and when it is done, and what its manifest says of rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.pipeline.measures.made_metrics import made_metrics
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.outcome.console import summary_lines
+from attribeam.pipeline.outcome.run_record import with_row_notes
 from attribeam.pipeline.progress import (
     LineProgress,
     Progress,
@@ -23,8 +24,10 @@ from attribeam.pipeline.progress import (
 from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
+    ChunkManifest,
     DeadLetterCount,
     InputFile,
+    OutputFile,
     ReadingNote,
     RunManifest,
     RunStatus,
@@ -218,3 +221,20 @@ def _manifest(counts: AuditCounts) -> RunManifest:
         versions={},
         counts=counts,
     )
+
+
+def _chunk(file: str, *notes: ReadingNote) -> ChunkManifest:
+    output = OutputFile("", 0, 0, "")
+    return ChunkManifest("", file, "", 0, 0, "", AuditCounts(), output, output, 1.0, notes=notes)
+
+
+def test_notes_of_chunks_are_added_up_for_their_file() -> None:
+    told = ReadingNote("answer read from response", 3)
+    files = tuple(InputFile(name, 10, 3, "ab", (told,)) for name in ("a.jsonl", "b.jsonl"))
+    chunks = [
+        _chunk("a.jsonl", ReadingNote("no time", 1), ReadingNote("no text", 2)),
+        _chunk("a.jsonl", ReadingNote("no time", 1)),
+    ]
+    first, second = with_row_notes(files, chunks)
+    assert first.notes == (told, ReadingNote("no text", 2), ReadingNote("no time", 2))
+    assert second == files[1]

@@ -1,0 +1,201 @@
+"""Does the suite notice small faults? ``python -m lab.mutants [words of a file's path]`` breaks one line at a time.
+
+Each mutant is one edit of one file of the package, made in memory. Its tests run in a forked process, which has
+imported the large libraries already; "killed" means that one failed. The files themselves are never touched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType
+
+ROOT = Path(__file__).parents[1]
+_LIBRARIES = ("numpy", "pyarrow.parquet", "torch", "transformers", "spacy", "apache_beam", "pytest")
+_LONGEST_SECONDS = 900
+_LATE = "ignore::pytest.PytestAssertRewriteWarning"
+_OUTCOMES = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}
+
+# fmt: off
+TESTS = {
+    "attribution/evidence/union.py": "test_union test_span_evidence test_span_weights",
+    "attribution/answers/atomic_facts.py": "test_atomic_facts test_bundled_parser",
+    "attribution/prompts/token_offsets.py": "test_token_offsets",
+    "attribution/attention/capture.py": "test_capture test_observed_attention",
+    "attribution/attention/reduction.py": "test_attention_model",
+    "pipeline/chunks/chunk_store.py": "test_chunk_store",
+    "pipeline/chunks/reconciliation.py": "test_chunk_store",
+    "attribution/answers/answer_values.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/answers/amounts.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/verdict/judge.py": "test_judge test_claims",
+    "attribution/verdict/claims.py": "test_claims",
+    "attribution/verdict/reasons.py": "test_reasons",
+}
+"""The tests that should notice the mutants of a file; they stand in its folder of ``tests/``."""
+
+MUTANTS = {
+    "attribution/evidence/union.py": (
+        ("<= isolation_tau) & (unions", "< isolation_tau) & (unions"),
+        ("unions[1:] == unions[:-1])", "unions[1:] >= unions[:-1])"),
+        ("kept[:-1] |= near", "kept[1:] |= near"),
+        ("if not strict:", "if strict:"),
+        ("encoded.column_passage >= 0)", "encoded.column_passage > 0)"),
+        ("float(found.sum()) / (end - first)", "float(found.sum()) / max(len(found), 1)"),
+        ("own[own == 0] = 1", "own[own == 0] = 0"),
+        ("own_token_weight - 1 if", "own_token_weight if"),
+        ("places + window)", "places + window + 1)"),
+        ("(order >= first) &", "(order > first) &"),
+        ("evidence[unions, places] > 0", "evidence[unions, places] >= 0"),
+        ("minimum.reduceat", "maximum.reduceat"),
+        ('ends, dtype=np.intp), side="left")', 'ends, dtype=np.intp), side="right")'),
+        ("self._sums[ends] - self._sums[firsts]", "self._sums[ends]"),
+    ),
+    "attribution/answers/atomic_facts.py": (
+        ("if word > leader and", "if word >= leader and"),
+        ("words[: conjuncts[-1] + 1]", "words[: conjuncts[-1]]"),
+        ("if word >= first_other and", "if word > first_other and"),
+        ("reformed[word] = reformed[leader]", "reformed[word] = heads[leader]"),
+        ("component not in on_path:", "component in on_path:"),
+        ("parallel.setdefault(len(self._coordinations[index]), place)", "pass"),
+        ("kept & ~self._punctuation | 1 << word", "kept | 1 << word"),
+        ("if predicate is None:\n            return self._as_set(1 << word)",
+         "if predicate is None:\n            return frozenset()"),
+        ("if leader not in taken and", "if"),
+        (">= _LONGEST_LABEL:", "> _LONGEST_LABEL:"),
+    ),
+    "attribution/prompts/token_offsets.py": (
+        ("beyond = offsets[:, 1] > len", "beyond = offsets[:, 1] >= len"),
+        ('token_starts, side="right")', 'token_starts, side="left")'),
+        ("inside = table[index, 0] < token_ends", "inside = table[index, 0] <= token_ends"),
+        ("return trimmed_starts - low, trimmed_ends - low", "return trimmed_starts, trimmed_ends"),
+        ("np.minimum(next_visible[starts], ends)", "starts"),
+        ("np.minimum(last_visible_end[ends], ends)", "ends"),
+        ("text = text.replace(_ANCHOR_OPEN, _REPLACEMENT)", "pass"),
+        ("found[0][0] > 0", "found[0][0] >= 0"),
+    ),
+    "attribution/attention/capture.py": (
+        ("query.shape[-1] ** -0.5", "query.shape[-2] ** -0.5"),
+        ("else sliding_window - 1", "else sliding_window"),
+        ("return self.unnumbered - 1", "return self.unnumbered"),
+        ("capture.layers.index_of(module) == capture.layer_index", "capture.layers.index_of(module) == 0"),
+        ("capture.bidirectional = not rule.causal", "capture.bidirectional = rule.causal"),
+        ("softcap=softcap,", "softcap=None,"),
+        ('getattr(module, "sinks", None) if s_aux is None else s_aux', "None"),
+    ),
+    "attribution/attention/reduction.py": (
+        ("torch.arange(column_count - 1, -1, -1,", "torch.arange(0, column_count, 1,"),
+        ("min(top_k, column_count)", "min(top_k, column_count - 1)"),
+        (".all(),", ".any(),"),
+        (".mean(0)", ".amax(0)"),
+    ),
+    "pipeline/chunks/chunk_store.py": (
+        ("and manifest.input_sha256 == chunk.input.sha256", ""),
+        ("and manifest.configuration == self.configuration", ""),
+        ("if mark and self.is_committed(chunk):", "if self.is_committed(chunk):"),
+        ("if found.status is RunStatus.DONE else ()", ""),
+        ("sizes.get(one.path) == one.size_bytes", "one.path in sizes"),
+        ("[1] == file.sha256", "[1] != ''"),
+        ("if one not in names]", "if one in names]"),
+        ("if removed:\n            self.remove_results()", "if removed:\n            pass"),
+        ("(now := there.get(name)) is None or", "(now := there.get(name)) is not None and"),
+    ),
+    "pipeline/chunks/reconciliation.py": (
+        ('pc.equal(batch.column("span_index"), 0)', 'pc.greater_equal(batch.column("span_index"), 0)'),
+        ("np.flatnonzero(outcomes != 1)", "np.flatnonzero(outcomes > 1)"),
+        ("outcomes != 1)\n    if", "outcomes < 1)\n    if"),
+        ("(places >= rows.row_count)", "(places > rows.row_count)"),
+        ("outcomes[found] + times, 255", "outcomes[found] + 1, 255"),
+        ("audited=answers.total()", "audited=spans.total()"),
+        ("files not in ([], [rows.file]) or", ""),
+    ),
+    "attribution/answers/answer_values.py": (
+        ("all(month in passage.months", "any(month in passage.months"),
+        ("(Decimal(0), Decimal(9)) if plain", "(Decimal(0), Decimal(0)) if plain"),
+        ("and amount > 1 and", "and"),
+        ("if not any(taken[place]):", "if True:"),
+        ("if not self.minutes.isdisjoint(passage.dotted_minutes):", "if False:"),
+        ("// 100 + 1", "// 100"),
+        ("_half_of_last_digit(plain", "2 * _half_of_last_digit(plain"),
+    ),
+    "attribution/answers/amounts.py": (
+        ("(fahrenheit - 32) * 5 / 9", "(fahrenheit - 32) * 9 / 5"),
+        ("ending = int(match[1]) + 1", "ending = int(match[1])"),
+        ("yield Decimal(6)", "yield Decimal(12)"),
+    ),
+    "attribution/verdict/judge.py": (
+        ("if score < self._unsupported:", "if score <= self._unsupported + 0.2:"),
+        ("1 - _probability(one + shift)", "1 - _probability(one - shift)"),
+        ("return tuple(sorted(judged, key=of_words.__getitem__)[-1:])", "return ()"),
+        ("copied.share < _COPIED_SHARE", "copied.share > _COPIED_SHARE"),
+        ("if flagged else ()", ""),
+    ),
+    "attribution/verdict/claims.py": (
+        ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),
+        ("if word not in nested]", "]"),
+        ("key=lambda one: _length(spans[one].chars), default=None)", "key=lambda one: one, default=None)"),
+        ("else first[claim.claim_index]", "else claim.claim_index"),
+    ),
+    "attribution/verdict/reasons.py": (
+        ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
+        ("if behind and unit == behind", "if behind"),
+        ('if numbers["denied"] > 0 and', "if"),
+    ),
+}
+# fmt: on
+"""Of each file pairs of old and new text."""
+
+
+def main(chosen: list[str]) -> None:
+    """Run all mutants, or those of the files whose path has one of the words; print each, then the sum."""
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    outcomes: Counter[str] = Counter()
+    for path, pairs in MUTANTS.items():
+        if not chosen or any(word in path for word in chosen):
+            print(f"{_run(path, '', ''):9} {path} as it is", flush=True)
+            for old, new in pairs:
+                outcomes[outcome := _run(path, old, new)] += 1
+                print(f"{outcome:9} {path}: {' '.join(old.split())} -> {' '.join(new.split())}", flush=True)
+    print(", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items())))
+
+
+def _run(path: str, old: str, new: str) -> str:
+    """ "killed", "survived", or "stale" where the file has the old text no longer, or more than once."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    if old and source.count(old) != 1:
+        return "stale"
+    child = os.fork()
+    if not child:
+        ended = -1
+        try:
+            ended = _test(path, source.replace(old, new) if old else source)
+        finally:
+            os._exit(ended)
+    return _OUTCOMES.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "broken")
+
+
+def _test(path: str, source: str) -> int:
+    """Run a file's tests on ``source`` in its place; the exit code of pytest."""
+    import pytest
+
+    get_code = SourceFileLoader.get_code
+
+    def mutated(loader: SourceFileLoader, name: str) -> CodeType | None:
+        is_file = Path(loader.path).resolve() == ROOT / path
+        return compile(source, loader.path, "exec") if is_file else get_code(loader, name)
+
+    SourceFileLoader.get_code = mutated  # type: ignore[method-assign, assignment]
+    signal.alarm(_LONGEST_SECONDS)
+    tests = [str(Path("tests", path).with_name(f"{name}.py")) for name in TESTS[path].split()]
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        return int(pytest.main(["-x", "-n0", "-p", "no:cacheprovider", "-W", _LATE, *tests]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

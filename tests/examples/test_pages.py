@@ -1,0 +1,166 @@
+"""The cookbook and the quickstart notebook run from top to bottom with the bundled models."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from attribeam import Explanation
+from attribeam.pipeline.command_line import main
+from attribeam.schemas import SpanEvidence
+
+ROOT = Path(__file__).parents[2]
+COOKBOOK = ROOT / "docs" / "cookbook.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LIBRARIES = ("duckdb", "pandas", "datasets")
+LABELLED = {"Label Studio": "labelled.parquet", "Argilla": "labelled_in_argilla.parquet"}
+VERDICTS = {"supported", "weak", "unsupported"}
+
+
+def sections() -> dict[str, str]:
+    text = COOKBOOK.read_text(encoding="utf-8")
+    first, *rest = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
+    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where the first block of the page has run."""
+    folder = tmp_path_factory.mktemp("kitchen")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    with contextlib.chdir(folder):
+        cook("")
+    return folder
+
+
+def cook(section: str) -> dict[str, object]:
+    """Run the blocks of a section in the working directory; the names that they leave."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for language, block in _BLOCK.findall(sections()[section]):
+        if language == "bash":
+            for line in block.splitlines():
+                command, *arguments = shlex.split(line)
+                assert command == "attribeam"
+                assert main([*arguments, *(["--quiet"] if arguments[0] == "audit" else [])]) == 0, line
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(block, f"{COOKBOOK.name}, {section}", "exec"), names)
+            assert "print(" not in block or printed.getvalue().strip()
+    return names
+
+
+def cooked(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    for library in _LIBRARIES:
+        if re.search(rf"^(?:import|from) {library}\b", sections()[section], re.MULTILINE):
+            pytest.importorskip(library)
+    monkeypatch.chdir(kitchen)
+    return cook(section)
+
+
+def claims(kitchen: Path) -> list[dict]:
+    rows = ds.dataset(kitchen / "audits" / "example" / "evidence").to_table().to_pylist()
+    return [row for row in rows if row["claim_index"] in (None, row["span_index"]) and row["support"] in VERDICTS]
+
+
+@pytest.mark.parametrize("section", sorted({*sections()} - {"", *LABELLED}))
+def test_blocks_of_a_section_run(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cooked(kitchen, section, monkeypatch)
+
+
+@pytest.mark.parametrize(("section", "output"), LABELLED.items())
+def test_labels_come_back_as_target_spans(
+    kitchen: Path, monkeypatch: pytest.MonkeyPatch, section: str, output: str
+) -> None:
+    cooked(kitchen, section, monkeypatch)
+    rows = pq.read_table(kitchen / output).to_pylist()
+    assert len(rows) == 4
+    suggested = {(row["source_row"], row["char_start"], row["char_end"]): row["support"] for row in claims(kitchen)}
+    places = {row["record_id"]: row["source_row"] for row in claims(kitchen)}
+    for row in rows:
+        for span, label in zip(row["target_spans"], row["span_labels"], strict=True):
+            support = suggested[(places[row["record_id"]], span["char_start"], span["char_end"])]
+            assert label["supported"] == {"supported": True, "unsupported": False}.get(support)
+
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a kernel would know and show after all cells: variables, printed text and shown values per cell id."""
+
+    names: dict[str, object]
+    printed: dict[str, str]
+    shown: dict[str, object]
+
+    def spans(self, name: str) -> list[SpanEvidence]:
+        found = self.names[name]
+        assert isinstance(found, list)
+        return found
+
+
+def _run_cell(source: str, names: dict[str, object]) -> object:
+    """Runs one cell as a kernel does; its value is that of a last line that is an expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, NOTEBOOK.name, "exec"), names)
+    return None if last is None else eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), names)
+
+
+def _cells() -> list[dict[str, object]]:
+    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+
+
+@pytest.fixture(scope="module")
+def executed() -> Executed:
+    names: dict[str, object] = {"__name__": "__main__"}
+    printed, shown = {}, {}
+    for cell in _cells():
+        if cell["cell_type"] == "code":
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                shown[cell["id"]] = _run_cell("".join(cell["source"]), names)
+            printed[cell["id"]] = output.getvalue()
+    return Executed(names, printed, shown)
+
+
+def test_the_notebook_is_kept_without_outputs_and_with_unique_ids() -> None:
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in _cells() if "outputs" in cell)
+    assert len({cell["id"] for cell in _cells()}) == len(_cells())
+
+
+def test_the_wrong_amount_and_the_invented_purchase_are_unsupported_as_the_text_says(executed: Executed) -> None:
+    amount, purchase = executed.spans("unsupported")
+    assert amount.text == "The cannery earned three million dollars in 2013"
+    assert purchase.text == "Its director bought a second factory in Oslo"
+    assert (amount.unmatched_values, purchase.unmatched_values) == (("three million",), ("Oslo",))
+    assert max(amount.support_score, purchase.support_score) < 0.5 < amount.answer_risk
+    assert (amount.reason, amount.expected) == ("other_value", "two million")
+    assert "not in the passages: three million; suspicious: " in executed.printed["second-answer"]
+
+
+def test_the_answer_is_shown_with_what_no_passage_has(executed: Executed) -> None:
+    explained = executed.shown["explain"]
+    assert isinstance(explained, Explanation)
+    shown = explained._repr_html_()
+    assert 'title="in no passage with evidence">Oslo</s>' in shown
+    assert "Annual review 2013" in shown
+
+
+def test_the_table_of_answers_loses_no_row(executed: Executed) -> None:
+    evidence, dead_letters = executed.names["evidence"], executed.names["dead_letters"]
+    assert isinstance(evidence, pa.Table)
+    assert isinstance(dead_letters, pa.Table)
+    assert set(evidence.column("record_id").to_pylist()) == {"first", "second"}
+    assert dead_letters.column("reason").to_pylist() == ["empty_answer"]
+    assert "'third'" in executed.printed["audit-table"]

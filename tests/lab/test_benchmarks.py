@@ -1,0 +1,283 @@
+"""The benchmarks: generated rows, models to measure, machines, what is kept, and the GPU report."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.attribution.methods.hand_parser import ANSWER, PARSED
+from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.dataset_rows import write_rows
+from tests.evaluation.support.judged_examples import span as evidence
+from tests.transforms.tiny_parser import save_tiny_parser
+from transformers import AutoModel, AutoModelForCausalLM
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.evaluation.datasets.labelled_log import load_judged_log
+from attribeam.logs.columns import LogOptions
+from attribeam.schemas import Passage, QARecord, RowSource, SpanKind, Support
+from attribeam.schemas.errors import DataError
+from attribeam.schemas.labelled_answer import JudgedDataset
+from lab.benchmarks import (
+    attribution_latency,
+    attribution_memory,
+    attribution_profile,
+    model_workers,
+)
+from lab.benchmarks.attribution_latency import (
+    LatencyRun,
+    Mode,
+    measure,
+    table,
+)
+from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
+from lab.benchmarks.latency_methods import CCI, TwoStage
+from lab.benchmarks.random_model import RandomModel
+from lab.benchmarks.support_check import (
+    FlaggedSpan,
+    SpanTruth,
+    flagged_spans,
+    kind_lines,
+    load_support_rows,
+    main,
+    suggested_thresholds,
+    support_lines,
+)
+
+PARSERS = {
+    "attribution_latency": attribution_latency._parser,
+    "attribution_memory": attribution_memory._parser,
+    "attribution_profile": attribution_profile._parser,
+    "model_workers": model_workers._parser,
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+@pytest.mark.parametrize("model", [None, "an/own-model"])
+@pytest.mark.parametrize("part", [name for name in PARTS if name != "tests"])
+def test_commands_are_ones_that_the_benchmarks_take(part: str, model: str | None, device: str) -> None:
+    commands = PARTS[part].commands(Target(device, model, sizes_for(device)))
+    assert commands
+    for _, module, *options in commands:
+        args = PARSERS[module.rpartition(".")[2]]().parse_args(options)
+        assert args.device == device
+        assert model is None or args.model == model
+
+
+WEB_ANSWERS = Path(str(files("lab.benchmarks"))) / "web_answers.jsonl"
+MADE_ANSWERS = Path(str(files("lab.training.verdict"))) / "made_answers.jsonl"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> JudgedDataset:
+    return load_judged_log(WEB_ANSWERS, LogOptions(format="jsonl"))
+
+
+def test_every_row_is_read_and_has_the_marks_that_the_documents_count(dataset: JudgedDataset) -> None:
+    assert dataset.skipped == ()
+    assert Counter(one.group for one in dataset.answers) == {"web": 1588, "news": 268}
+    assert Counter(one.group for one in dataset.answers if one.unsupported) == {"web": 740, "news": 90}
+    assert len({one.record.record_id for one in dataset.answers}) == len(dataset.answers)
+
+
+def test_no_verdict_is_fitted_to_an_answer_of_it(dataset: JudgedDataset) -> None:
+    fitted = MADE_ANSWERS.read_text(encoding="utf-8")
+    assert not [one.record.record_id for one in dataset.answers if one.record.answer in fitted]
+
+
+RECORDS = [
+    QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
+    for passages, answer in [
+        (["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
+        (["A short one."], "Yes."),
+        (["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
+    ]
+]
+
+
+@pytest.mark.parametrize("kind", [AutoModel, AutoModelForCausalLM], ids=["without a head", "with a head"])
+@pytest.mark.parametrize("together", [False, True], ids=["single", "batch"])
+def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: type[AutoModel], together: bool) -> None:
+    directory = save_tiny_model(tmp_path, "qwen2")
+    ours = AttentionModel.from_pretrained(
+        ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(top_k=2)
+    )
+    theirs = TwoStage(kind.from_pretrained(directory).eval(), layer=ours.layer)
+    rows, counts = [ours.encode(one) for one in RECORDS], [len(one.passages) for one in RECORDS]
+    expected = ours.attribute(rows, counts)
+    if together:
+        found = theirs.attribute(rows, counts, top_k=2)
+    else:
+        found = [theirs.attribute([row], [count], top_k=2)[0] for row, count in zip(rows, counts, strict=True)]
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(other, TokenAttribution)
+        np.testing.assert_array_equal(one.top_columns, other.top_columns)
+        np.testing.assert_allclose(one.top_scores, other.top_scores, atol=1e-5)
+        np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=1e-5)
+        np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)
+
+
+class Waiting:
+    """A method that never ends by itself."""
+
+    def encode(self, record: QARecord) -> object:
+        return CCI(RandomModel("tiny")).encode(record)
+
+    def run(self, _: object) -> None:
+        while True:
+            signal.pause()
+
+
+def test_method_that_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LatencyRun, "load", lambda _: Waiting())
+    found = measure(LatencyRun("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, limit=0.05))
+    assert [(one.shape, one.stopped, one.seconds) for one in found] == [
+        ("QuoteSum", True, 0.05),
+        ("ASQA", True, 0.05),
+        ("VERI-GRAN", True, 0.05),
+    ]
+    line = table([replace(found[0], seconds=180.0)], peak=1e9).splitlines()[-1]
+    assert "| stopped after 180 s |" in line
+
+
+PASSAGES = [
+    {"passage_id": "a", "title": "Choir", "text": "Ada sings on Sundays."},
+    {"passage_id": "b", "title": None, "text": "The bells ring at noon."},
+]
+SPANS = [
+    {"text": "Bells ring", "supported": True, "kind": "paraphrase"},
+    {"text": "Ada sings", "supported": True, "kind": "supported"},
+    {"text": "Jon dances", "supported": False, "kind": "wrong name"},
+]
+
+
+def row(record_id: str, passages: list[dict[str, object]]) -> dict[str, object]:
+    return {"record_id": record_id, "question": "Who?", "passages": passages, "answer": ANSWER, "spans": SPANS}
+
+
+class OneAnswerParser:
+    """A parser that knows only the answer in this file."""
+
+    identity = "by-hand"
+
+    def parse_many(self, texts, _passages):
+        return iter([PARSED for text in texts if text == ANSWER])
+
+
+@pytest.fixture(scope="module")
+def attributor(tmp_path_factory) -> Attributor:
+    directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    return Attributor(parser=OneAnswerParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN,))
+
+
+@pytest.fixture
+def data(tmp_path):
+    empty = [{"passage_id": "a", "title": None, "text": " "}]
+    return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
+
+
+def test_each_span_keeps_its_own_truth_and_row(attributor, data):
+    spans, _ = flagged_spans(load_support_rows(data), attributor)
+    assert [str(span.truth) for span in spans] == ["paraphrase", "supported", "wrong name"] * 2
+    assert [span.row for span in spans] == [0, 0, 0, 1, 1, 1]
+    assert [bool(span.evidence.unmatched_values) for span in spans[:3]] == [False, False, True]
+
+
+def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
+    lines = [*support_lines(load_support_rows(data), attributor, data=data, draws=20, seed=0)]
+    assert lines[0] == "rows.jsonl: 6 spans of 2 answers, attn-union-dep"
+    assert lines[-1] == "row 1 failed and is left out: no_passages"
+
+
+RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
+
+
+def flagged(truth, mass, support=Support.SUPPORTED, *, row=0, unmatched=False) -> FlaggedSpan:
+    values = ("1874",) if unmatched else ()
+    return FlaggedSpan(row, truth, evidence("x", "x", support, evidence_mass=mass, unmatched_values=values))
+
+
+def test_unmatched_value_lifts_the_flag_above_the_mass():
+    spans = [flagged(RIGHT, 0.6), flagged(WRONG, 0.9, Support.WEAK, unmatched=True)]
+    assert kind_lines(spans, draws=10, seed=0)[0][2::2] == ("0.000", "1.000", "50.0")
+
+
+def test_each_kind_is_compared_with_all_spans_of_the_other_side():
+    spans = [
+        flagged(RIGHT, 0.9),
+        flagged(SpanTruth.PARAPHRASE, 0.5, row=1),
+        flagged(WRONG, 0.7, row=2),
+        flagged(SpanTruth.WRONG_NAME, 0.1, row=3),
+    ]
+    areas = {line[0]: line[2] for line in kind_lines(spans, draws=20, seed=0)}
+    wanted = {"all": "0.750", "supported": "1.000", "paraphrase": "0.500", "wrong number": "0.500"}
+    assert areas == wanted | {"wrong name": "1.000"}
+
+
+def test_supported_threshold_lies_in_the_middle_of_the_gap_and_unmatched_values_do_not_move_it():
+    spans = [*(flagged(RIGHT, mass) for mass in (0.6, 0.7, 0.8)), *(flagged(WRONG, mass) for mass in (0.1, 0.2, 0.4))]
+    unmatched = [flagged(WRONG, 0.9, Support.WEAK, unmatched=True)] * 3
+    for some in (spans, [*spans, *unmatched]):
+        supported, weak = suggested_thresholds(some)
+        assert supported == pytest.approx(0.5, abs=0.002)
+        assert weak <= supported
+    assert suggested_thresholds(spans[:3]) is None
+
+
+def support_row(*spans: dict[str, object], answer: str = "The bell rang and the bell fell.") -> dict[str, object]:
+    passages = [{"passage_id": "a", "title": None, "text": "A bell fell."}]
+    return {"record_id": "r", "question": "What fell?", "passages": passages, "answer": answer, "spans": list(spans)}
+
+
+def span(text: str, *, kind: str = "supported", supported: bool = True, **fields: object) -> dict[str, object]:
+    return {"text": text, "supported": supported, "kind": kind, **fields}
+
+
+def load(tmp_path, *spans):
+    return load_support_rows(write_rows(tmp_path / "rows.jsonl", [support_row(*spans)]))
+
+
+def test_span_is_found_by_its_text_and_keeps_its_truth(tmp_path):
+    (answer,) = load(
+        tmp_path, span("the bell fell", kind="paraphrase"), span("rang", kind="contradicted", supported=False)
+    )
+    chars = [one.of(answer.record.answer) for one in answer.record.target_spans]
+    assert chars == ["the bell fell", "rang"]
+    assert answer.truths == (SpanTruth.PARAPHRASE, SpanTruth.CONTRADICTED)
+    assert answer.record.passages[0].title is None
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
+        (span(""), "field 'text' should be part"),
+        (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
+        (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
+        (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
+        (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
+        ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
+    ],
+)
+def test_broken_span_is_an_error_that_names_row_and_field(tmp_path, broken, message):
+    with pytest.raises(DataError, match=message):
+        load(tmp_path, broken)
+
+
+def test_command_prints_the_table_and_its_verdict_and_names_what_is_missing(data, tmp_path, capsys):
+    models = ["--model", str(save_tiny_model(tmp_path / "model"))]
+    models += ["--parser", str(save_tiny_parser(tmp_path / "parser"))]
+    assert main(["--rows", str(data), "--bootstrap-draws", "20", *models, "--verdict", "mass"]) == 0
+    assert "\nverdict in use: none, no thresholds are known for this model" in capsys.readouterr().out
+    assert main(["--rows", str(tmp_path / "none.jsonl")]) == 2
+    assert "none.jsonl does not exist" in capsys.readouterr().err

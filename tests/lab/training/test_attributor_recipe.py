@@ -1,0 +1,346 @@
+"""The attributor's recipe: rows, network, training loop, and held-out rows with labelled claims."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
+
+from lab.benchmarks.support_check import SpanTruth, load_support_rows
+from lab.data_files import PageText
+from lab.training.attributor import training_rows as attributor_wording
+from lab.training.attributor.corpus import Corpus, Page, Passage, make_corpus, split_held_out, twin_of
+from lab.training.attributor.network import (
+    BOS_ID,
+    Shape,
+    answer_attention,
+    collate,
+    gold_columns,
+    gold_passage_columns,
+    new_model,
+    save_tokenizer,
+    train_tokenizer,
+)
+from lab.training.attributor.recipe import run_recipe
+from lab.training.attributor.support_rows import (
+    SpanMasses,
+    claim_kind,
+    evidence_mass,
+    main,
+    support_spans,
+)
+from lab.training.attributor.training_loop import TrainingPlan, train
+from lab.training.attributor.training_rows import (
+    PROMPT_TEMPLATE,
+    AnswerWriter,
+    TrainingRow,
+    draw_batch,
+    render_passages,
+)
+
+PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
+TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
+
+
+def pages() -> list[PageText]:
+    """Ten pages of three paragraphs on towns that do not exist."""
+    return [
+        PageText(
+            place,
+            [
+                f"{place} is a harbour town on the river Lund. It was founded in {1500 + 13 * index} by Queen Ysolde. "
+                f"The town grew quickly because of {TRADES[index % 5]}, which closed {index + 3} years later.",
+                f"A fire destroyed most of {place} in {1700 + 7 * index}. The mayor, Ansel {PLACES[-index]}, rebuilt "
+                "it. Its market hall was copied from the one in the capital.",
+                f"Today {place} has {1000 + 311 * index} inhabitants. Naïve visitors ask for “old {place}” – gone.",
+            ],
+        )
+        for index, place in enumerate(PLACES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return make_corpus(pages())
+
+
+@pytest.fixture(scope="module")
+def tokenizer(corpus: Corpus) -> Tokenizer:
+    return train_tokenizer(corpus.texts(), vocabulary_size=600)
+
+
+CPU = torch.device("cpu")
+SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
+
+
+def test_a_few_steps_lower_the_loss(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
+    plan = TrainingPlan(steps=60, token_budget=256, record_every=20, shape=SMALL)
+    _, history = train(corpus, tokenizer, plan=plan, output=tmp_path, device=CPU)
+    assert history.steps == [20, 40, 60]
+    assert history.loss[-1] < history.loss[0]
+
+
+def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
+    plan = TrainingPlan(steps=4, token_budget=256, checkpoint_every=2, record_every=2, shape=SMALL)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    expected, history = train(corpus, tokenizer, plan=plan, output=whole, device=CPU)
+    train(corpus, tokenizer, plan=plan, output=broken, device=CPU, stop_at=2)
+    resumed, resumed_history = train(corpus, tokenizer, plan=plan, output=broken, device=CPU)
+    assert resumed_history == history
+    for name, weights in expected.state_dict().items():
+        assert torch.equal(weights, resumed.state_dict()[name]), name
+
+
+def test_checkpoint_of_other_settings_is_refused(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
+    train(
+        corpus,
+        tokenizer,
+        plan=TrainingPlan(steps=2, token_budget=256, shape=SMALL),
+        output=tmp_path,
+        device=CPU,
+        stop_at=1,
+    )
+    with pytest.raises(ValueError, match=r"written with .*'seed': 0.* this run has .*'seed': 1"):
+        train(
+            corpus,
+            tokenizer,
+            plan=TrainingPlan(steps=2, seed=1, token_budget=256, shape=SMALL),
+            output=tmp_path,
+            device=CPU,
+        )
+
+
+def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: Corpus, tmp_path) -> None:
+    plan = TrainingPlan(steps=2, token_budget=384, shape=SMALL)
+    run_recipe(corpus, plan=plan, output=tmp_path, device=CPU, vocabulary_size=600, held_out_batches=6)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    encoding = tokenizer("Arvik – naïve.", return_offsets_mapping=True, return_tensors="pt")
+    ids = encoding["input_ids"][0].tolist()
+    assert tokenizer.is_fast
+    assert (ids[0], ids.count(tokenizer.bos_token_id)) == (tokenizer.bos_token_id, 1)
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<s>", "</s>", "<pad>")
+    assert encoding["offset_mapping"][0, -1].tolist() == [13, 14]
+    model = AutoModel.from_pretrained(tmp_path, local_files_only=True, dtype=torch.float32)
+    assert model(encoding["input_ids"]).last_hidden_state.isfinite().all()
+    settings = json.loads((tmp_path / "attribution_config.json").read_text(encoding="utf-8"))
+    assert settings["prompt_template"] == PROMPT_TEMPLATE
+    assert 0 <= settings["weak_threshold"] <= settings["supported_threshold"] <= 1
+    assert (tmp_path / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
+    corpus: Corpus, tokenizer: Tokenizer
+) -> None:
+    torch.manual_seed(0)
+    model = new_model(SMALL, vocabulary_size=tokenizer.get_vocab_size())
+    for weights in model.layers[:-1].parameters():
+        weights.data.mul_(3.0)  # so that the local layers matter
+    rows = draw_batch(corpus, tokenizer, seed=0, step=0, token_budget=600)
+    with torch.no_grad():
+        fast = answer_attention(model, collate(rows))
+        model.set_attn_implementation("eager")
+        for row, weights in zip(rows, fast, strict=True):
+            eager = model(torch.tensor([row.token_ids]), output_attentions=True).attentions[SMALL.local_layers]
+            prompt = eager[0, :, row.answer_start :, : row.answer_start]
+            torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
+
+
+def test_gold_passage_columns_cover_the_passage_and_leave_bos_alone() -> None:
+    row = TrainingRow("", [0] * 8, [], 6, [(1,), (0,)], [], 0, [-1, 0, 0, 1, 1, -1])
+    assert gold_passage_columns(gold_columns(row), row).int().tolist() == [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+
+
+def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
+    offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
+    row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
+    weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
+    weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
+    weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
+
+
+def test_thresholds_meet_in_the_middle_of_separated_spans() -> None:
+    masses = SpanMasses(supported=torch.full((20,), 0.8), unsupported=torch.full((20,), 0.2))
+    assert masses.auroc() == 1.0
+    assert (masses.thresholds().supported, masses.thresholds().weak) == (0.5, 0.5)
+
+
+def test_weak_threshold_lets_in_all_but_a_twentieth_of_the_supported_spans() -> None:
+    masses = SpanMasses(supported=torch.linspace(0.2, 1.0, 81), unsupported=torch.linspace(0.0, 0.6, 61))
+    assert masses.thresholds().weak == 0.24
+    assert 0.24 < masses.thresholds().supported <= 0.61
+
+
+def draw_rows(corpus: Corpus, tokenizer: Tokenizer, steps: int) -> list[TrainingRow]:
+    return [row for step in range(steps) for row in draw_batch(corpus, tokenizer, seed=5, step=step, token_budget=256)]
+
+
+def token_text(row: TrainingRow, column: int) -> str:
+    return row.text[slice(*row.offsets[column])]
+
+
+def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(attributor_wording, "OTHER_WORDING_SHARE", 0.0)
+    unlike = compared = 0
+    for row in draw_rows(corpus, tokenizer, 30):
+        for place, columns in enumerate(row.gold):
+            if not columns or columns == (BOS_ID,):
+                continue
+            said = token_text(row, row.answer_start + place).lower()
+            shown = row.text[row.offsets[columns[0]][0] : row.offsets[columns[-1]][1]].lower()
+            compared += 1
+            unlike += not (said in shown or shown in said)
+            assert columns[-1] < row.answer_start
+    assert compared > 1000
+    assert unlike / compared < 0.02  # a changed ending points at the end of the word that it replaces
+
+
+def test_rows_depend_only_on_seed_and_step(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    random.seed(1)
+    first = draw_batch(corpus, tokenizer, seed=3, step=7, token_budget=256)
+    random.seed(2)
+    assert draw_batch(corpus, tokenizer, seed=3, step=7, token_budget=256) == first
+    assert draw_batch(corpus, tokenizer, seed=3, step=8, token_budget=256) != first
+    assert draw_batch(corpus, tokenizer, seed=4, step=7, token_budget=256) != first
+
+
+def test_rendered_passages_match_the_prompt_template_and_their_ranges() -> None:
+    page = Page("Arvik", [])
+    passages = [Passage("Arvik", ("It is old.", "It is small."), page), Passage(None, ("Nobody knows.",), page)]
+    context, ranges = render_passages(passages)
+    assert context == "Arvik\nIt is old. It is small.\n\nNobody knows.\n\n"
+    pieces = [[context[start:end] for start, end in one] for one in ranges]
+    assert pieces == [["Arvik", "It is old.", "It is small."], ["Nobody knows."]]
+
+
+def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    for row in draw_rows(corpus, tokenizer, 5):
+        lead, answer_mark = PROMPT_TEMPLATE["question"].split("{question}")
+        assert row.text[row.passages_end :].startswith(lead)
+        assert answer_mark in row.text[row.passages_end :]
+        assert row.token_ids == tokenizer.encode(row.text).ids
+        assert row.token_ids.count(BOS_ID) == 1
+        assert row.token_ids[0] == BOS_ID
+        assert len(row.gold) == len(row.token_ids) - row.answer_start
+        prompt_end = row.text.index(answer_mark, row.passages_end) + len(answer_mark)
+        assert row.offsets[row.answer_start - 1][1] <= prompt_end < row.offsets[row.answer_start][1]
+
+
+def test_every_character_of_an_answer_has_a_source_or_says_that_it_has_none(corpus: Corpus) -> None:
+    passage = Passage("Arvik", ("Arvik is old.", "Ice covers the bay in 1702."), Page("Arvik", []))
+    prompt, ranges = render_passages([passage])
+    for seed in range(50):
+        writer = AnswerWriter(prompt, ranges, unquoted=["Bears swim."], corpus=corpus, rng=random.Random(seed))
+        answer = writer.write(char_budget=200)
+        assert len(answer.sources) == len(answer.text) >= 200
+        for char_start, char_end, _ in answer.claims:
+            assert answer.text[char_start:char_end].strip()
+
+
+def test_twin_differs_in_names_and_numbers_only(corpus: Corpus) -> None:
+    passage = Passage("Arvik", ("In 1702 the bay of Arvik froze for 12 days.",), Page("Arvik", []))
+    for seed in range(20):
+        words = twin_of(passage, corpus, random.Random(seed)).text.split()
+        assert [words[place] for place in (2, 3, 4, 6, 7, 9)] == ["the", "bay", "of", "froze", "for", "days."]
+
+
+def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    for row in draw_rows(corpus, tokenizer, 5):
+        found = [passage for passage in row.column_passage if passage >= 0]
+        assert len(row.column_passage) == row.answer_start
+        assert row.column_passage[0] == -1
+        assert found == sorted(found)
+        assert set(found) == set(range(max(found) + 1))
+
+
+TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
+
+
+def held_out_pages() -> list[PageText]:
+    """Pages on gardens that do not exist; each names a tree that no other page names."""
+    return [
+        PageText(
+            f"Garden of {tree.title()}",
+            [
+                f"The {tree} garden was laid out in {1700 + 11 * index} by Greta {tree.title()}man for the town. "
+                f"It has {40 + index} beds, and its wall was built by Otto Brandt after the flood.",
+                f"In {1900 + 3 * index} a storm felled the great {tree}. Visitors from Norwich paid for a new one.",
+            ],
+        )
+        for index, tree in enumerate(TREES)
+    ]
+
+
+@pytest.fixture(scope="module")
+def held_out_corpus() -> Corpus:
+    return make_corpus(held_out_pages())
+
+
+@pytest.fixture(scope="module")
+def held_out_tokenizer(held_out_corpus: Corpus) -> Tokenizer:
+    return train_tokenizer(held_out_corpus.texts(), vocabulary_size=500)
+
+
+@pytest.fixture(scope="module")
+def written(held_out_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("rows")
+    source, output = directory / "pages.jsonl", directory / "rows.jsonl"
+    lines = [json.dumps({"title": page.title, "paras": page.paragraphs}) for page in held_out_pages()]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    save_tokenizer(held_out_tokenizer, directory, max_tokens=2048)
+    main(["--pages", str(source), "--count", "40", "--output", str(output), "--tokenizer", str(directory)])
+    return output
+
+
+def test_written_rows_are_read_by_the_check_and_have_both_kinds_of_claims(written: Path) -> None:
+    answers = load_support_rows(written)
+    truths = {truth for answer in answers for truth in answer.truths}
+    assert len(answers) == 40
+    assert {SpanTruth.SUPPORTED, SpanTruth.PARAPHRASE, SpanTruth.INVENTED_CLAUSE} <= truths
+    assert all(len(answer.record.passages) >= 2 for answer in answers)
+
+
+def test_only_held_out_pages_are_quoted(written: Path, held_out_corpus: Corpus) -> None:
+    _, held_out = split_held_out(held_out_corpus)
+    assert [page.title for page in held_out.pages] == ["Garden of Yew"]
+    others = [tree for tree in TREES if tree != "yew"]
+    for answer in load_support_rows(written):
+        text = " ".join(passage.text for passage in answer.record.passages).lower()
+        assert not any(f"the {tree} garden" in text or f"great {tree}" in text for tree in others)
+
+
+def row_of(answer: str, *claims: tuple[int, int, bool]) -> TrainingRow:
+    """A row whose prompt is one passage, "A red kite." """
+    prompt = "A red kite.\n\n"
+    whole = f"{prompt}Question: What?\nAnswer: "
+    shifted = [(len(whole) + start, len(whole) + end, supported) for start, end, supported in claims]
+    passages = [Passage(None, ("A red kite.",), make_corpus(held_out_pages()).pages[0])]
+    return TrainingRow(whole + answer, [], [], 0, [], shifted, len(prompt), [], question="What?", passages=passages)
+
+
+def test_claim_is_found_at_its_own_place_among_equal_texts() -> None:
+    (span,) = support_spans(row_of("red kite, red kite", (10, 18, True)))
+    assert span == {"text": "red kite", "occurrence": 2, "supported": True, "kind": "supported"}
+
+
+@pytest.mark.parametrize(
+    ("text", "supported", "kind"),
+    [
+        ("red kite", True, "supported"),
+        ("red kites", True, "paraphrase"),
+        ("1874", False, "wrong number"),
+        ("Brandt", False, "wrong name"),
+        ("paid in 1874", False, "invented clause"),
+    ],
+)
+def test_kind_of_a_claim(text: str, supported: bool, kind: str) -> None:
+    assert claim_kind(text, "A red kite.", supported=supported) == kind

@@ -1,0 +1,380 @@
+"""The parser's recipe on small treebanks, and the parser that it made."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import numpy
+import pytest
+import spacy
+from spacy.attrs import LOWER
+from spacy.language import Language
+
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser
+from lab.training.parser.recipe import (
+    load_or_learn_vectors,
+    main,
+    new_pipeline,
+    run_training,
+)
+from lab.training.parser.training_loop import (
+    EDGE,
+    Checkpoint,
+    Folders,
+    Schedule,
+    WordVectors,
+    _count_neighbours,
+    _ranked,
+    learn_vectors,
+    named_parameters,
+)
+from lab.training.parser.treebank import (
+    TreebankFolder,
+    adapt_tokenizer,
+    build_doc,
+    group_by_document,
+    read_sentences,
+    read_text,
+    split_into_characters,
+)
+
+TREEBANK = """\
+# newdoc id = GUM_bio_baker
+# newpar
+# text = She doesn't bake.
+1\tShe\tshe\tPRON\tPRP\tCase=Nom\t4\tnsubj\t_\t_
+2-3\tdoesn't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdoes\tdo\tAUX\tVBZ\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\t_
+4\tbake\tbake\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
+5\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# text = Bread rises (slowly).
+1\tBread\tbread\tNOUN\tNN\tNumber=Sing\t2\tnsubj\t_\t_
+2\trises\trise\tVERB\tVBZ\t_\t0\troot\t_\t_
+2.1\tit\tit\tPRON\tPRP\t_\t_\t_\t_\t_
+3\t(\t(\tPUNCT\t-LRB-\t_\t4\tpunct\t_\tSpaceAfter=No
+4\tslowly\tslowly\tADV\tRB\t_\t2\tadvmod\t_\tSpaceAfter=No
+5\t)\t)\tPUNCT\t-RRB-\t_\t4\tpunct\t_\tSpaceAfter=No
+6\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+# newpar
+# text = Two ovens glow.
+1\tTwo\ttwo\tNUM\tCD\t_\t2\tnummod\t_\t_
+2\tovens\toven\tNOUN\tNNS\tNumber=Plur\t3\tnsubj\t_\t_
+3\tglow\tglow\tVERB\tVBP\t_\t0\troot\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+# newdoc id = review-17
+# text = Good café!
+1\tGood\tgood\tADJ\tJJ\t_\t2\tamod\t_\t_
+2\tcafé\tcafé\tNOUN\tNN\tNumber=Sing\t0\troot\t_\tSpaceAfter=No
+3\t!\t!\tPUNCT\t.\t_\t2\tpunct\t_\t_
+"""
+SENTENCES = read_sentences(TREEBANK)
+COPIES = 25 * SENTENCES  # every label often enough for the parser to keep it
+VECTORS = learn_vectors(["she bakes bread .", "two ovens glow .", "bread rises slowly ."], words=9, columns=4, seed=0)
+
+
+def train_until(step: int, folder: Path) -> dict[str, numpy.ndarray]:
+    """The weights after ``step`` steps of a schedule that starts or resumes in ``folder``."""
+    folders = Folders(output=folder / "pipeline", work=folder / "work")
+    schedule = Schedule(steps=step, batch_words=8, evaluate_every=2)
+    run_training(COPIES, SENTENCES, VECTORS, schedule=schedule, folders=folders)
+    with numpy.load(folders.checkpoint.path) as arrays:
+        return {name: arrays[name] for name in arrays if name.endswith("/value")}
+
+
+def assert_equal_weights(left: dict[str, numpy.ndarray], right: dict[str, numpy.ndarray]) -> None:
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        numpy.testing.assert_array_equal(value, right[name], err_msg=name)
+
+
+def test_text_of_document_is_the_text_of_its_sentences_with_paragraphs_separated() -> None:
+    vocab = spacy.blank("en").vocab
+    baker, review = group_by_document(SENTENCES)
+    doc = build_doc(vocab, baker, separator=lambda: "\n\n")
+    assert doc.text == "She doesn't bake. Bread rises (slowly).\n\nTwo ovens glow. "
+    assert build_doc(vocab, baker, separator=lambda: " ").text == (
+        "She doesn't bake. Bread rises (slowly). Two ovens glow. "
+    )
+    assert build_doc(vocab, review, separator=lambda: "\n\n").text == "Good café! "
+
+
+def test_words_keep_their_offsets_heads_and_sentences() -> None:
+    doc = build_doc(spacy.blank("en").vocab, group_by_document(SENTENCES)[0], separator=lambda: "\n\n")
+    assert [doc.text[word.idx : word.idx + len(word)] for word in doc] == [word.text for word in doc]
+    assert [sentence.text for sentence in doc.sents] == [
+        "She doesn't bake.",
+        "Bread rises (slowly).\n\n",
+        "Two ovens glow.",
+    ]
+    glow = next(word for word in doc if word.text == "glow")
+    assert glow.dep_ == "ROOT"
+    assert [child.text for child in glow.children] == ["ovens", "."]
+
+
+def test_break_between_paragraphs_is_the_word_that_the_tokenizer_makes_of_it() -> None:
+    nlp = spacy.blank("en")
+    doc = build_doc(nlp.vocab, group_by_document(SENTENCES)[0], separator=lambda: "\n\n")
+    assert [word.text for word in nlp.make_doc(doc.text)] == [word.text for word in doc]
+
+
+def test_packed_treebank_reads_like_the_plain_one(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.conllu", tmp_path / "a.conllu.xz"
+    plain.write_text(TREEBANK, encoding="utf-8")
+    packed.write_bytes(lzma.compress(TREEBANK.encode()))
+    assert read_text(packed) == read_text(plain) == TREEBANK
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two steps; tests must not change it."""
+    folder = tmp_path_factory.mktemp("trained")
+    train_until(2, folder)
+    return folder
+
+
+def test_recipe_writes_a_loadable_pipeline_and_a_picture(trained: Path) -> None:
+    nlp = spacy.load(trained / "pipeline")
+    doc = nlp("She bakes. Two ovens glow.")
+    assert nlp.pipe_names == ["tok2vec", "morphologizer", "senter", "parser"]
+    assert doc.has_annotation("DEP")
+    assert (trained / "work" / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_training_data(trained: Path) -> None:
+    nlp = spacy.load(trained / "pipeline")
+    assert json.loads((trained / "pipeline" / "vocab" / "strings.json").read_text()) == []
+    assert nlp.vocab.vectors.attr == LOWER
+    row = nlp.vocab.vectors.find(keys=nlp("Bread").to_array(LOWER))[0]
+    numpy.testing.assert_array_equal(nlp.vocab.vectors.data[row], VECTORS.values[VECTORS.words.index("bread")])
+
+
+def test_loaded_pipeline_parses_as_the_trained_one(tmp_path: Path) -> None:
+    nlp, _ = new_pipeline(COPIES, VECTORS, seed=0)
+    Folders(output=tmp_path / "pipeline", work=tmp_path / "work").replace_output(nlp)
+    text = "Two ovens glow. SHE doesn't bake bread!!"
+    loaded, kept = (
+        one.get_pipe("tok2vec").predict([one.make_doc(text)])[0] for one in (spacy.load(tmp_path / "pipeline"), nlp)
+    )
+    numpy.testing.assert_allclose(loaded, kept, rtol=1e-5)
+
+
+def test_vectors_of_a_run_are_learned_once(tmp_path: Path) -> None:
+    folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
+    VECTORS.save(folders.vectors)
+    again = load_or_learn_vectors([tmp_path / "gone.jsonl"], folders=folders, seed=1)
+    assert again.words == VECTORS.words
+    numpy.testing.assert_array_equal(again.values, VECTORS.values)
+
+
+def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train_until(4, tmp_path / "whole")
+    save = Checkpoint.save
+
+    def save_and_die(self, nlp, optimizer, history):  # type: ignore[no-untyped-def]
+        save(self, nlp, optimizer, history)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            train_until(4, tmp_path / "killed")
+    assert_equal_weights(whole, train_until(4, tmp_path / "killed"))
+
+
+def test_checkpoint_restores_optimizer_state(trained: Path) -> None:
+    nlp, optimizer = new_pipeline(COPIES, VECTORS, seed=0)
+    history = Folders(output=trained / "pipeline", work=trained / "work").checkpoint.load(nlp, optimizer)
+    assert history.step == 2
+    trained = [key for key, _ in named_parameters(nlp).values() if optimizer.nr_update[key]]
+    assert trained
+    assert all(key in optimizer.mom1 and key in optimizer.averages for key in trained)
+
+
+def conllu(*sentences: str) -> str:
+    """One sentence per text of form/tag/head/label items, without spaces between its words."""
+    blocks = []
+    for sentence in sentences:
+        rows = [item.split("/") for item in sentence.split()]
+        blocks.append(
+            "\n".join(
+                f"{number}\t{form}\t{form}\t{tag}\t_\t_\t{head}\t{label}\t_\tSpaceAfter=No"
+                for number, (form, tag, head, label) in enumerate(rows, start=1)
+            )
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+LAMP = "守塔人/NOUN/2/nsubj 点亮/VERB/0/root 灯塔/NOUN/2/obj 。/PUNCT/2/punct"
+BIRDS = "海鸥/NOUN/2/nsubj 喜欢/VERB/0/root 海岛/NOUN/2/obj 。/PUNCT/2/punct"
+SEA = "海水/NOUN/3/nsubj 很/ADV/3/advmod 冷/ADJ/0/root 。/PUNCT/3/punct"
+CHINESE_TREEBANK = conllu(LAMP, BIRDS, SEA)
+
+
+def test_character_is_attached_to_the_next_one_of_its_word() -> None:
+    lamp = split_into_characters(read_sentences(conllu(LAMP))[0])
+    assert "".join(lamp.words) == "守塔人点亮灯塔。"
+    assert lamp.heads == [1, 2, 4, 4, 4, 6, 4, 4]
+    assert lamp.labels == ["subtok", "subtok", "nsubj", "subtok", "ROOT", "subtok", "obj", "punct"]
+    assert lamp.tags == ["NOUN"] * 3 + ["VERB"] * 2 + ["NOUN"] * 2 + ["PUNCT"]
+
+
+def test_characters_are_the_tokens_of_spacys_chinese_tokenizer() -> None:
+    nlp = spacy.blank("zh")
+    sentences = [split_into_characters(sentence) for sentence in read_sentences(CHINESE_TREEBANK)]
+    doc = build_doc(nlp.vocab, sentences, separator=lambda: "\n\n")
+    assert doc.text == "守塔人点亮灯塔。海鸥喜欢海岛。海水很冷。"
+    assert [token.text for token in nlp.make_doc(doc.text)] == [token.text for token in doc]
+    assert [sentence.text for sentence in doc.sents] == ["守塔人点亮灯塔。", "海鸥喜欢海岛。", "海水很冷。"]
+
+
+def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> None:
+    (tmp_path / "zh-dev.conllu").write_text("\n".join([CHINESE_TREEBANK] * 10), encoding="utf-8")
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
+    assert (len(learned), len(chosen_by)) == (27, 3)
+    (tmp_path / "zh-train.conllu").write_text(CHINESE_TREEBANK, encoding="utf-8")
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
+    assert (len(learned), len(chosen_by)) == (3, 30)
+
+
+def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> None:
+    folder = tmp_path / "ud_chinese"
+    folder.mkdir()
+    for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
+        (folder / f"tiny-{part}.conllu").write_text("\n".join([CHINESE_TREEBANK] * copies), encoding="utf-8")
+    steps = ("--steps", "20", "--batch-words", "60", "--evaluate-every", "20")
+    main(["--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
+    parser = AnswerParser.from_pretrained(str(tmp_path / "parser"))
+    text = "海鸥喜欢海岛。守塔人点亮灯塔。"
+    parsed = parser.parse(text)
+    assert parsed.label_scheme == "universal-chinese"
+    assert [word.of(text) for word in parsed.words] == ["海鸥", "喜欢", "海岛", "。", "守塔人", "点亮", "灯塔", "。"]
+    assert parsed.sentence_starts == (0, 4)
+    assert parsed.dependency_heads == (1, 1, 1, 1, 5, 5, 5, 5)
+    assert parsed.dependency_labels == ("nsubj", "root", "obj", "punct") * 2
+    assert parsed.universal_tags == ("NOUN", "VERB", "NOUN", "PUNCT") * 2
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    pipeline = spacy.blank("en")
+    adapt_tokenizer(pipeline)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Really!! No?!", "Really !! No ?!"),
+        ("====== Note ******", "====== Note ******"),
+        ("tea and/or milk", "tea and / or milk"),
+        ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
+        ("a well-known non-profit", "a well - known non-profit"),
+        ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"),
+        ("from 1837–1908", "from 1837 – 1908"),
+        ("at 7:30PM", "at 7:30 PM"),
+        ("Rao et al. say it", "Rao et al. say it"),
+        ("I wanna go", "I wan na go"),
+        ("It costs $4.50, i.e. little.", "It costs $ 4.50 , i.e. little ."),
+        ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
+    ],
+)
+def test_text_is_split_into_the_treebanks_words(nlp: Language, text: str, words: str) -> None:
+    assert [token.text for token in nlp(text)] == words.split()
+
+
+def test_tokenizer_survives_being_saved(nlp: Language) -> None:
+    text = "He co-wrote it!! And/or (perhaps)read it—twice, et al. 1990–92"
+    again = spacy.blank("en").from_bytes(nlp.to_bytes())
+    assert [token.text for token in again(text)] == [token.text for token in nlp(text)]
+
+
+COLOURS = ["red", "green", "blue", "grey"]
+ANIMALS = ["cat", "dog", "hen", "pig"]
+TEXT = [f"the {colour} {animal} sleeps" for colour in COLOURS for animal in ANIMALS]
+
+
+def nearest(vectors: WordVectors, word: str) -> list[str]:
+    closeness = vectors.values @ vectors.values[vectors.words.index(word)]
+    return [vectors.words[place] for place in numpy.argsort(-closeness)[:4]]
+
+
+def test_words_with_the_same_role_have_similar_vectors() -> None:
+    vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
+    assert sorted(nearest(vectors, "green")) == sorted(COLOURS)
+    assert sorted(nearest(vectors, "hen")) == sorted(ANIMALS)
+
+
+def test_same_seed_gives_the_same_vectors_of_equal_length() -> None:
+    first, second = (learn_vectors(TEXT, words=20, columns=3, seed=7) for _ in range(2))
+    numpy.testing.assert_array_equal(first.values, second.values)
+    numpy.testing.assert_allclose(numpy.linalg.norm(first.values, axis=1), 3**0.5, rtol=1e-5)
+
+
+def test_words_are_split_as_the_parser_splits_them() -> None:
+    forms, ranks = _ranked(["She don’t go!"])
+    assert forms == ["she", "do", "n't", "go", "!"]
+    assert ranks.tolist() == [EDGE, EDGE, 0, 1, 2, 3, 4, EDGE, EDGE]
+
+
+def test_neighbours_are_counted_by_place_and_never_across_paragraphs() -> None:
+    _, ranks = _ranked(["a b a", "b a"])  # a is word 0, b is word 1
+    counts = _count_neighbours(ranks, words=2, contexts=1)  # contexts: a, border, rarer
+    two_left, left, right, two_right = numpy.split(counts, 4, axis=1)
+    assert left.tolist() == [[0, 1, 2], [1, 1, 0]]
+    assert right.tolist() == [[0, 2, 1], [2, 0, 0]]
+    assert two_left.tolist() == [[1, 2, 0], [0, 2, 0]]
+    assert two_right.tolist() == [[1, 2, 0], [0, 2, 0]]
+
+
+@pytest.fixture(scope="module")
+def bundled_nlp() -> Language:
+    return spacy.load(BUNDLED_PARSER)
+
+
+def test_worked_example_has_its_conjuncts_under_earned(bundled_nlp: Language) -> None:
+    doc = bundled_nlp("The company earned one million dollars and two million dollars in 2012 and 2013, respectively.")
+    (earned,) = (word for word in doc if word.text == "earned")
+    dollars, more_dollars = (word for word in doc if word.text == "dollars")
+    (early,), (late,) = ([word for word in doc if word.text == year] for year in ("2012", "2013"))
+    assert earned.dep_ == "ROOT"
+    assert earned.pos_ == "VERB"
+    assert (dollars.head, dollars.dep_) == (earned, "obj")
+    assert (more_dollars.head, more_dollars.dep_) == (dollars, "conj")
+    assert (early.head, early.dep_) == (earned, "obl")
+    assert (late.head, late.dep_) == (early, "conj")
+    assert [word.text for word in dollars.subtree][:3] == ["one", "million", "dollars"]
+
+
+def test_predicate_noun_of_a_copular_clause_is_its_root(bundled_nlp: Language) -> None:
+    doc = bundled_nlp("The heart is a muscle that pumps blood.")
+    (muscle,) = (word for word in doc if word.text == "muscle")
+    assert muscle.dep_ == "ROOT"
+    assert "cop" in [child.dep_ for child in muscle.children]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["The bridge opened in 1932.", "It carries trains, cars and cyclists."],
+        ["Dr. Weber moved to St. Louis in March.", "She retired there."],
+        ["Who built the tower?", "Nobody knows for certain.", "It may date from 1200 B.C."],
+        ["The dam holds 3.5 million litres, i.e. a week's supply.", "In dry years, the U.S. plant closes early."],
+    ],
+)
+def test_plain_sentences_are_separated(bundled_nlp: Language, sentences: list[str]) -> None:
+    assert [sentence.text for sentence in bundled_nlp(" ".join(sentences)).sents] == sentences
+
+
+def test_paragraph_break_ends_a_sentence_that_has_no_full_stop(bundled_nlp: Language) -> None:
+    sentences = [
+        sentence.text.strip() for sentence in bundled_nlp("A short history\n\nThe town was founded in 1790.").sents
+    ]
+    assert sentences == ["A short history", "The town was founded in 1790."]

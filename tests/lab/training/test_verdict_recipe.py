@@ -1,0 +1,343 @@
+"""The recipe of the verdict on small judged sets of our own, and the answers that were made up for it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.state_probe import same_share
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
+from attribeam.attribution.verdict.word_table import word_table
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import DataError
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
+from lab.train import main
+from lab.training.verdict import decoder_states, fitting, recipe, verdict_rows
+from lab.training.verdict.decoder_states import KeptStates, with_states
+from lab.training.verdict.fitting import CrossValidation, Scored, cross_validated, folds_of
+from lab.training.verdict.operating_points import LIMITS, called_words, choose_thresholds, tables
+from lab.training.verdict.shared_sets import TrainingAnswer, changes
+from lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from lab.training.verdict.written_sets import load_made_answers, written_sets
+
+THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
+DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
+INVENTED = "Zebras danced across frozen volcanoes"
+DECODER = {f"language_model_{name}": "1" for name in ("weights", "prompt_template", "layer", "dtype", "quantization")}
+
+
+def made_answers(count: int = 60) -> list[JudgedAnswer]:
+    """Answers of which every other one has an invented sentence; every fourth is judged as a whole."""
+    draw, answers = random.Random(1), []
+    for number in range(count):
+        things = draw.sample(THINGS, 4)
+        passage = " ".join(f"The keeper {draw.choice(DEEDS)} the {thing} early in the morning." for thing in things)
+        answer = passage.split(". ")[0] + "."
+        marks: tuple[UnsupportedRange, ...] = ()
+        if number % 2:
+            start = len(answer) + 1
+            answer = f"{answer} {INVENTED} {number} times."
+            marks = (UnsupportedRange(CharRange(start, len(answer) - 1)),)
+        record = QARecord(str(number), "", (Passage(f"Note {number}. {passage}"),), answer, RowSource("log", number))
+        whole = number % 4 >= 2
+        answers.append(JudgedAnswer(record, None if whole else marks, answer_supported=not marks if whole else None))
+    return answers
+
+
+def training_answers() -> list[TrainingAnswer]:
+    names = ("ragtruth", "trial", "begin", "summedits", "pages")
+    return [TrainingAnswer.of(one, names[place // 2 % 5]) for place, one in enumerate(made_answers())]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[VerdictRow]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_rows, "_FEWEST_LETTERS", 10)
+        attributor = Attributor.from_pretrained("bundled", verdict="mass")
+        found = verdict_rows.verdict_rows(training_answers(), attributor, word_table(BUNDLED_VERDICT), seed=0)
+        return list(found)
+
+
+@pytest.fixture(scope="module")
+def found(rows: list[VerdictRow]) -> CrossValidation:
+    return cross_validated(rows, seed=0, probe_shares=same_share(0.5))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "marked"),
+    [
+        ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
+        ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
+        ("The old mill runs.", "The mill runs.", ["mill"]),
+        ("The mill runs at night.", "The mill runs", ["runs"]),
+        ("The mill runs.", "The mill never runs.", ["never"]),
+        ("The mill runs.", "The mill runs.", []),
+        ("", "Rain.", ["Rain."]),
+        ("Rain.", "", []),
+    ],
+)
+def test_marks_of_an_edit_are_where_the_texts_differ(before: str, after: str, marked: list[str]) -> None:
+    assert [one.of(after) for one in changes(before, after)] == marked
+
+
+def test_answers_with_one_passage_share_a_fold_in_all_sets(rows: list[VerdictRow]) -> None:
+    moved = [replace(row, set_name="bump") for row in rows]
+    assert np.array_equal(folds_of(rows, seed=3), folds_of(moved, seed=3))
+    assert not np.array_equal(folds_of(rows, seed=3), folds_of(rows, seed=4))
+    assert len({one.key for one in rows}) == 60
+
+
+def test_an_answer_judged_as_a_whole_is_wrong_in_all_its_words_or_in_none(rows: list[VerdictRow]) -> None:
+    for row in rows:
+        if not row.has_marks:
+            assert set(row.marked_words.tolist()) == set(row.marked_claims.tolist()) == {row.is_marked}
+        elif row.set_name != NOISE and row.is_marked:
+            assert 0 < row.marked_words.sum() < len(row.marked_words)
+            assert row.word_weights[row.marked_words].max() < 1
+
+
+def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(rows: list[VerdictRow]) -> None:
+    clean = {row.record.record_id: row for row in rows if row.set_name != NOISE}
+    noisy = [row for row in rows if row.set_name == NOISE]
+    assert noisy
+    for row in noisy:
+        first = clean[row.record.record_id]
+        assert not first.is_marked
+        assert row.is_marked
+        assert row.marked_claims.all()
+        assert row.key == first.key
+        assert not np.array_equal(row.premises, first.premises)
+
+
+def test_either_label_has_half_the_weight_of_its_set() -> None:
+    labels = np.array([True, False, False, False, True])
+    sets = np.array(["a", "a", "a", "a", "b"])
+    found = fitting._balanced(np.array([1.0, 1, 2, 1, 3]), labels, sets, {"a": 4.0, "b": 1.0})
+    assert found.tolist() == [2.0, 0.5, 1.0, 0.5, 0.5]
+
+
+def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[VerdictRow], found: CrossValidation) -> None:
+    again = cross_validated(rows, seed=0, probe_shares=same_share(0.5))
+    assert [one.answer for one in again.scores] == [one.answer for one in found.scores]
+    assert len(found.parts) == 6
+    risks = np.array([one.answer for one in found.scores])
+    marked, real = (
+        np.array(one) for one in zip(*[(row.is_marked, row.set_name != NOISE) for row in rows], strict=True)
+    )
+    assert risks[marked & real].mean() > risks[~marked & real].mean()
+    for one in found.scores:
+        assert one.claims.max() == pytest.approx(one.answer)
+    text = tables(rows, found.scores, choose_thresholds(rows, found.scores))
+    assert "ragtruth" in text
+    assert "1 claim" in text
+
+
+@pytest.mark.parametrize(
+    ("support", "called"),
+    [([0.2, 0.7], [0, 1, 3]), ([0.2, 0.3], [0, 1, 2, 3]), ([0.6, 0.7], []), ([0.95, 0.1], [2, 3])],
+)
+def test_words_of_weak_claims_need_more_suspicion(
+    support: list[float], called: list[int], rows: list[VerdictRow]
+) -> None:
+    row = rows[0]
+    four = replace(
+        row,
+        signals=replace(row.signals, words=(0, 1, 2, 3), values=row.signals.values[:4], kind=RowKind.QUESTION),
+        claims=((0, 1), (2, 3)),
+    )
+    odds = [np.log(np.array(one) / (1 - np.array(one))) for one in ([0.2, 0.5, 0.15, 0.4], support)]
+    limits = replace(LIMITS, balanced=0.5, supported=0.75, word=0.1, weak_word=0.3)
+    assert np.flatnonzero(called_words(four, Scored(odds[0], -odds[1], 0.0), limits)).tolist() == called
+
+
+def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recipe, "written_sets", lambda: iter(()))
+    table = [
+        {
+            "record_id": one.record.record_id, "question": "", "passages": [one.record.passages[0].text],
+            "answer": one.record.answer, "answer_supported": one.is_supported,
+            "unsupported_spans": None if one.unsupported is None else [
+                {"char_start": mark.chars.char_start, "char_end": mark.chars.char_end} for mark in one.unsupported
+            ],
+        }
+        for one in made_answers()
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "own.parquet")
+    asked = ["verdict", "--log", str(tmp_path / "own.parquet"), "--share-words"]
+    assert main([*asked, "--output", str(tmp_path / "own"), "--measured-on", "rows of our own"]) == 0
+    model = load_verdict_model(tmp_path / "own")
+    assert model.measured_on == "rows of our own"
+    assert model.thresholds.balanced == LIMITS.balanced
+    assert main([*asked, "--cross-validate", "--output", str(tmp_path / "folds")]) == 0
+    assert "balanced accuracy" in capsys.readouterr().out
+    assert load_verdict_model(tmp_path / "folds").claim_fall > 0
+
+
+def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
+    draw = np.random.default_rng(0)
+    blind = [replace(row, signals=replace(row.signals, values=0 * row.signals.values)) for row in rows]
+    read = [row for row in blind if row.set_name in fitting.PROBE_SETS]
+    seeing = [
+        replace(row, states=(draw.normal(size=(len(row.chars), 4)) + 3 * row.marked_words[:, None]).astype(np.float16))
+        for row in read
+    ]
+    whole = fitting.fit_words(seeing, seed=0, probe_shares=same_share(1))
+    odds, marked = np.concatenate(whole.log_odds(seeing)), np.concatenate([row.marked_words for row in seeing])
+    assert odds[marked].mean() > odds[~marked].mean() + 1
+    assert fitting.fit_words(read, seed=0, probe_shares=same_share(1)).probe is None
+
+
+def test_states_are_kept_by_all_that_decides_them(rows: list[VerdictRow], tmp_path: Path) -> None:
+    kept, some = KeptStates(tmp_path / "new", DECODER), rows[:4]
+    states = [None, *(np.ones((len(row.chars), 3), dtype=np.float16) for row in some[1:])]
+    assert kept.read(some) is None
+    kept.write(some, states)
+    again = kept.read(some)
+    assert again is not None
+    assert [one is None for one in again] == [True, False, False, False]
+    for name in DECODER:
+        assert KeptStates(tmp_path / "new", DECODER | {name: "2"}).read(some) is None
+    assert KeptStates(tmp_path / "new", DECODER | {"torch_version": "9"}).read(some) is not None
+    changed = replace(some[0], record=replace(some[0].record, question="Who?"))
+    assert kept.read([changed, *some[1:]]) is None
+    (file,) = (tmp_path / "new").iterdir()
+    file.write_bytes(file.read_bytes()[:97])
+    assert kept.read(some) is None
+
+
+def test_decoder_runs_once_for_the_sets_of_the_probe(
+    rows: list[VerdictRow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ModelOptions(model=str(save_tiny_model(tmp_path / "decoder")), device="cpu")
+    decoder = Decoder.from_pretrained(options, layer=2)
+    fresh = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
+    assert {row.set_name for row in fresh if row.states is not None} <= fitting.PROBE_SETS.keys()
+    assert any(row.states is not None for row in fresh)
+    monkeypatch.setattr(decoder_states, "read_answers", lambda *_: pytest.fail("the decoder should not run again"))
+    again = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
+    assert [one.states is None for one in again] == [one.states is None for one in fresh]
+
+
+ROW = {
+    "record_id": "lamp-1",
+    "question": "How many lamps are there?",
+    "passages": [{"passage_id": "p", "title": None, "text": "Ten lamps line the pier."}],
+    "answer": "The pier has ten lamps and two bells.",
+    "unsupported": [{"text": "and two bells", "occurrence": 1, "kind": "invented detail"}],
+}
+
+
+def written(directory: Path, **fields: object) -> Path:
+    file = directory / "made.jsonl"
+    file.write_text(json.dumps(ROW | fields) + "\n", encoding="utf-8")
+    return file
+
+
+def test_a_mark_that_is_not_in_the_answer_is_refused_with_its_row(tmp_path: Path) -> None:
+    marks = [{"text": "three bells", "occurrence": 1, "kind": "wrong number"}]
+    with pytest.raises(DataError, match=r"made\.jsonl, line 1, unsupported\[0\]: field 'text'"):
+        load_made_answers(written(tmp_path, unsupported=marks))
+
+
+def test_rows_that_figures_are_measured_on_are_not_among_them() -> None:
+    made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
+    rows = [*load_support_rows(SHIPPED_ROWS), *load_support_rows(EVERYDAY_ROWS)]
+    measured = [twelve_words_each(passage.text) for one in rows for passage in one.record.passages]
+    assert not set().union(*made) & set().union(*measured)
+
+
+def twelve_words_each(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return set(zip(*(words[start:] for start in range(12)), strict=False))
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def made_row(name: str, answer: str, passage: str, *marks: str) -> dict[str, object]:
+    unsupported = [{"text": one, "occurrence": 1, "kind": "invented detail"} for one in marks]
+    passages = [{"passage_id": "p", "title": None, "text": passage}]
+    return {**ROW, "record_id": name, "answer": answer, "passages": passages, "unsupported": unsupported}
+
+
+@pytest.fixture
+def sets(tmp_path: Path) -> dict[str, list[TrainingAnswer]]:
+    made = [
+        made_row("pier", "The pier has ten lamps. It also has two bells.", "Ten lamps line the pier.", "two bells"),
+        made_row("mill", "The mill grinds rye. It runs by steam.", "The old mill grinds rye at night.", "by steam"),
+        made_row("hut", "The hut is shut.", "The hut is shut all winter long."),
+    ]
+    trial = {
+        "id": "inn-1", "question": "What does the inn offer?",
+        "passages": [{"title": "Inn", "text": "The inn has nine rooms. Bicycles cost 8 euros."}],
+        "copied": ["The inn has nine rooms.", "Bicycles cost 8 euros."], "paraphrases": ["There are 9 rooms."],
+        "invented": ["Dogs may stay."], "right_twins": ["A bicycle is 8 euros."],
+        "wrong": [{"text": "Bicycles cost 9 euros.", "claim": "9 euros", "reason": "other_value"}],
+    }  # fmt: skip
+    found = written_sets(write_rows(tmp_path / "made.jsonl", made), write_rows(tmp_path / "trials.jsonl", [trial]))
+    by_name: dict[str, list[TrainingAnswer]] = {}
+    for one in found:
+        by_name.setdefault(one.set_name, []).append(one)
+    return by_name
+
+
+def marked(one: TrainingAnswer) -> tuple[str, list[str]]:
+    answer = one.judged.record.answer
+    return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]
+
+
+def test_variants_are_single_sentences_and_whole_answers_beside_other_passages(
+    sets: dict[str, list[TrainingAnswer]],
+) -> None:
+    found = [marked(one) for one in sets["made_variants"]]
+    assert found[:2] == [("The pier has ten lamps.", []), ("It runs by steam.", ["by steam"])]
+    assert all(marks == [answer] for answer, marks in found[2:])
+    assert len(found) == 2 + 2 + 3
+    assert {one.key for one in sets["made_variants"]} <= {one.key for one in sets["made"]}
+
+
+def test_a_copied_sentence_stands_beside_an_own_or_a_foreign_one(sets: dict[str, list[TrainingAnswer]]) -> None:
+    for one in sets["made_mixed"]:
+        answer, marks = marked(one)
+        assert one.judged.record.passages[0].text in answer
+        assert all(mark and mark in answer for mark in marks)
+
+
+def test_trials_stand_alone_beside_a_copy_and_among_many_passages(sets: dict[str, list[TrainingAnswer]]) -> None:
+    found = [marked(one) for one in sets["trial"]]
+    for expected in (
+        ("Dogs may stay.", ["Dogs may stay."]),
+        ("The inn has nine rooms. Dogs may stay.", ["Dogs may stay."]),
+        ("The inn has nine rooms. There are 9 rooms.", []),
+        ("Bicycles cost 9 euros.", ["9 euros"]),
+        ("A bicycle is 8 euros.", []),
+        ("The inn has nine rooms. Bicycles cost 8 euros.", []),
+    ):
+        assert expected in found
+    combined = [one for one in sets["trial"] if "combined" in one.judged.record.record_id]
+    assert [bool(one.judged.unsupported) for one in combined] == [False, False, True, True]
+    for answer, marks in map(marked, combined):
+        first, second = (part for part in re.split(r"(?:, and|;|, while) (?=\w+ \w+ )", answer) if part)
+        assert all(mark in (first, second) for mark in marks)
+    assert {len(one.judged.record.passages) for one in combined} == {1, 2}
+    assert len(found) == 4 + 2 + 2 + 4 + 5
+    assert {one.key for one in sets["trial"]} == {"trial inn-1"}

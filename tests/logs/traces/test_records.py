@@ -1,0 +1,678 @@
+"""From records of an export to rows: their layouts, the texts in them, and passages within prompts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribeam.logs.traces import values
+from attribeam.logs.traces.assembly import TraceRow
+from attribeam.logs.traces.documents import documents_of
+from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.messages import Asked, answer_of, messages_of, question_of
+from attribeam.logs.traces.paths import TraceOptions
+from attribeam.logs.traces.prompt_parts import prompt_parts
+from attribeam.logs.traces.trace_log import ExportRows, Seen
+from attribeam.logs.traces.values import microseconds, nested, parsed, printed_value, shape
+from attribeam.schemas import Reason
+
+Q = "How long is the pump under warranty?"
+A = "The pump is under warranty for two years."
+GOLD = "Two years, says the leaflet."
+ONE, TWO = "The pump has a warranty of two years.", "The filter has a warranty of one year."
+OTHER = "A page on pumps that an annotator chose."
+PLAIN = {"question": Q, "answer": A}
+
+
+def read(kind: str, content: bytes) -> tuple[list[TraceRow], Seen]:
+    """The rows of a file, and what was seen."""
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        yield io.BytesIO(content)
+
+    rows = ExportRows(LOG_KINDS[kind], TraceOptions())
+    return [placed.row for placed in rows.read([opened])], rows.seen
+
+
+def lines(*records: Mapping[str, object]) -> bytes:
+    return "\n".join(map(json.dumps, records)).encode()
+
+
+def sheet(*records: Mapping[str, object]) -> bytes:
+    """A CSV file; lists and objects as Python prints them."""
+    file = io.StringIO()
+    names = list(dict.fromkeys(name for one in records for name in one))
+    writer = csv.writer(file)
+    writer.writerows([names, *([one.get(name) for name in names] for one in records)])
+    return file.getvalue().encode()
+
+
+def parquet(**columns: object) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def whole(value: object) -> bytes:
+    return json.dumps(value, indent=1).encode()
+
+
+def with_contexts(value: object) -> bytes:
+    return lines({**PLAIN, "contexts": value})
+
+
+CASE = {"input": Q, "actual_output": A, "expected_output": GOLD, "context": [OTHER], "retrieval_context": [ONE, TWO]}
+CAMEL = {"name": "t", "input": Q, "actualOutput": A, "context": [OTHER], "retrievalContext": [ONE, TWO]}
+NODES = [{"node": {"id_": "n1", "text": ONE}, "score": 0.7}, {"node": {"text_resource": {"text": TWO}}, "score": 0.6}]
+PAGES = [{"page_content": ONE, "metadata": {"source": "a.md"}}, {"page_content": TWO, "metadata": {}}]
+PROMPT = f"Answer from the context.\n\nContext:\n{ONE}\n\n{TWO}\n\nQuestion: {Q}\nAnswer:"
+
+TWO_PASSAGES: dict[str, bytes] = {
+    "DeepEval test case": lines(CASE),
+    "DeepEval test run": whole({"testCases": [CAMEL], "conversationalTestCases": []}),
+    "DeepEval latest test run": whole({"testRunData": {"testFile": None, "testCases": [CAMEL]}}),
+    "DeepEval results": whole({"test_results": [{**CASE, "success": True, "metrics_data": []}], "confident_link": ""}),
+    "ragas 0.1": lines({**PLAIN, "contexts": [ONE, TWO], "ground_truth": GOLD, "ground_truths": [GOLD]}),
+    "ragas 0.2": lines(
+        {"user_input": Q, "retrieved_contexts": [ONE, TWO], "reference_contexts": [OTHER], "response": A}
+    ),
+    "ragas 0.3 in CSV": sheet(
+        {"user_input": Q, "retrieved_contexts": [ONE, TWO], "response": A, "reference": GOLD, "faithfulness": 0.5}
+    ),
+    "graded answers": sheet(
+        {"Question": Q, "Answer": GOLD, "Generated Answer": A, "Retrieved Contexts": [ONE, TWO], "Grade": "correct"}
+    ),
+    "gold beside response": lines({**PLAIN, "answer": GOLD, "response": A, "contexts": [ONE, TWO]}),
+    "gold beside generated_answer": lines({**PLAIN, "answer": GOLD, "generated_answer": A, "docs": [ONE, TWO]}),
+    "gold beside prediction": lines({**PLAIN, "answer": GOLD, "prediction": A, "context": [ONE, TWO]}),
+    "gold contexts": lines({**PLAIN, "passages": [OTHER], "retrieved_contexts": [ONE, TWO]}),
+    "retrieved_context": lines({**PLAIN, "retrieved_context": [ONE, TWO], "expected_retrieved_context": [OTHER]}),
+    "results in an object with an id": whole({"id": "run-7", "model": "m", "results": [{**CASE}]}),
+    "rows of the data set viewer": whole({"features": [], "rows": [{"row_idx": 0, "row": {**CASE}}]}),
+    "columns of a data frame": json.dumps({name: {"0": one} for name, one in CASE.items()}).encode(),
+    "lists of a data set": json.dumps({name: [one] for name, one in CASE.items()}).encode(),
+    "table of MLflow": whole({"columns": ["inputs", "outputs", "context"], "data": [[Q, A, [ONE, TWO]]]}),
+    "MLflow's evaluation": sheet(
+        {"inputs/question": Q, "outputs/answer": A, "outputs/contexts": json.dumps([ONE, TWO])}
+    ),
+    "agent evaluation of MLflow": sheet(
+        {
+            "request": json.dumps({"messages": [{"role": "user", "content": Q}]}),
+            "response": json.dumps({"choices": [{"message": {"role": "assistant", "content": A}}]}),
+            "retrieved_context": json.dumps([{"doc_uri": "a", "content": ONE}, {"doc_uri": "b", "content": TWO}]),
+            "expected_response": GOLD,
+        }
+    ),
+    "LangSmith experiment": sheet(
+        {"inputs.question": Q, "outputs.answer": A, "outputs.documents": PAGES, "reference.answer": GOLD}
+    ),
+    "LangSmith example": lines({"inputs": {"question": Q}, "outputs": {"output": A, "contexts": [ONE, TWO]}}),
+    "promptfoo": whole(
+        {"results": {"results": [
+            {"prompt": {"raw": "..."}, "vars": {"question": Q, "context": [ONE, TWO]}, "response": {"output": A}}
+        ]}}
+    ),
+    "struct of lists": parquet(**{name: [one] for name, one in PLAIN.items()}, context=[{"text": [ONE, TWO]}]),
+    "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
+    "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
+    "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
+    "numbered columns": sheet({**PLAIN, "Context 2": TWO, "Context 1": ONE, "Context 3": None}),
+    "sources": lines({**PLAIN, "sources": [{"file": "a.pdf", "content": ONE}, {"file": "b.pdf", "content": TWO}]}),
+    "answers that were expected and given": sheet(
+        {"Question": Q, "Expected Answer": GOLD, "Actual Answer": A, "Context": [ONE, TWO], "Verdict": "pass"}
+    ),
+    "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
+    "map of ids": parquet(
+        **{name: [one] for name, one in PLAIN.items()},
+        contexts=pa.array([[("d1", ONE), ("d2", TWO)]], pa.map_(pa.string(), pa.string())),
+    ),
+    "texts by ids": with_contexts({"d1": ONE, "d2": TWO}),
+    "documents by ids": with_contexts({"d1": {"text": ONE}, "d2": {"text": TWO, "title": "Filter"}}),
+    "texts with scores": with_contexts([[ONE, 0.8], [TWO, 0.2]]),
+    "scores with texts": with_contexts([[0.8, ONE], [0.2, TWO]]),
+    "ids, texts and scores": with_contexts([["d1", ONE, 0.5], ["d2", TWO, 0.4]]),
+    "texts with metadata": with_contexts([[ONE, {"source": "a"}], [TWO, {"source": "b"}]]),
+    "lists of several retrievals": with_contexts([[ONE], [TWO]]),
+    "LlamaIndex nodes": lines({"query": Q, "response": A, "source_nodes": NODES}),
+    "LlamaIndex response": lines({"query": Q, "response": {"response": A, "source_nodes": NODES}}),
+    "DPR": lines({**PLAIN, "ctxs": [{"id": "1", "title": "a", "text": ONE}, {"id": "2", "title": "b", "text": TWO}]}),
+    "JSON in a text": sheet({**PLAIN, "contexts": json.dumps(PAGES)}),
+    "object of JSON in a text": sheet({**PLAIN, "contexts": json.dumps({"documents": [ONE, TWO]})}),
+    "Python in a text": sheet({**PLAIN, "contexts": PAGES}),
+    "texts of JSON": with_contexts([json.dumps(one) for one in PAGES]),
+    "printed documents of LangChain": with_contexts([f"page_content={ONE!r}", f"page_content={TWO!r} metadata={{}}"]),
+    "list of printed documents": sheet(
+        {**PLAIN, "contexts": f"[Document(id='a', metadata={{}}, page_content={ONE!r}), Document(text={TWO!r})]"}
+    ),
+    "array of numpy": sheet({**PLAIN, "contexts": f"array([{ONE!r}, {TWO!r}], dtype=object)"}),
+    "prompt only": lines({"prompt": PROMPT, "completion": A}),
+    "prompt beside the question": lines({**PLAIN, "prompt": f"<docs><doc>{ONE}</doc><doc>{TWO}</doc></docs>"}),
+    "conversation with its context": lines(
+        {"messages": [
+            {"role": "system", "content": f"Use these.\n<context>\n[1] {ONE}\n[2] {TWO}\n</context>"},
+            {"role": "user", "content": Q},
+            {"role": "assistant", "content": A},
+        ]}
+    ),
+    "names that speak of vectors": parquet(
+        **{name: [one] for name, one in PLAIN.items()}, vector_store=["x"], retrieved_contexts=[[ONE, TWO]], e=[[0.5]]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_PASSAGES)
+def test_what_was_generated_and_retrieved_is_read(name: str) -> None:
+    (row,), _ = read("jsonl", TWO_PASSAGES[name])
+    assert (row.question, row.answer, row.fault) == (Q, A, None)
+    assert [one.text for one in row.passages or ()] == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (f"[1] {ONE}", f"[1] {ONE}"),
+        (f"[Note] {ONE}", f"[Note] {ONE}"),
+        (f"['Quoted'] {ONE}", f"['Quoted'] {ONE}"),
+        (f"[[Warranty]] {ONE}", f"[[Warranty]] {ONE}"),
+        (f"[Leaflet](https://pump.example): {ONE}", f"[Leaflet](https://pump.example): {ONE}"),
+        ('{"make": "Pump", "years": 2}', '{"make": "Pump", "years": 2}'),
+        (f"{{name}}: {ONE}", f"{{name}}: {ONE}"),
+        ([json.dumps({"text": ONE, "price": 5})], json.dumps({"text": ONE, "price": 5})),
+        (ONE, ONE),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ragas", "jsonl"])
+def test_text_that_only_looks_like_a_list_is_one_passage(kind: str, value: object, text: str) -> None:
+    (row,), _ = read(kind, with_contexts(value))
+    assert [one.text for one in row.passages or ()] == [text]
+
+
+@pytest.mark.parametrize(
+    ("record", "note"),
+    [
+        (CASE, "passages read from retrieval_context, not from context; --passages-path names another"),
+        (CAMEL, "passages read from retrievalContext, not from context; --passages-path names another"),
+        (
+            {**PLAIN, "response": GOLD, "context": ONE},
+            "answer read from response, not from answer; --answer-path names another",
+        ),
+        (
+            {"question": Q, "ground_truth": GOLD, "context": ONE},
+            "answer read from ground_truth, since no more usual field is there; --answer-path names another",
+        ),
+        (
+            {"question": Q, "answers": {"text": [A]}, "context": ONE},
+            "answer read from answers, since no more usual field is there; --answer-path names another",
+        ),
+        (
+            {**PLAIN, "query": "pump warranty", "context": ONE},
+            "question read from question, not from query; --question-path names another",
+        ),
+        (
+            {"prompt": PROMPT, "completion": A},
+            "passages read from the prompt, since no other place has any; --passages-path names another",
+        ),
+        (
+            {**PLAIN, "contexts": [ONE], "timestamp": "yesterday"},
+            "answered_at stays empty where timestamp holds no time that can be read",
+        ),
+        ({**PLAIN, "contexts": [ONE, None]}, "a passage without text stays in its place, and is empty"),
+    ],
+)
+def test_choice_is_told(record: Mapping[str, object], note: str) -> None:
+    rows, seen = read("jsonl", lines(record, {**PLAIN, "contexts": [TWO]}))
+    assert [one.fault for one in rows] == [None, None]
+    assert +seen.notes == {note: 1}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**PLAIN, "contexts": [ONE], "ground_truth": GOLD, "reference": GOLD, "expected_output": GOLD},
+        {**PLAIN, "contexts": [ONE], "retrieved_contexts": [ONE], "response": A},
+        {
+            **PLAIN,
+            "contexts": [ONE],
+            "prompt": "Tell the user.",
+            "timestamp": "2026-11-20",
+            "generation": {"tokens": 5},
+        },
+    ],
+)
+def test_nothing_is_told_where_nothing_else_could_be_meant(record: Mapping[str, object]) -> None:
+    _, seen = read("jsonl", lines(record))
+    assert not +seen.notes
+
+
+def test_null_among_passages_keeps_its_place() -> None:
+    (row,), _ = read("jsonl", lines({**PLAIN, "contexts": [ONE, None, TWO, TWO]}))
+    assert [one.text for one in row.passages or ()] == [ONE, "", TWO, TWO]
+
+
+def test_columns_of_numbers_are_left_out_and_counted() -> None:
+    content = parquet(question=[Q, Q], answer_vector=[A, A], answer=[A, A], contexts=[[ONE]] * 2, e=[[0.5, 1.5]] * 2)
+    rows, seen = read("jsonl", content)
+    assert [one.fault for one in rows] == [None, None]
+    assert +seen.notes == {"column 'e' is not read, since it holds lists of numbers": 2}
+    assert read("jsonl", parquet(**PLAIN_COLUMNS, vector_context=[ONE]))[0][0].passages is None
+
+
+PLAIN_COLUMNS: dict[str, Any] = {name: [one] for name, one in PLAIN.items()}
+
+
+@pytest.mark.parametrize(
+    ("record", "reason", "message"),
+    [
+        ({**CASE, "actual_output": None}, Reason.EMPTY_ANSWER, "should have an answer in actual_output, has null"),
+        (
+            {**PLAIN, "response": "", "contexts": [ONE]},
+            Reason.EMPTY_ANSWER,
+            "in response, has an empty text; to read answer in its place, name it with --answer-path",
+        ),
+        (
+            {**CASE, "retrieval_context": []},
+            Reason.NO_PASSAGES,
+            "in retrieval_context, has an empty list; to read context in its place, name it with --passages-path",
+        ),
+        (
+            {"question": Q, "answer": [A, GOLD], "contexts": [ONE]},
+            Reason.EMPTY_ANSWER,
+            "2 texts, which are several answers; write a row for each, or name one: --answer-path 'answer[0]'",
+        ),
+        ({"question": Q, "responses": ["Two", "two"], "contexts": [ONE]}, Reason.EMPTY_ANSWER, "several answers"),
+        (
+            {**PLAIN, "hits": [ONE]},
+            Reason.NO_PASSAGES,
+            "sources, knowledge, reference_contexts, expected_retrieved_context, expected_context, "
+            "ground_truth_context; the row has question, answer, hits; name its place with --passages-path",
+        ),
+        ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
+        ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
+        ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
+        ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
+    ],
+)
+def test_dead_letter_says_what_was_looked_for_and_what_is_there(
+    record: Mapping[str, object], reason: Reason, message: str
+) -> None:
+    (row,), _ = read("jsonl", lines(record))
+    assert row.fault is not None
+    assert row.fault.reason == reason
+    assert message in str(row.fault)
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ([A], A),
+        (["The pump", " is", " new."], "The pump is new."),
+        (json.dumps({"answer": A, "confidence": 0.9}), A),
+        ('{"make": "Pump", "result": 2}', '{"make": "Pump", "result": 2}'),
+        ("[1] says so.", "[1] says so."),
+        ({"content": A}, A),
+    ],
+)
+def test_answer_is_opened_where_it_holds_one(value: object, answer: str) -> None:
+    (row,), _ = read("jsonl", lines({"question": Q, "answer": value, "contexts": [ONE]}))
+    assert row.answer == answer
+
+
+@pytest.mark.parametrize("name", ["results", "records", "rows", "samples", "test_cases", "testCases", "data", "items"])
+@pytest.mark.parametrize("around", [{}, {"version": 1}, {"id": "run", "type": "evaluation"}])
+def test_wrapper_gives_its_rows(name: str, around: Mapping[str, object]) -> None:
+    rows, _ = read("jsonl", whole({**around, name: [CASE, CAMEL]}))
+    assert [one.answer for one in rows] == [A, A]
+
+
+def test_column_that_is_named_twice_has_one_value() -> None:
+    """As ``to_csv`` of a data frame whose index is a column, too."""
+    good = f"id,question,context,answer,id\n7,{Q},{ONE},{A},7\n"
+    (row,), _ = read("jsonl", good.encode())
+    assert (row.record_id, row.fault) == ("7", None)
+    (row,), _ = read("jsonl", good.replace(",7\n", ",8\n").encode())
+    assert "line 2 should have one value in 'id', which line 1 names twice, has two" in str(row.fault)
+
+
+LANGCHAIN = {
+    "lc": 1,
+    "type": "constructor",
+    "id": ["langchain", "schema", "HumanMessage"],
+    "kwargs": {"content": "Who?"},
+}
+QUESTIONS: dict[str, object] = {
+    "text": "Who?",
+    "object": {"question": "Who?", "top_k": 4},
+    "only value": {"sentence": "Who?"},
+    "json in a text": json.dumps({"query": "Who?"}),
+    "messages": {"messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Who?"}]},
+    "parts": [{"role": "user", "parts": [{"type": "text", "content": "Who?"}, {"type": "blob", "content": "eA=="}]}],
+    "content parts": [{"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image_url"}]}],
+    "langchain": {"messages": [[LANGCHAIN]]},
+    "langchain pair": {"messages": [["human", "Who?"]]},
+    "langchain data": [{"type": "human", "data": {"content": "Who?"}}],
+    "openinference": [{"message": {"role": "user", "content": "Who?"}}],
+    "openinference flat": [{"message.role": "user", "message.content": "Who?"}],
+    "openinference contents": [
+        {"message": {"role": "user", "contents": [{"message_content": {"type": "text", "text": "Who?"}}]}}
+    ],
+    "responses api": {
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Who?"}]}]
+    },
+    "nested inputs": {"inputs": {"input": {"query": "Who?"}}},
+}
+ANSWERS: dict[str, object] = {
+    "text": "Ada.",
+    "object": {"answer": "Ada.", "sources": ["x"]},
+    "chat completion": {"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Ada."}}]},
+    "anthropic": {"role": "assistant", "content": [{"type": "thinking"}, {"type": "text", "text": "Ada."}]},
+    "langchain": {"generations": [[{"text": "Ada.", "message": {"kwargs": {"content": "Ada."}}}]]},
+    "langgraph": {"messages": [{"type": "human", "content": "Who?"}, {"type": "ai", "content": "Ada."}]},
+    "otel": [{"role": "assistant", "parts": [{"type": "text", "content": "Ada."}], "finish_reason": "stop"}],
+    "chunks of text": ["Ad", "a", "."],
+    "deltas": [
+        {"choices": [{"delta": {"role": "assistant", "content": "Ad"}}]},
+        {"choices": [{"delta": {"content": "a."}}]},
+        {"choices": [], "usage": {"total_tokens": 3}},
+    ],
+    "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
+    "stream of events": [
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Ada."}},
+        {"type": "message_stop"},
+    ],
+    "quotes kept in an object": {"answer": "Ada."},
+    "responses api": {"output": [
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Ada."}]},
+    ]},
+    "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Ada."}]}}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_question_is_found(name: str) -> None:
+    found = question_of(QUESTIONS[name])
+    assert found is not None
+    assert found.question == "Who?"
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answer_is_found(name: str) -> None:
+    assert answer_of(ANSWERS[name]) == "Ada."
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        " \n",
+        {},
+        [],
+        {"top_k": 4},
+        {"language": "en", "region": "north"},
+        [1, 2],
+        5,
+        True,
+        [{"role": "system"}],
+    ],
+)
+def test_what_holds_no_question_gives_none(value: object) -> None:
+    assert question_of(value) is None
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]]
+)
+def test_what_holds_no_answer_gives_none(value: object) -> None:
+    assert answer_of(value) is None
+
+
+@pytest.mark.parametrize("texts", [["It is new.", "It is old."], ["Two years", "two long years", "2 years"]])
+def test_several_answers_are_not_joined(texts: list[str]) -> None:
+    assert answer_of(texts) is None
+    assert answer_of({"output": texts}) is None
+
+
+def test_user_who_spoke_last_has_no_answer_yet() -> None:
+    talk = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who?"}]
+    assert answer_of({"messages": talk}) is None
+
+
+def test_history_beside_a_question_comes_without_the_question_itself() -> None:
+    talk = [["human", "Hi"], ["ai", "Hello"], ["human", "Who?"]]
+    found = question_of({"question": "Who?", "chat_history": talk})
+    assert found is not None
+    assert [one.text for one in found.earlier] == ["Hi", "Hello"]
+
+
+def test_plain_text_is_never_taken_for_json() -> None:
+    found = question_of('["a"] is what?', plain=True)
+    assert found is not None
+    assert found.question == '["a"] is what?'
+    assert answer_of('"Ada."', plain=True) == '"Ada."'
+
+
+def test_deep_json_ends() -> None:
+    value: object = "Who?"
+    for _ in range(200):
+        value = {"input": value}
+    assert question_of(value) is None
+    assert answer_of(value) is None
+    assert messages_of(value) is None
+
+
+DOCUMENTS: dict[str, object] = {
+    "texts": ["One.", "Two."],
+    "langchain": {"documents": [
+        {"page_content": "One.", "metadata": {"source": "a"}, "type": "Document"},
+        {"page_content": "Two.", "metadata": {"source": "b"}},
+    ]},
+    "langchain serialised": [
+        {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "One.", "metadata": {"id": "a"}}},
+        {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "Two.", "metadata": {"id": "b"}}},
+    ],
+    "llamaindex": {"nodes": [
+        {"node": {"id_": "a", "text": "One."}, "score": 1}, {"node": {"id_": "b", "text": "Two."}, "score": 0},
+    ]},
+    "pinecone": {"matches": [{"id": "a", "metadata": {"text": "One."}}, {"id": "b", "metadata": {"text": "Two."}}]},
+    "elastic": {"hits": {"hits": [
+        {"_id": "a", "_source": {"text": "One."}}, {"_id": "b", "_source": {"text": "Two."}},
+    ]}},
+    "chroma": {"ids": [["a", "b"]], "documents": [["One.", "Two."]], "distances": [[0.1, 0.2]]},
+    "pairs with scores": [[{"page_content": "One."}, 0.5], [{"page_content": "Two."}, 0.4]],
+    "openinference": [{"document.content": "One."}, {"document.content": "Two."}],
+    "json": json.dumps([{"content": "One."}, {"content": "Two."}]),
+    "columns": {"text": ["One.", "Two."], "id": ["a", "b"], "score": [0.9, 0.8]},
+    "columns in one more list": {"documents": [["One.", "Two."]], "ids": [["a", "b"]], "metadatas": [[{}, {}]]},
+    "texts with scores": [["One.", 0.9], ["Two.", 0.8]],
+    "llamaindex 0.12": [
+        {"node": {"id_": "a", "text_resource": {"text": "One."}}, "score": 1},
+        {"node": {"id_": "b", "text_resource": {"text": "Two."}}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_are_found(name: str) -> None:
+    found = documents_of(DOCUMENTS[name])
+    assert found is not None
+    assert [one.text for one in found] == ["One.", "Two."]
+    has_ids = not any(word in name for word in ("texts", "pairs", "openinference", "json"))
+    assert [one.passage_id for one in found] == (["a", "b"] if has_ids else [None, None])
+
+
+@pytest.mark.parametrize("value", [None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}])
+def test_what_holds_no_document_gives_none(value: object) -> None:
+    assert not documents_of(value)
+
+
+def test_dotted_keys_are_opened_in_the_order_of_their_numbers() -> None:
+    flat = {"d.10.x": "ten", "d.9.x": "nine", "d.999999999999.x": "far", "a.b": 1, "a.c.d": 2, "plain": 3}
+    assert nested(flat) == {"d": [{"x": "nine"}, {"x": "ten"}, {"x": "far"}], "a": {"b": 1, "c": {"d": 2}}, "plain": 3}
+
+
+def test_value_and_members_under_one_key_are_both_kept() -> None:
+    assert nested({"input": "text", "input.value": "Who?"}) == {"input": {"": "text", "value": "Who?"}}
+    assert nested({"input.value": "Who?", "input": "text"}) == {"input": {"value": "Who?", "": "text"}}
+    assert nested({"a": {"b": 1}, "a.c": 2}) == {"a": {"b": 1, "c": 2}}
+    assert nested({"a.c": 2, "a": {"b": 1}}) == {"a": {"c": 2, "b": 1}}
+
+
+def test_key_of_very_many_parts_is_left_alone() -> None:
+    key = ".".join("a" * 5000)
+    assert nested({key: 1}) == {key: 1}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2026-11-20T10:00:00Z", "2026-11-20 10:00:00.000000", "2026-11-20T12:00:00+02:00", 1_795_168_800,
+        1_795_168_800_000, 1_795_168_800_000_000, 1_795_168_800_000_000_000, "1795168800000000000", 1_795_168_800.0,
+    ],
+)  # fmt: skip
+def test_moments_of_every_kind_are_the_same(moment: object) -> None:
+    assert microseconds(moment) == 1_795_168_800_000_000
+
+
+@pytest.mark.parametrize(
+    "moment", [None, "", "soon", float("nan"), float("inf"), 0, -1, 10**30, True, [], "2026-13-40"]
+)
+def test_what_is_no_moment_gives_none(moment: object) -> None:
+    assert microseconds(moment) is None
+
+
+@pytest.mark.parametrize("text", ["[1] what?", "{not json", '"Quoted" he said', "plain", "[" * 100_000])
+def test_text_that_only_looks_like_json_stays(text: str) -> None:
+    assert parsed(text) == text
+
+
+def test_keys_that_may_be_texts_are_not_shown() -> None:
+    assert shape({"top_k": 3, "Who is Marta?": "a keeper"}) == "an object with the keys top_k, ..."
+    assert shape({"ann@pier.example": 1}) == "an object with the keys ..."
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(value=st.lists(VALUES, max_size=5))
+def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
+    assert printed_value(repr(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('["a", null]', ["a", None]),
+        ("['it\\'s', \"o'clock\"]", ["it's", "o'clock"]),
+        ("[nan, 'b', -1.5]", [None, "b", -1.5]),
+        ("array(['a', 'b'], dtype=object)", ["a", "b"]),
+        (
+            "[HumanMessage(content='Who?', metadata=None)]",
+            [{"type": "HumanMessage", "content": "Who?", "metadata": None}],
+        ),
+        ("  [ ]", []),
+        ("a text", None),
+        ("", None),
+        ("{'a': 1}", {"a": 1}),
+        ("{'a': array(['x'], dtype=object)}", {"a": ["x"]}),
+        ("[Note] The pump", None),
+        ("[1] The pump", None),
+        ("[1]: the pump, see [2]", None),
+        ("[A](https://pump.example) says so", None),
+        ("['Quoted'] remark", None),
+        ('["Quoted"] remark', None),
+        ("['Tis] the season", None),
+        ("[[Warranty]] The pump", None),
+        ("[...] and the pump [...]", None),
+        ("{name} is replaced", None),
+        ("[x for x in y]", None),
+        ("[" * 5000, None),
+    ],
+)
+def test_what_other_writers_print(text: str, expected: list[object] | None) -> None:
+    assert printed_value(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"],
+)
+def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
+    with pytest.raises(ValueError, match=r"list|plain value"):
+        printed_value(text)
+
+
+def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "_MOST_LITERAL_CHARS", 100)
+    assert printed_value(f'["{"x" * 200}"]') == ["x" * 200]
+    with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
+        printed_value(f"['{'x' * 200}']")
+
+
+ASKED, LIT, KEPT = "Who lit it?", "The lamp was lit in 1874.", "Ada kept it, and: nobody else."
+PROMPTS = {
+    "LangChain's hub": f"Use the following pieces of context.\nQuestion: {ASKED} \nContext: {LIT}\n\n{KEPT} \nAnswer:",
+    "LangChain's stuff chain": f"Use the following pieces of context. If you don't know, say so.\n\n{LIT}\n\n{KEPT}\n\n"
+    f"Question: {ASKED}\nHelpful Answer:",
+    "LlamaIndex": "Context information is below.\n---------------------\n"
+    f"{LIT}\n\n{KEPT}\n---------------------\nGiven this, answer the query.\nQuery: {ASKED}\nAnswer: ",
+    "tags": f"<documents>\n<document index='1'>\n<source>a.txt</source>\n<document_content>\n{LIT}\n"
+    f"</document_content>\n</document>\n<document index='2'><document_content>{KEPT}</document_content></document>"
+    f"\n</documents>\n<question>{ASKED}</question>",
+    "bare tags": f"Answer from <doc id='1'>{LIT}</doc> and <doc id='2'>{KEPT}</doc>.\nQuestion: {ASKED}",
+    "question behind the tag": f"<context>\n{LIT}\n\n{KEPT}\n</context>\n\n{ASKED}",
+    "headings of Markdown": f"### Context:\n[1] {LIT}\n[2] {KEPT}\n\n### Question:\n{ASKED}\n\n### Answer:",
+    "bold headings and rules": f"**Context**: {LIT}\n---\n{KEPT}\n\n**Question**: {ASKED}",
+    "labels": f"Answer from the sources.\n\nSources:\nSource 1: {LIT}\nSource 2: {KEPT}\n\nUser question: {ASKED}",
+    "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
+}
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_passages_and_question_are_found(name: str) -> None:
+    found = prompt_parts(PROMPTS[name])
+    assert found is not None
+    assert [one.text for one in found.passages] == [LIT, KEPT]
+    assert found.asked(Asked(PROMPTS[name])) == Asked(ASKED)
+    assert found.asked(Asked("Who?")) == Asked("Who?")
+
+
+def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it() -> None:
+    rule = "-" * 21
+    found = prompt_parts(
+        f"Context information is below.\n{rule}\npage_label: 1\nfile_name: a.md\n\n{LIT}\n\n{KEPT}\n{rule}"
+    )
+    assert found is not None
+    assert [one.text for one in found.passages] == [f"page_label: 1\nfile_name: a.md\n{LIT}", KEPT]
+    assert found.question is None
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "",
+        ASKED,
+        f"Context matters here. {ASKED}",
+        "<context></context>",
+        f"Question: {ASKED}",
+        "Context:\n\nQuestion: Who?",
+    ],
+)
+def test_prompt_without_marked_passages_has_no_parts(prompt: str) -> None:
+    assert prompt_parts(prompt) is None
