@@ -204,3 +204,76 @@ def test_target_texts_stand_at_their_ranges(source: list[dict], log: pa.Table, a
     for row, n in rows:
         spans = log["target_spans"][n].as_py()
         assert [answers[n].decode()[span["char_start"] : span["char_end"]] for span in spans] == row["target_texts"]
+
+
+def test_the_manifest_reconciles_with_the_files(audit: Path, evidence: list[dict], dead_letters: list[dict]) -> None:
+    manifest = json.loads((audit / "run_manifest.json").read_text(encoding="utf-8"))
+    counts = manifest["counts"]
+    assert manifest["status"] == "done"
+    assert counts["rows"] == len(_source()) == counts["audited"] + len(dead_letters)
+    assert counts["spans"] == dict(Counter(row["support"] for row in evidence))
+
+
+def test_some_evidence_lies_in_titles_and_some_in_texts(evidence: list[dict]) -> None:
+    assert {piece["in_title"] for _, piece in _pieces(evidence)} == {True, False}
+
+
+def test_given_spans_are_audited_and_no_others_beside_them(evidence: list[dict]) -> None:
+    for n, row in enumerate(_source()):
+        if row["expected"] == "audited" and "target_texts" in row:
+            spans = [one for one in evidence if one["source_row"] == n]
+            assert [span["text"] for span in spans] == row["target_texts"]
+            assert {span["span_kind"] for span in spans} == {"given"}
+
+
+def test_columns_are_carried_through(evidence: list[dict]) -> None:
+    source = _source()
+    for row in evidence:
+        logged = source[row["source_row"]]
+        assert (row["record_id"], row["tenant"], row["thumbs"]) == (
+            logged["record_id"],
+            logged["tenant"],
+            logged["thumbs"],
+        )
+        assert row["generator"] == logged["generator"]
+        assert f"{row['answered_at']:%Y-%m-%dT%H:%M:%SZ}" == logged["answered_at"]
+
+
+@pytest.mark.parametrize(
+    ("record_id", "value"),
+    [
+        ("qa-009", "sixteen"),
+        ("qa-010", "Lennart Voss"),
+        ("qa-017", "ten"),
+        ("qa-044", "4.8.2"),
+        ("qa-063", "Karl Tamm"),
+    ],
+)
+def test_an_invented_value_is_unmatched(evidence: list[dict], record_id: str, value: str) -> None:
+    unmatched = [one for row in evidence if row["record_id"] == record_id for one in row["unmatched_values"]]
+    assert any(value in one for one in unmatched)
+
+
+@pytest.mark.parametrize(
+    ("record_id", "value"),
+    [("qa-004", "1250"), ("qa-024", "446"), ("qa-050", "14300"), ("qa-052", "12 percent"), ("qa-065", "23,040")],
+)
+def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: str, value: str) -> None:
+    rows = [row for row in evidence if row["record_id"] == record_id and value in row["text"]]
+    assert rows
+    assert all(value not in one for row in rows for one in row["unmatched_values"])
+
+
+def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    shown = json.loads(readme.partition("```json\n")[2].partition("```")[0])
+    (row,) = [row for row in evidence if (row["record_id"], row["text"]) == (shown["record_id"], shown["text"])]
+    assert list(shown) == [name for name in row if name in shown]
+    rounded = ("margin", "evidence_mass", "support_score", "answer_risk")
+    for name in shown.keys() - {"evidence", *rounded}:
+        assert shown[name] == row[name]
+    for name in rounded:
+        assert shown[name] == pytest.approx(row[name], abs=0.01)
+    for piece, found in zip(shown["evidence"], row["evidence"], strict=False):
+        assert piece["score"] == pytest.approx(found["score"], abs=0.01)
+        assert piece == {name: found[name] for name in piece} | {"score": piece["score"]}
