@@ -16,6 +16,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 
+from attribeam.report.messages import print_lines
+
 ROOT = Path(__file__).parents[1]
 _LIBRARIES = ("numpy", "pyarrow.parquet", "torch", "transformers", "spacy", "apache_beam", "pytest")
 _LONGEST_SECONDS = 900
@@ -158,11 +160,11 @@ def main(chosen: list[str]) -> None:
     outcomes: Counter[str] = Counter()
     for path, pairs in MUTANTS.items():
         if not chosen or any(word in path for word in chosen):
-            print(f"{_run(path, '', ''):9} {path} as it is", flush=True)
+            print_lines(f"{_run(path, '', ''):9} {path} as it is")
             for old, new in pairs:
                 outcomes[outcome := _run(path, old, new)] += 1
-                print(f"{outcome:9} {path}: {' '.join(old.split())} -> {' '.join(new.split())}", flush=True)
-    print(", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items())))
+                print_lines(f"{outcome:9} {path}: {' '.join(old.split())} -> {' '.join(new.split())}")
+    print_lines(", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items())))
 
 
 def _run(path: str, old: str, new: str) -> str:
