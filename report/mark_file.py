@@ -2,7 +2,7 @@
 
 A row needs ``record_id`` and ``label``; a mark on a claim also ``char_start`` and ``char_end``. ``source_file`` and
 ``source_row`` tell answers with one id apart. Rows without a label, such as those of people who were unsure, say
-nothing and are counted. A mark without a reviewer is one of the file's.
+nothing and are counted. A mark without a reviewer is one of the file's, by its path where files share a name.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_marks(files: Sequence[Path]) -> Marks:
     Raises:
         DataError: if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
-    said = [one for file in files for one in _marks_of(file)]
+    said = _marks_in(files)
     labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
     agreed = {place: found.copy().pop() for place, found in labels.items() if len(found) == 1}
     return Marks(
@@ -110,7 +110,7 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
     Raises:
         DataError: as ``read_marks``.
     """
-    by_place = _newest([one for file in files for one in _marks_of(file)])
+    by_place = _newest(_marks_in(files))
     rows, disputed = [], 0
     for own in by_place.values():
         named = sorted((one for one in own if one.supported is not None), key=lambda one: one.reviewer)
@@ -170,7 +170,12 @@ def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSourc
     return found
 
 
-def _marks_of(file: Path) -> Iterator[_Said]:
+def _marks_in(files: Sequence[Path]) -> list[_Said]:
+    stems = [file.stem for file in files]
+    return [one for file in files for one in _marks_of(file, file.stem if stems.count(file.stem) == 1 else str(file))]
+
+
+def _marks_of(file: Path, reviewer: str) -> Iterator[_Said]:
     for number, row in enumerate(_rows(file), start=1):
         if number == 1:
             missing = [name for name in _NEEDED if name not in row]
@@ -179,7 +184,7 @@ def _marks_of(file: Path) -> Iterator[_Said]:
                     f"marks file {file} should have the columns {' and '.join(_NEEDED)}, lacks "
                     f"{' and '.join(missing)}; save the marks on a page that this version wrote (Marks, Save as)"
                 )
-        yield _said(row, f"marks file {file}, row {number}", file.stem)
+        yield _said(row, f"marks file {file}, row {number}", reviewer)
 
 
 def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:

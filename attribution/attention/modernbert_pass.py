@@ -248,6 +248,7 @@ def _is_served(config: Any, layer: int) -> bool:
     rotations = [config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]]
     return (
         not (config.attention_bias or config.mlp_bias or config.norm_bias)
+        and config.hidden_size % config.num_attention_heads == 0
         and config.hidden_activation in _ACTIVATIONS
         and set(rotations) <= {"default", "linear"}
         and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS

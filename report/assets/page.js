@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4f198595265967e86683a627f7de40ddf141078e0516fd0c46325484682b8068
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 e834f8c540528f00fe71163e87207932536bd94a526fe440c6d2b0ba8a2f60bf
 "use strict";
 (() => {
   // elements.js
@@ -134,7 +134,8 @@
   var LINE_START = /^[ \t]*(?:(?<heading>#{1,6}[ \t]+)|(?<bullet>[-*+][ \t]+))/;
   var FENCE = /^[ \t]*(?:```|~~~)/;
   var MOST_RANGES = 3e3;
-  var DELIMITERS = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+  var DELIMITERS = /^\|?:?-+:?(?:\|:?-+:?)*\|?$/;
+  var BAR = /[ \t]{0,99}(?<!\\)\|[ \t]*|\n$/g;
   function markdownRanges(text) {
     const found = [];
     const add = (start, end, markdown, more = {}) => {
@@ -142,18 +143,19 @@
     };
     const lines = [...text.matchAll(/[^\n]*(?:\n|$)/g)].filter(([line]) => line);
     const isRow = (index) => lines[index]?.[0].includes("|");
-    const isRuled = (index) => isRow(index) && DELIMITERS.test(lines[index][0].trimEnd());
+    const isRuled = (index) => isRow(index) && DELIMITERS.test(lines[index][0].replace(/\s+/g, ""));
     let fenced = false;
     let table = null;
     for (const [index, { 0: line, index: start }] of lines.entries()) {
       const fence = FENCE.test(line);
       if (fence) fenced = !fenced;
       if (fenced || fence) {
+        table = null;
         add(start, start + line.length, fence ? "syntax" : "code");
         continue;
       }
       if (table && !isRow(index)) table = null;
-      if (!table && isRow(index) && isRuled(index + 1)) table = { rows: 0, head: index };
+      if (!table && isRow(index) && !isRuled(index) && isRuled(index + 1)) table = { rows: 0, head: index };
       if (table && isRuled(index)) add(start, start + line.length, "syntax");
       if (table) cells(line, start, table, isRuled(index), add);
       else lineStart(line, start, add);
@@ -163,11 +165,11 @@
     return found.map(([start, end, what]) => [point(text, start), point(text, end), what]);
   }
   function cells(line, start, table, ruled, add) {
-    const bars = [...line.matchAll(/[ \t]*(?<!\\)\|[ \t]*/g)].filter((bar) => line.slice(0, bar.index).trim());
-    const ends = ruled ? [] : bars.filter((bar) => line.slice(bar.index + bar[0].length).trim());
+    const bars = [...line.matchAll(BAR)];
+    const between = (bar) => line.slice(0, bar.index).trim() && line.slice(bar.index + bar[0].length).trim();
+    const ends = ruled ? [] : bars.filter(between);
     if (!ruled) table.rows += 1;
-    for (const bar of line.matchAll(/[ \t]*(?<!\\)\|[ \t]*|\n$/g))
-      add(start + bar.index, start + bar.index + bar[0].length, "syntax");
+    for (const bar of bars) add(start + bar.index, start + bar.index + bar[0].length, "syntax");
     let from = start;
     for (const [column, end] of [
       ...ends.map((bar) => start + bar.index + bar[0].length),

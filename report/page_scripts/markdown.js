@@ -10,7 +10,8 @@ const INLINE =
 const LINE_START = /^[ \t]*(?:(?<heading>#{1,6}[ \t]+)|(?<bullet>[-*+][ \t]+))/;
 const FENCE = /^[ \t]*(?:```|~~~)/;
 const MOST_RANGES = 3000;
-const DELIMITERS = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
+const DELIMITERS = /^\|?:?-+:?(?:\|:?-+:?)*\|?$/;
+const BAR = /[ \t]{0,99}(?<!\\)\|[ \t]*|\n$/g; // bounded: a search through a long run of blanks would take its square
 
 /**
  * [start, end, {markdown, ...}] in code points; ``markdown`` is a tag, "heading", "bullet", "syntax" or "cell".
@@ -23,18 +24,19 @@ export function markdownRanges(text) {
   };
   const lines = [...text.matchAll(/[^\n]*(?:\n|$)/g)].filter(([line]) => line);
   const isRow = (index) => lines[index]?.[0].includes("|");
-  const isRuled = (index) => isRow(index) && DELIMITERS.test(lines[index][0].trimEnd());
+  const isRuled = (index) => isRow(index) && DELIMITERS.test(lines[index][0].replace(/\s+/g, ""));
   let fenced = false;
   let table = null;
   for (const [index, {0: line, index: start}] of lines.entries()) {
     const fence = FENCE.test(line);
     if (fence) fenced = !fenced;
     if (fenced || fence) {
+      table = null;
       add(start, start + line.length, fence ? "syntax" : "code");
       continue;
     }
     if (table && !isRow(index)) table = null;
-    if (!table && isRow(index) && isRuled(index + 1)) table = {rows: 0, head: index};
+    if (!table && isRow(index) && !isRuled(index) && isRuled(index + 1)) table = {rows: 0, head: index};
     if (table && isRuled(index)) add(start, start + line.length, "syntax");
     if (table) cells(line, start, table, isRuled(index), add);
     else lineStart(line, start, add);
@@ -46,11 +48,11 @@ export function markdownRanges(text) {
 
 /** Cells with the bars around them, which are syntax; the row of dashes belongs to the last cell above it. */
 function cells(line, start, table, ruled, add) {
-  const bars = [...line.matchAll(/[ \t]*(?<!\\)\|[ \t]*/g)].filter((bar) => line.slice(0, bar.index).trim());
-  const ends = ruled ? [] : bars.filter((bar) => line.slice(bar.index + bar[0].length).trim());
+  const bars = [...line.matchAll(BAR)];
+  const between = (bar) => line.slice(0, bar.index).trim() && line.slice(bar.index + bar[0].length).trim();
+  const ends = ruled ? [] : bars.filter(between);
   if (!ruled) table.rows += 1;
-  for (const bar of line.matchAll(/[ \t]*(?<!\\)\|[ \t]*|\n$/g))
-    add(start + bar.index, start + bar.index + bar[0].length, "syntax");
+  for (const bar of bars) add(start + bar.index, start + bar.index + bar[0].length, "syntax");
   let from = start;
   for (const [column, end] of [
     ...ends.map((bar) => start + bar.index + bar[0].length),

@@ -93,6 +93,14 @@ def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "m.csv")]) == 2
 
 
+def test_files_of_one_name_are_of_several_people(tmp_path: Path) -> None:
+    files = [tmp_path / name / "marks.jsonl" for name in ("ann", "ben")]
+    for file, label in zip(files, ("supported", "unsupported"), strict=True):
+        file.parent.mkdir()
+        file.write_text(json.dumps({"record_id": "ferry", "label": label}), encoding="utf-8")
+    assert read_marks(files).disputed == 1
+
+
 def test_kappa_is_that_of_scikit_learn() -> None:
     chance = random.Random(3)
     for _ in range(20):

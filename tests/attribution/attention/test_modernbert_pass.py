@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -160,6 +161,13 @@ def test_files_that_do_not_fit_are_left_to_transformers(
     save_file(weights, file, {"format": "pt"})
     with pytest.raises(ModelLoadError):
         AttentionModel.from_pretrained(options, fused=True)
+
+
+def test_heads_that_do_not_divide_the_states_are_left_to_transformers(tmp_path: Path) -> None:
+    file = save_tiny_encoder(tmp_path, layer_types=[FULL]) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"num_attention_heads": 3}))
+    with pytest.raises(ModelLoadError, match="not a multiple of the number of attention heads"):
+        AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"), fused=True)
 
 
 def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path: Path) -> None:

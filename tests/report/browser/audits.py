@@ -39,6 +39,9 @@ It **leaves at noon** from *the pier* of snake_case_town: `2 * 3 * 4`, <b>**{ATT
 ```
 **code**
 ```
+|-|
+|-|
+| no table |
 """
 RTL_QUESTION = "متى تغادر العبّارة؟"
 RTL_ANSWER = "تغادر العبّارة عند الظهر."
