@@ -270,13 +270,6 @@ def _may_pass(error: OSError, path: str) -> bool:
     return "://" in path if error.errno is None else error.errno not in _LASTING
 
 
-def _as_bytes(ids: list[object]) -> Iterator[bytes]:
-    """Ids as the UTF-8 of their texts; nulls are left out."""
-    for one in ids:
-        if one is not None:
-            yield one if isinstance(one, bytes) else str(one).encode()
-
-
 def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int64]) -> Iterator[int]:
     seen: set[object] = set()
     row_start = 0
