@@ -190,7 +190,7 @@ class MethodOptions(Options):
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
         help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a directory that "
-        "attribeam calibrate wrote; a verifier, see docs/extending.md; or mass, by two thresholds of evidence mass",
+        "attribeam calibrate wrote; a verifier, see docs/verifiers.md; or mass, by two thresholds of evidence mass",
     )  # fmt: skip
     verdict_band: Parsed[RiskBand | None, Sequence[float] | str | None] = option(
         default=None, group=SUPPORT, metavar="LOW,HIGH", extends_paper=True, default_words="all answers",

@@ -151,7 +151,7 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
     if manifest.cut_passages is not None:
         yield f"note: {manifest.cut_passages}"
     if verdict := fitted_verdict(manifest.models):
-        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/extending.md')}"
+        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if manifest.counts.claims.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/evaluation.md"

@@ -22,6 +22,8 @@ from attribeam.schemas import SpanEvidence
 
 ROOT = Path(__file__).parents[2]
 COOKBOOK = ROOT / "docs" / "cookbook.md"
+API = ROOT / "docs" / "api.md"
+_API_RECIPES = ("Audit a table", "Add columns to a dataset")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LIBRARIES = ("duckdb", "pandas", "datasets")
 LABELLED = {"Label Studio": "labelled.parquet", "Argilla": "labelled_in_argilla.parquet"}
@@ -29,9 +31,11 @@ VERDICTS = {"supported", "weak", "unsupported"}
 
 
 def sections() -> dict[str, str]:
-    text = COOKBOOK.read_text(encoding="utf-8")
-    first, *rest = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
-    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True))
+    """The cookbook by headings, and the recipes of the page on the Python API."""
+    _, *api = re.split(r"^## (.*)$", API.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    first, *rest = re.split(r"^## (.*)$", COOKBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    recipes = dict(zip(api[::2], api[1::2], strict=True))
+    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True)) | {name: recipes[name] for name in _API_RECIPES}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def cook(section: str) -> dict[str, object]:
                 assert main([*arguments, *(["--quiet"] if arguments[0] == "audit" else [])]) == 0, line
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as printed:
-                exec(compile(block, f"{COOKBOOK.name}, {section}", "exec"), names)
+                exec(compile(block, section, "exec"), names)
             assert "print(" not in block or printed.getvalue().strip()
     return names
 
