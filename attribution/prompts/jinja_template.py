@@ -1,56 +1,55 @@
-"""Prompt templates in Jinja, which run in a sandbox of their own.
+"""Prompt templates in Jinja, rendered in Jinja's sandbox, as transformers renders a chat template.
 
-Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
-
-Jinja's sandbox keeps a template from the machine's files, but not from an endless loop or a string of 40 GB. So each
-process that renders has one child, ``template_process.py``, which is started when the first page is wanted.
-
-A prompt template in the user's Jinja file.
-
-The file is rendered with one mark for each text, and the texts take the places of their marks. So where they stand is
-known by construction, whatever they contain. Then the file is rendered with the texts themselves: only where both
-pages are equal has the template shown the texts as they are.
+The user's file is rendered with one mark for each text, and the texts take the places of their marks. So where they
+stand is known by construction, whatever they contain. Then the file is rendered with the texts themselves: only where
+both are equal has the template shown the texts as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
-import subprocess
-import sys
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from typing import Any
 
 import jinja2
 from jinja2.nodes import Getattr, Name
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
-from attribeam.attribution.prompts.template_process import ENVIRONMENT
 from attribeam.schemas import Passage, Reason, RowFault
 
-SECONDS = 10.0
-"""Processor time for one page."""
-MEMORY_BYTES = 2 << 30
-"""Memory that rendering one page may take, besides the child process itself."""
-ADDED_CHARS = 1_000_000
-"""Code points that a page may have besides its texts."""
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    extensions=["jinja2.ext.loopcontrols"],
+)
+_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 
 
-class PageError(ValueError):
-    """A template fails or exceeds a limit; the message never holds a text that it was to show, ``detail`` may."""
+class RenderError(ValueError):
+    """A template fails; the message never holds a text that it was to show, ``detail`` may."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
 
 
+@dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """One passage as a template sees it; ``title`` is empty if there is none, ``index`` counts from 1."""
+
+    title: str
+    text: str
+    index: int
+
+
 def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str:
-    """The page of a template that gets ``passages`` and ``question``.
+    """What a template makes of ``passages`` and ``question``.
 
     Args:
         source: the template.
@@ -58,88 +57,42 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
         first_index: 0-based index of the first passage in its row.
 
     Raises:
-        PageError: if the template fails or exceeds a limit; the message says which.
+        RenderError: if the template fails; the message names the kind of error.
     """
-    return _ask({"source": source, "texts": list(texts), "first_index": first_index}, length=sum(map(len, texts)))
+    *pairs, question = texts
+    numbered = enumerate(zip(pairs[::2], pairs[1::2], strict=True), first_index + 1)
+    passages = [ShownPassage(title, text, index) for index, (title, text) in numbered]
+    try:
+        return _compiled(source).render(passages=passages, question=question)
+    except _FAILURES as error:
+        detail = f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
+        raise RenderError(f"it should render every row, fails with {type(error).__name__}", detail) from error
 
 
 def render_chat(source: str, *, message: str, special_tokens: Mapping[str, object]) -> str:
     """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
 
     Raises:
-        PageError: as ``render_prompt``.
+        RenderError: if the template fails.
     """
-    chat = {"chat": source, "message": message, "special_tokens": dict(special_tokens)}
-    return _ask(chat, length=len(message))
+    from transformers.utils.chat_template_utils import render_jinja_template
 
-
-def _ask(request: Mapping[str, object], *, length: int) -> str:
-    limits = {"seconds": SECONDS, "memory": MEMORY_BYTES, "length": length + ADDED_CHARS}
-    child = _children.setdefault(os.getpid(), _Child())
-    answer = child.ask(json.dumps({**request, **limits}))
-    if answer is None:
-        raise PageError(f"it takes more than {SECONDS:g} s of processor time for one page; look for a loop in it")
-    answered: dict[str, str] = json.loads(answer)
-    if "fault" in answered:
-        raise PageError(answered["fault"], answered.get("detail", ""))
-    return answered["page"]
-
-
-class _Child:
-    """The rendering process; it starts with the first request, and again after a request that ended it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._process: subprocess.Popen[str] | None = None
-
-    def ask(self, request: str) -> str | None:
-        """The answer to one request, or None if the request ended the process."""
-        with self._lock:
-            self._process = self._process or self._start()
-            answer = _exchange(self._process, request)
-            if not answer:
-                _end(self._process)
-                self._process = None
-            return answer or None
-
-    def _start(self) -> subprocess.Popen[str]:
-        script = Path(__file__).with_name("template_process.py")
-        paths = os.pathsep.join(path for path in sys.path if path)
-        process = subprocess.Popen(
-            [sys.executable, "-P", str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="ascii",
-            env={**os.environ, "PYTHONPATH": paths},
-        )
-        weakref.finalize(self, _end, process)
-        return process
-
-
-_children: dict[int, _Child] = {}
-"""By the id of the parent process: a process forked from it gets its own child."""
-
-
-def _exchange(process: subprocess.Popen[str], request: str) -> str:
-    """The reply to one line; empty if the process ended."""
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
-        process.stdin.write(request + "\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        return ""
-    return process.stdout.readline()
+        rendered: Any = render_jinja_template(  # annotated as text, but gives a list of texts and one of token masks
+            conversations=[[{"role": "user", "content": message}]],
+            chat_template=source,
+            add_generation_prompt=True,
+            enable_thinking=False,
+            **special_tokens,
+        )
+    except _FAILURES as error:
+        raise RenderError(str(error)) from error
+    return str(rendered[0][0])
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        try:
-            if pipe is not None:
-                pipe.close()
-        except BrokenPipeError:
-            continue
-    process.wait()
+@lru_cache(maxsize=8)
+def _compiled(source: str) -> jinja2.Template:
+    return _ENVIRONMENT.from_string(source)
 
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
@@ -152,8 +105,7 @@ _REQUEST = "show every passage's text and the question once each and as they are
 class JinjaTemplate:
     """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
 
-    It runs in Jinja's sandbox within the limits of ``template_sandbox``, without the newline at the end of its file.
-    The answer follows directly. ``where`` begins the messages.
+    It runs in Jinja's sandbox, without the newline at the end of its file. The answer follows directly. ``where`` begins the messages.
 
     Raises:
         ValueError: if it is not a Jinja template, or does not show the texts of a sample row unchanged.
@@ -172,7 +124,7 @@ class JinjaTemplate:
         for passages in ([_PROBE, Passage("Untitled.")], [Passage("Untitled.")], [_PROBE]):
             try:
                 self._checked_render(_PROBE.text[:40], passages, first_index=3)
-            except PageError as error:
+            except RenderError as error:
                 raise ValueError(f"{error}{error.detail}") from error
 
     @classmethod
@@ -227,7 +179,7 @@ def _parsed(source: str) -> jinja2.nodes.Template:
     if _OPEN in source or _CLOSE in source:
         raise ValueError("it should hold no U+FDD0 and no U+FDD1, which stand for texts")
     try:
-        return ENVIRONMENT.parse(source)
+        return _ENVIRONMENT.parse(source)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"line {error.lineno}: {error.message}") from error
     except RecursionError as error:
