@@ -25,6 +25,7 @@ from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
 from attribeam.pipeline.progress import Progress
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit
 from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.pipeline.workers.worker_process import Worker
 from attribeam.schemas.errors import RunError, UsageError
@@ -44,7 +45,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         RunError: if a worker failed or rows do not reconcile; finished chunks stay.
     """
     clock = RunClock()
-    workers = plan_model_workers(settings, options)
+    workers = None if options.reuse else plan_model_workers(settings, options)
     check = check_input(options.input, settings, table_version=options.table_version)
     directory = OutputDirectory(Path(options.output))
     with directory.locked():
@@ -52,6 +53,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         pool = WorkerPool(settings, verbose=options.verbose, models=workers)
         try:
             plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
+            if options.reuse is not None:
+                pool.reused = ReusedAudit.checked(options.reuse, settings, plan.inputs)
             first, models = start_first_worker(pool)
             root = str(directory.root)
             record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)

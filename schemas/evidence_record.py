@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -248,6 +249,39 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
     }
 
 
+def stored_evidence(row: Mapping[str, Any]) -> SpanEvidence:
+    """What a row of ``evidence_row`` says of its span, without its verdict."""
+    tokens = row["token_evidence"]
+    return SpanEvidence(
+        span_index=row["span_index"],
+        span_kind=SpanKind(row["span_kind"]),
+        chars=_range_of(row),
+        text=row["text"],
+        atomic_fact=tuple(map(_range_of, row["atomic_fact"])),
+        evidence=tuple(
+            EvidencePiece(
+                one["passage_index"], one["passage_id"], one["in_title"], _range_of(one), one["text"], one["score"]
+            )
+            for one in row["evidence"]
+        ),
+        passage_scores=tuple(row["passage_scores"]),
+        top_passage_index=row["top_passage_index"],
+        top_passage_id=row["top_passage_id"],
+        margin=row["margin"],
+        evidence_mass=row["evidence_mass"],
+        evidence_isolated=row["evidence_isolated"],
+        support=Support.NOT_CALIBRATED,
+        unmatched_values=tuple(row["unmatched_values"]),
+        sentence_cut=row["sentence_cut"],
+        claim_index=row["claim_index"],
+        token_evidence=None
+        if tokens is None
+        else tuple(
+            TokenEvidence(one["passage_index"], one["in_title"], _range_of(one), one["score"]) for one in tokens
+        ),
+    )
+
+
 def evidence_schema(
     *, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None, has_mass: bool = True
 ) -> pa.Schema:
@@ -279,6 +313,10 @@ def _word(member: StrEnum | None) -> str | None:
 
 def _range_row(chars: CharRange) -> dict[str, object]:
     return {"char_start": chars.char_start, "char_end": chars.char_end}
+
+
+def _range_of(row: Mapping[str, Any]) -> CharRange:
+    return CharRange(row["char_start"], row["char_end"])
 
 
 def _piece_row(piece: EvidencePiece) -> dict[str, object]:

@@ -316,7 +316,7 @@ def _value_passages(result: SpanResult) -> tuple[int, ...]:
 def _support(result: SpanResult, has_unmatched_values: bool, thresholds: MethodOptions | None) -> Support:
     if result.mass is None or thresholds is None:
         return Support.NOT_CALIBRATED
-    return decide_support(result.mass, has_unmatched_values, thresholds)
+    return decide_support(float(np.float32(result.mass)), has_unmatched_values, thresholds)
 
 
 def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: MethodOptions) -> Support:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.union_results import SpanResult, evidence_records
+from attribeam.attribution.evidence.union_results import SpanResult, decide_support, evidence_records
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
@@ -46,12 +46,14 @@ class RowFindings:
         results: what the method says of its spans, where it was asked beside the models already.
         judged: its records by the bundled verdict, where that judges before the verdict's own model.
         reading: what the verdict's own model says; None where it was not asked.
+        stored: its records as an earlier audit wrote them, whose evidence is used again.
     """
 
     attention: TokenAttribution | None = None
     results: tuple[SpanResult, ...] | None = None
     judged: tuple[SpanEvidence, ...] | None = None
     reading: Reading | None = None
+    stored: tuple[SpanEvidence, ...] | None = None
 
 
 Outcome: TypeAlias = RowFindings | RowFault
@@ -175,6 +177,8 @@ def _found(
     """The records of a row that are to be judged, or those that were judged before it came here."""
     if isinstance(outcome, RowFault):
         return outcome
+    if outcome.stored is not None:
+        return _stored_to_judge(row, outcome.stored, options)
     records, reading = outcome.judged, outcome.reading
     if records is not None and isinstance(reading, VerifiedAnswer):
         return verified_records(records, reading, calibrated_verifier(options.verdict))
@@ -209,6 +213,22 @@ def _to_judge(
         matcher=matcher,
     )
     return RowToJudge(row.record, row.parsed, row.spans, records, matcher, probed)
+
+
+def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: MethodOptions) -> RowToJudge:
+    """The records that an audit wrote, for another verdict."""
+    if options.judges_by_mass:
+        first: dict[TargetSpan, int] = {}
+        stored = [
+            replace(
+                one,
+                support=decide_support(one.measured_mass, bool(one.unmatched_values), options),
+                claim_index=first.setdefault(span, one.span_index),
+            )
+            for one, span in zip(stored, row.spans, strict=True)
+        ]
+    matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
+    return RowToJudge(row.record, row.parsed, row.spans, stored, matcher)
 
 
 def _results(

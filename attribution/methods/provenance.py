@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.method import Method, Need
@@ -19,7 +21,7 @@ _OF_UNIONS = frozenset(
     }
 )
 """The options of the unions of attention; a method of the user's own may read any."""
-_OF_VERDICTS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
+OF_VERDICTS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
 _OF_DECODERS = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
 _AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_quantization"})
 """Options that the models say better: with what was loaded."""
@@ -46,10 +48,24 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
     return {**found, **_verdict_texts(options), **_method_texts(method, options, models)}
 
 
+def reused_provenance(before: Mapping[str, str], options: MethodOptions) -> dict[str, str]:
+    """What ``audit_provenance`` gives where the evidence is that of an audit with the provenance ``before``.
+
+    ``options`` differ from that audit's in the verdict only, which has no model of its own.
+    """
+    of_verdict = OF_VERDICTS | THRESHOLDS
+    kept = {name: text for name, text in before.items() if name not in of_verdict and "verdict" not in name}
+    kept = {
+        name: text for name, text in kept.items() if name not in ("answer_risk_threshold", "support_score_threshold")
+    }
+    read = of_verdict - (frozenset() if options.judges_by_mass else THRESHOLDS)
+    return {**kept, **_verdict_texts(options), **{k: v for k, v in option_texts(options).items() if k in read}}
+
+
 def options_read(options: MethodOptions) -> frozenset[str]:
     """The names of the options that affect the method and the verdict."""
     of_method = _OF_UNIONS if options.method in UNIONS else frozenset(options.explicit())
-    return of_method | _OF_VERDICTS | {"method"} | (_OF_DECODERS if has_own_model(options) else frozenset())
+    return of_method | OF_VERDICTS | {"method"} | (_OF_DECODERS if has_own_model(options) else frozenset())
 
 
 def _verdict_texts(options: MethodOptions) -> dict[str, str]:

@@ -69,7 +69,7 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
         raise RenderError(f"it should render every row, fails with {type(error).__name__}", detail) from error
 
 
-def render_chat(source: str, *, message: str, special_tokens: Mapping[str, object]) -> str:
+def render_chat(source: str, *, message: str, special_tokens: Mapping[str, Any]) -> str:
     """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
 
     Raises:

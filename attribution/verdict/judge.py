@@ -30,7 +30,6 @@ from attribeam.attribution.verdict.verdict_model import (
     log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
 from attribeam.schemas.errors import ModelLoadError
 
@@ -144,7 +143,7 @@ class VerdictJudge:
         kinds = [word_kinds(row.parsed, row.record, assume_language=self._assume_language) for row in rows]
         answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
         signals = answer_signals(answers, self._model.table)
-        claims = [_claims_of(*one, self._model.table) for one in zip(rows, answers, signals, strict=True)]
+        claims = [_claims_of(*one, self._model) for one in zip(rows, answers, signals, strict=True)]
         odds = iter(self._model.scored([one.to_score for one in claims if one.own]))
         for row, one in zip(rows, claims, strict=True):
             stated = hide_ranges(row.record.answer, row.parsed.marked)
@@ -202,7 +201,7 @@ class _Claims:
     to_score: AnswerToScore
 
 
-def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, table: WordTable) -> _Claims:
+def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, model: VerdictModel) -> _Claims:
     every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
     judged = frozenset(signals.words)
     own = {
@@ -211,9 +210,13 @@ def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, table: Word
         if one.claim_index == index and not judged.isdisjoint(one.words)
     }
     sentences = PassageSentences(row.record.passages if own else ())
-    premises = claim_premises(answer, sentences, [(words, row.found[index]) for index, words in own.items()], table)
-    numbers = [one.numbers for one in premises]
-    to_score = AnswerToScore(signals, [*own.values()], numbers, row.probed)
+    pairs = [(words, row.found[index]) for index, words in own.items()]
+    premises = claim_premises(answer, sentences, pairs, model.table)
+    read = None
+    if model.reader is not None:
+        claims = [*zip(own.values(), premises, strict=True)]
+        read = model.reader.log_odds(model.reader.inputs(row.record.answer, row.parsed, claims, sentences))
+    to_score = AnswerToScore(signals, [*own.values()], [one.numbers for one in premises], read, row.probed)
     return _Claims(row, answer, every, own, sentences, premises, to_score)
 
 

@@ -109,8 +109,9 @@ class PassageSentences:
         for piece in evidence.evidence:
             shared = self._shared(piece)
             total = sum(shared.values())
+            score = float(np.float32(piece.score))  # as it is written
             for place, count in shared.items():
-                found[place] += piece.score * count / total
+                found[place] += score * count / total
         return found
 
     def _shared(self, piece: EvidencePiece) -> dict[int, int]:

@@ -29,8 +29,8 @@ from attribeam.schemas import CharRange, QARecord, SpanEvidence
 
 _DENIED_THERE = DENIALS | {"false"}
 """Words that deny in a passage, or in the value of a field."""
-_BY_WORDS, _BY_ATTENTION = 4, 2
-"""How many sentences words and attention propose."""
+_BY_WORDS, _BY_ATTENTION, _OTHERS = 4, 2, 2
+"""How many sentences words and attention propose, and how many of these are read beside the premise."""
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
 _ALIKE = 0.6
 """The cosine from which on a word that is missing counts as said in another word."""
@@ -81,12 +81,14 @@ class Premise:
         sentence: the place of its main sentence in ``PassageSentences``, None where the passages have no word.
         window: the places of all its sentences, ascending.
         missing: the claim's content words, by place in the answer, that the window neither has nor says alike.
+        others: the places of up to two more sentences that attention or words proposed, best first.
     """
 
     numbers: npt.NDArray[np.float32]
     sentence: int | None
     window: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
 
 
 def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
@@ -308,7 +310,15 @@ class _OneClaim:
             place,
             tuple(window),
             tuple(missing.tolist()),
+            self._others(window, [by_attention[0], *by_words, *by_attention[1:]]),
         )
+
+    def _others(self, window: Sequence[int], proposed: Sequence[int]) -> tuple[int, ...]:
+        """The first proposed sentences with other texts than those of the window."""
+        sentences = self._of.sentences.all
+        texts = {sentences[place].text for place in window}
+        by_text = {sentences[place].text: place for place in reversed(proposed) if sentences[place].text not in texts}
+        return tuple(sorted(by_text.values(), key=proposed.index)[:_OTHERS])
 
     def _best_of(self, places: npt.NDArray[np.int64], seen: _Bools, alike: _Floats) -> int:
         """Which of some sentences is best, by what their windows have and how alike it is."""
@@ -424,11 +434,12 @@ class _OneClaim:
 
     def _attended_numbers(self, place: int, window: Sequence[int], seen: _Bools, alike: _Floats) -> dict[str, float]:
         """How attention goes with the premise; ``seen`` and ``alike`` are of the window with most of it."""
-        evidence, scores = self._evidence, np.array(self._evidence.passage_scores)
+        evidence = self._evidence
+        scores = np.array(evidence.passage_scores, np.float32).astype(float)  # as they are written
         found = {
-            "evidence_mass": _NONE if evidence.evidence_mass is None else evidence.evidence_mass,
+            "evidence_mass": _NONE if evidence.evidence_mass is None else float(np.float32(evidence.evidence_mass)),
             "top_share": float(scores.max() / scores.sum()) if scores.sum() > 0 else 0.0,
-            "margin": _NONE if evidence.margin is None else evidence.margin,
+            "margin": _NONE if evidence.margin is None else float(np.float32(evidence.margin)),
             "sentences": math.log1p(len(self._of.sentences)),
         }
         if not self._attended:

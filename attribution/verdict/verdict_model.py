@@ -24,6 +24,7 @@ from pydantic import Field, field_validator, model_validator
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.verdict.claim_kinds import WordKinds
+from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ClaimReader, load_reader
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
 from attribeam.attribution.verdict.regressions import (
     OTHER_SIGNALS,
@@ -147,6 +148,7 @@ class AnswerToScore:
         signals: of the judged words.
         claims: the words of each claim, by place in the answer.
         premises: float32 [PREMISE_NUMBERS] of each claim.
+        read: what the verdict's reader says of each claim; None if it has none.
         probed: what the verdict's probe says of all words of the answer; ``UNREAD`` if the decoder could not read it,
             and the trees count alone; None if no decoder was asked.
     """
@@ -154,6 +156,7 @@ class AnswerToScore:
     signals: Signals
     claims: Sequence[Sequence[int]]
     premises: Sequence[npt.NDArray[np.float32]]
+    read: npt.NDArray[np.float64] | None = None
     probed: Sequence[float] | None = None
 
 
@@ -184,11 +187,12 @@ class VerdictModel:
         claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
             another claim is ahead.
         table: what is known of words beforehand.
+        reader: what reads claims beside their premises, None where the trees of claims were fitted without.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
             on short answers, ascending by threshold.
         measured_on: on what, to follow "measured on".
-        digest: SHA-256 of the fitted file and of the table of words.
+        digest: SHA-256 of the fitted file, of the table of words and of the reader.
     """
 
     signal_names: tuple[str, ...]
@@ -199,6 +203,7 @@ class VerdictModel:
     answers: AnswerRegression
     thresholds: VerdictThresholds
     table: WordTable
+    reader: ClaimReader | None
     probe: StateProbe | None
     operating_points: tuple[OperatingPoint, ...]
     short_operating_points: tuple[OperatingPoint, ...]
@@ -215,11 +220,12 @@ class VerdictModel:
             ModelLoadError: if the model was fitted on other numbers.
             RuntimeError: if it has a probe, and an answer's ``probed`` is None.
         """
-        if self.claim_names != CLAIM_NUMBERS:
+        if self.claim_names not in (CLAIM_NUMBERS, CLAIM_NUMBERS[:-1]):
             raise ModelLoadError(OTHER_SIGNALS)
         words = self._word_log_odds(answers)
         numbers = [
-            claim_numbers(one.signals, odds, one.claims, one.premises) for one, odds in zip(answers, words, strict=True)
+            claim_numbers(one.signals, odds, one.claims, one.premises, one.read)
+            for one, odds in zip(answers, words, strict=True)
         ]
         ratios = _of_each(self.claims, numbers)
         risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
@@ -286,6 +292,8 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     file = directory / VERDICT_FILE
     form = read_form(file, VerdictForm)
     words = directory if form.word_table is None else verdict_directory(form.word_table)
+    has_reader = CLAIM_NUMBERS[-1] in form.claim_numbers
+    files = (file, *(words / name for name in (*WORD_FILES, *(READER_FILES if has_reader else ()))))
     model = VerdictModel(
         signal_names=tuple(form.signals),
         words=BoostedTrees.from_json(form.words),
@@ -295,13 +303,12 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
         answers=AnswerRegression.from_json(form.answers),
         thresholds=form.thresholds,
         table=word_table(words),
+        reader=load_reader(words) if has_reader else None,
         probe=None if form.probe is None else StateProbe.from_json(form.probe),
         operating_points=tuple(form.operating_points),
         short_operating_points=tuple(form.short_operating_points),
         measured_on=form.measured_on,
-        digest=sha256(
-            b"".join(read_regular(one) for one in (file, *(words / name for name in WORD_FILES)))
-        ).hexdigest(),
+        digest=sha256(b"".join(map(read_regular, files))).hexdigest(),
     )
     try:
         _try(model)
@@ -317,7 +324,8 @@ def _try(model: VerdictModel) -> None:
     (signals,) = answer_signals([AnswerRow.of(record, parsed, WordKinds((ClaimKind.CLAIM,), ()))], model.table)
     for kind in RowKind:
         own = replace(signals, kind=kind)
-        model.scored([AnswerToScore(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)])
+        premise = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
+        model.scored([AnswerToScore(own, [own.words], [premise], probed=UNREAD)])
 
 
 def _of_each(trees: BoostedTrees, numbers: Sequence[npt.NDArray[np.float32]]) -> list[_Numbers]:
@@ -327,10 +335,10 @@ def _of_each(trees: BoostedTrees, numbers: Sequence[npt.NDArray[np.float32]]) ->
     return np.split(trees.log_odds(np.concatenate(numbers)), np.cumsum([len(one) for one in numbers[:-1]]))
 
 
-CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word", "attended_claims")
-"""What the trees of claims see: the claim beside its premise, the log odds of its words, and whether evidence tells
-anything in this answer: the share of its claims with evidence where their words are, among those whose words passages
-have."""
+CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word", "attended_claims", "read")
+"""What the trees of claims see: the claim beside its premise, the log odds of its words, whether evidence tells
+anything in this answer (the share of its claims with evidence where their words are, among those whose words passages
+have), and what the reader says; a verdict may have been fitted without the last."""
 
 
 def claim_numbers(
@@ -338,16 +346,18 @@ def claim_numbers(
     word_log_odds: _Numbers,
     claims: Sequence[Sequence[int]],
     premises: Sequence[npt.NDArray[np.float32]],
+    read: npt.NDArray[np.float64] | None,
 ) -> npt.NDArray[np.float32]:
     """float32 [claims, CLAIM_NUMBERS]; a claim is given by its words of the answer."""
     places = {word: place for place, word in enumerate(signals.words)}
     attended = [one for one in map(is_attended, premises) if one is not None]
     share = sum(attended) / len(attended) if attended else -1.0
     rows = []
-    for words, premise in zip(claims, premises, strict=True):
+    of_reader = [NOTHING_READ] * len(claims) if read is None else read.tolist()
+    for words, premise, said in zip(claims, premises, of_reader, strict=True):
         own = [places[word] for word in words if word in places]
         ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
-        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean(), share])
+        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean(), share, said])
     return np.array(rows, dtype=np.float32).reshape(len(rows), len(CLAIM_NUMBERS))
 
 

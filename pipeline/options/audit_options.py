@@ -94,6 +94,10 @@ class RunOptions(Options):
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )
     overwrite: Value[bool] = option(default=False, group=RUN, help="redo finished chunks")
+    reuse: str | None = option(
+        default=None, group=RUN, metavar="AUDIT",
+        help="a finished audit of the same rows: its evidence is judged anew, and no model is loaded",
+    )  # fmt: skip
     dry_run: Value[bool] = option(
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
     )
@@ -298,6 +302,8 @@ def _check_run(options: AuditOptions) -> None:
             f"--output of a local run should be a local directory, was: {options.output!r}; copy the finished "
             "directory there, or name a --runner"
         )
+    if options.reuse is not None and (not local or options.dry_run or options.model_workers is not None):
+        raise UsageError("--reuse is for local runs without --model-workers and --dry-run; leave it out")
     if not local and (options.model_workers is not None or is_list(gpus)):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"

@@ -29,6 +29,7 @@ from attribeam.pipeline.chunks.worker_messages import (
 )
 from attribeam.pipeline.failures import explain_chunk_failure, is_out_of_memory
 from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit, ReusedEvidence
 from attribeam.pipeline.workers.worker_process import load_or_tell
 from attribeam.transforms.attribute_rows import run_blocks_elsewhere
 from attribeam.transforms.audit_settings import AuditSettings
@@ -42,7 +43,9 @@ from attribeam.transforms.write_group import write_group
 _REPORT_SECONDS = 0.5
 
 
-def serve(connection: Connection, settings: AuditSettings, *, remote: bool = False) -> None:
+def serve(
+    connection: Connection, settings: AuditSettings, *, remote: bool = False, reused: ReusedAudit | None = None
+) -> None:
     """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
     A lack of memory is not reported: the process should end by it, as by a kill, so that the rows are found that need
@@ -55,7 +58,7 @@ def serve(connection: Connection, settings: AuditSettings, *, remote: bool = Fal
 
     def load() -> tuple[RemoteModels | None, dict[str, str]]:
         models = RemoteModels(connection, settings) if remote else None
-        return models, load_models(settings, models)
+        return models, load_models(settings, models, reused)
 
     if (loaded := load_or_tell(connection, settings, load)) is None:
         return
@@ -84,8 +87,12 @@ def serve(connection: Connection, settings: AuditSettings, *, remote: bool = Fal
         connection.send(outcome)
 
 
-def load_models(settings: AuditSettings, remote: RemoteModels | None = None) -> dict[str, str]:
+def load_models(
+    settings: AuditSettings, remote: RemoteModels | None = None, reused: ReusedAudit | None = None
+) -> dict[str, str]:
     """Load the parser and the method's models, which stay loaded for the stages; returns their provenance.
+
+    No models but the parser are loaded where evidence is ``reused``.
 
     Raises:
         ModelLoadError: if a model cannot be loaded.
@@ -97,6 +104,10 @@ def load_models(settings: AuditSettings, remote: RemoteModels | None = None) -> 
     own = {"parser": parser.identity, "spacy_version": version("spacy")}
     if remote is not None:
         return {**remote.models, **own}
+    if reused is not None:
+        evidence = ReusedEvidence(reused)
+        run_blocks_elsewhere(evidence)
+        return {**evidence.provenance(settings.method), **own}
     method = resolve_method(settings.method)
     return {**audit_provenance(method, settings.method, load_audit_models(settings.models, method.needs)), **own}
 

@@ -25,6 +25,7 @@ from attribeam.pipeline.chunks.worker_messages import (
 from attribeam.pipeline.failures import RESUME_HINT, describe_death, describe_failure, describe_rows
 from attribeam.pipeline.options.devices import ModelWorkerPlan
 from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit
 from attribeam.pipeline.workers.worker_process import Worker, start_import_server, start_process
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -41,8 +42,9 @@ class WorkerPool:
     """Starts workers, listens to all of them, and leaves none behind."""
 
     def __init__(self, settings: AuditSettings, *, verbose: bool, models: ModelWorkerPlan | None = None) -> None:
-        """With ``models``, model workers hold the models, and end with the pool."""
+        """With ``models``, model workers hold the models, and end with the pool; ``reused`` stands for all models."""
         self.service = None if models is None else ModelService(settings, models, verbose=verbose)
+        self.reused: ReusedAudit | None = None
         self._settings = settings
         self._verbose = verbose
         self._workers: list[Worker] = []
@@ -58,7 +60,12 @@ class WorkerPool:
             self.service.start()
         try:
             worker = start_process(
-                _serve, self.service is not None, settings=self._settings, verbose=self._verbose, name="worker"
+                _serve,
+                self.service is not None,
+                self.reused,
+                settings=self._settings,
+                verbose=self._verbose,
+                name="worker",
             )
         except (EOFError, ConnectionError) as error:
             raise RunError(
@@ -99,7 +106,8 @@ class WorkerPool:
             return self.service.plan.workers
         if options.workers is not None:
             return options.workers
-        return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
+        runs_on_cpu = models["device"] == "cpu" or self.reused is not None
+        return len(os.sched_getaffinity(0)) if runs_on_cpu else 1
 
     def finish(self) -> None:
         """Let idle workers end, without waiting for those that still load; then ``kill``."""
@@ -140,10 +148,10 @@ class WorkerPool:
                     raise RunError(describe_failure(message, describe_rows(job.rows)))
 
 
-def _serve(connection: Connection, settings: AuditSettings, remote: bool) -> None:
+def _serve(connection: Connection, settings: AuditSettings, remote: bool, reused: ReusedAudit | None) -> None:
     from attribeam.pipeline.workers.worker import serve
 
-    serve(connection, settings, remote=remote)
+    serve(connection, settings, remote=remote, reused=reused)
 
 
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:

@@ -84,7 +84,7 @@ _RISING = frozenset(
         "missing_weight", "missing_anywhere", "missing_anywhere_weight", "missing_names", "missing_numbers", "novel",
         "values_window", "values_anywhere", "name_gap", "number_gap", "subject_gap", "noun_gap", "name_clause_gap",
         "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "denied", "opposed", "highest_word",
-        "highest_three_words", "mean_word",
+        "highest_three_words", "mean_word", "read",
     }
 )  # fmt: skip
 """What is measured of a missing match: with more of one, and all else equal, nothing is less likely unsupported."""
@@ -193,7 +193,7 @@ def fit_claims(rows: Sequence[VerdictRow], odds: Odds, *, seed: int) -> dict[str
 
 def numbers_of_claims(row: VerdictRow, odds: _Numbers) -> npt.NDArray[np.float32]:
     """What the trees of claims see of a row, float32 [claims, CLAIM_NUMBERS]."""
-    return claim_numbers(row.signals, odds, row.claims, list(row.premises))
+    return claim_numbers(row.signals, odds, row.claims, list(row.premises), row.read)
 
 
 def _claim_weights(row: VerdictRow, numbers: npt.NDArray[np.float32]) -> _Numbers:

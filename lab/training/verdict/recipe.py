@@ -18,11 +18,13 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, cast
 
+from safetensors.numpy import save_file
 from tqdm import tqdm
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, DTYPES, MASS_VERDICT, VERDICT_FILE, fraction
 from attribeam.attribution.options import ModelOptions, Quantization
+from attribeam.attribution.verdict.claim_reader import READER_FILES
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
@@ -35,6 +37,7 @@ from lab.training.attributor.corpus import read_pages
 from lab.training.verdict.decoder_states import with_states
 from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, FittedParts, cross_validated
 from lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
+from lab.training.verdict.reader import with_readings
 from lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
 from lab.training.verdict.written_sets import written_sets
@@ -74,8 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if decoder is not None:
         rows = list(with_states(rows, decoder, kept_in=args.decoder_states))
         _say_how_many_are_unread(rows, args)
-    with tqdm(total=3 * (FOLDS + 1), unit="fit", disable=None, leave=False) as bar:
+    with tqdm(total=6 * (FOLDS + 1), unit="fit", disable=None, leave=False) as bar:
         found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
+        reader = None
+        if not args.share_words:
+            rows, reader = with_readings(rows, [one.claims for one in found.scores], seed=args.seed)
+            found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
     limits = choose_thresholds(rows, found.scores)
     shared = {
         "measured_on": args.measured_on
@@ -83,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "thresholds": asdict(limits),
         **points_by_length(rows, found.scores),
         "claim_fall": found.claim_fall,
-        "claim_numbers": list(CLAIM_NUMBERS),
+        "claim_numbers": list(CLAIM_NUMBERS if reader else CLAIM_NUMBERS[:-1]),
         "signals": list(rows[0].signals.names),
     }
     if args.cross_validate:
@@ -92,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": found.claim_fall}, indent=1).split("\n"))
     if args.output is not None:
         _write(verdict_json(shared, found.parts[-1], args, decoder), args.output, args)
+        if reader is not None:
+            save_file(reader, args.output / READER_FILES[0])
+            copyfile(BUNDLED_VERDICT / READER_FILES[1], args.output / READER_FILES[1])
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
 
@@ -223,7 +233,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     add(
         "--share-words", action="store_true",
-        help="name the bundled verdict's table of words in the new verdict instead of copying it",
+        help="name the bundled verdict's table of words in the new verdict instead of copying it, and fit no reader",
     )  # fmt: skip
     add("--threads", type=int, metavar="N", help="CPU threads")
     args = parser.parse_args(arguments)

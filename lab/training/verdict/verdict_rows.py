@@ -24,10 +24,12 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claim_reader import ReaderInput, load_reader
 from attribeam.attribution.verdict.claims import answer_claims
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
@@ -59,6 +61,8 @@ class VerdictRow:
         word_weights, claim_weights: how much each counts in a fit; 0 where nobody judged it.
         has_marks: whether characters were marked, or nothing had to be.
         is_marked: whether the answer has anything unsupported.
+        inputs: what the reader reads of each claim.
+        read: what a reader of other sources says of each claim; None before one was trained.
         states: float16 (words, size), the words' hidden states in a decoder, None without one.
     """
 
@@ -76,6 +80,8 @@ class VerdictRow:
     claim_weights: _Weights
     has_marks: bool
     is_marked: bool
+    inputs: tuple[ReaderInput, ...] = ()
+    read: npt.NDArray[np.float64] | None = None
     states: npt.NDArray[np.float16] | None = None
 
     @property
@@ -133,7 +139,9 @@ def _row(
     if not claims:
         return None
     pairs = [(words, evidence[index]) for index, words in claims.items()]
-    premises = claim_premises(read, PassageSentences(record.passages), pairs, table)
+    sentences = PassageSentences(record.passages)
+    premises = claim_premises(read, sentences, pairs, table)
+    beside = [*zip(claims.values(), premises, strict=True)]
     chars = tuple(parsed.words[word] for word in signals.words)
     has_marks, is_marked = judged.unsupported is not None, not judged.is_supported
     marked, weights = np.full(len(chars), is_marked and not has_marks), np.ones(len(chars))
@@ -160,6 +168,7 @@ def _row(
         claim_weights=np.array([float(weights[one].any()) for one in own]),
         has_marks=has_marks,
         is_marked=is_marked,
+        inputs=tuple(load_reader(BUNDLED_VERDICT).inputs(record.answer, parsed, beside, sentences)),
     )  # fmt: skip
 
 

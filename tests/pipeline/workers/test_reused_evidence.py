@@ -1,0 +1,110 @@
+"""``--reuse``: an earlier audit's evidence with another verdict gives the bytes of an audit from scratch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.schemas.run_manifest import RunManifest
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+    """Small models, and a log with a row without answer and one in another language."""
+    root = tmp_path_factory.mktemp("reuse")
+    rows = log_rows(9)
+    rows[3]["answer"] = None
+    rows[5]["answer"] = (
+        "Die Fähre fährt um zwölf Uhr mittags vom östlichen Anleger ab, und der westliche ist geschlossen."
+    )
+    log = write_log(root / "log.parquet", rows)
+    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+
+
+@pytest.fixture(scope="module")
+def earlier(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("earlier") / "out"
+    assert audit.run_here(output, "--quiet", "--no-report") == 0
+    return output
+
+
+MASS = ("--verdict", "mass", "--supported-threshold", "0.4", "--weak-threshold", "0.1")
+
+
+@pytest.mark.parametrize("verdict", [("--strictness", "strict", "--prior", "0.3"), MASS])
+def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(
+    audit: AuditProcess, earlier: Path, tmp_path: Path, verdict: tuple[str, ...]
+) -> None:
+    assert audit.run_here(tmp_path / "whole", "--quiet", "--no-report", *verdict) == 0
+    again = ("--rows-per-chunk", "4", "--reuse", str(earlier))
+    assert audit.run_here(tmp_path / "again", "--quiet", "--no-report", *verdict, *again) == 0
+    assert output_digests(tmp_path / "again") == output_digests(tmp_path / "whole")
+    whole, reused = (
+        RunManifest.from_json((tmp_path / name / "run_manifest.json").read_text()) for name in ("whole", "again")
+    )
+    assert reused.models == whole.models
+    assert reused.counts == whole.counts
+    assert reused.configuration == whole.configuration
+    assert read_all(tmp_path / "again" / "evidence")["support"] != read_all(earlier / "evidence")["support"]
+
+
+def test_no_model_is_loaded(audit: AuditProcess, earlier: Path, tmp_path: Path) -> None:
+    (weights,) = audit.model.glob("*.safetensors")
+    aside = weights.rename(tmp_path / weights.name)
+    try:
+        assert audit.run_here(tmp_path / "out", "--quiet", "--no-report", "--reuse", str(earlier)) == 0
+    finally:
+        aside.rename(weights)
+    assert output_digests(tmp_path / "out") == output_digests(earlier)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--token-evidence",), "only the verdict may differ, but so does token_evidence"),
+        (("--spans", "sentences"), "but so does span_kinds"),
+        (("--columns", "question=team"), "but so does columns"),
+        (("--verdict", "mass"), "needs --supported-threshold and --weak-threshold"),
+    ],
+)
+def test_audit_of_other_evidence_is_refused(
+    audit: AuditProcess,
+    earlier: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    complaint: str,
+) -> None:
+    assert audit.run_here(tmp_path / "out", *options, "--reuse", str(earlier)) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "out" / "evidence").exists()
+
+
+def test_rows_that_the_audit_has_not_seen_are_refused(
+    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "other.parquet", log_rows(2, first=50)))
+    assert other.run_here(tmp_path / "out", "--reuse", str(earlier)) == 2
+    assert "other.parquet' is not one of its inputs, or has changed; leave --reuse out" in capsys.readouterr().err
+
+
+def test_audit_without_texts_or_of_another_version_is_refused(
+    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.run_here(tmp_path / "masked", "--redact", "--quiet", "--no-report") == 0
+    assert audit.run_here(tmp_path / "out", "--reuse", str(tmp_path / "masked")) == 2
+    assert "its texts are masked or left out" in capsys.readouterr().err
+    manifest = earlier / "run_manifest.json"
+    text = manifest.read_text()
+    try:
+        manifest.write_text(json.dumps({**json.loads(text), "attribeam_version": "0.0.1"}))
+        assert audit.run_here(tmp_path / "out", "--reuse", str(earlier)) == 2
+    finally:
+        manifest.write_text(text)
+    assert "it was made by attribeam 0.0.1" in capsys.readouterr().err
