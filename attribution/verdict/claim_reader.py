@@ -1,6 +1,6 @@
 """Reads a claim beside its premise: each token of the claim is aligned with the premise's tokens, and compared.
 
-Decomposable attention (Parikh et al. 2016, equations 1 to 7) in numpy, on word pieces whose vectors were reduced from a
+Decomposable attention (Parikh et al. 2016, equations 1 to 7) on word pieces whose vectors were reduced from those of a
 sentence encoder. Two convolutions tell each token of its neighbours. The tokens' comparisons are pooled to the log
 likelihood ratio that the claim is unsupported, beside what words alone say.
 """
@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,12 @@ import numpy.typing as npt
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
-from attribeam.attribution.verdict.premises import Premise
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import read_regular
 
 if TYPE_CHECKING:
+    import torch
     from tokenizers import Tokenizer
 
 READER_FILES = ("reader.safetensors", "reader_tokenizer.json")
@@ -35,9 +37,10 @@ _SEPARATOR = "[SEP]"
 _MAIN_TOKENS, _TITLE_TOKENS, _SIDE_TOKENS, _OTHER_TOKENS, _ANSWER_TOKENS = 80, 16, 24, 40, 64
 _SENTENCE_CHARS = 2_000
 """How much of a passage's sentence is tokenised, which holds more tokens than are read."""
+_QUOTED, _IN_RUNS = 0.999, 0.7
+_BEST, _RUN = map(PREMISE_NUMBERS.index, ("best", "run"))
 _COSINE_COUNTS = 4.0
 """How much the cosine of two tokens counts in their alignment beside what was learned."""
-_Floats = npt.NDArray[np.float32]
 _Tokens = tuple[list[int], list[tuple[int, int]]]
 """Ids, and the characters of each token."""
 
@@ -59,8 +62,17 @@ class ReaderInput:
     premise: tuple[int, ...]
 
 
+UNREAD_CLAIM = ReaderInput((), np.array([], dtype=np.int64), (), ())
+
+
+def is_read(premise: Premise) -> bool:
+    """Whether the claim has a premise, and is more than words that one sentence has in its order."""
+    quoted = premise.numbers[_BEST] >= _QUOTED and premise.numbers[_RUN] > _IN_RUNS
+    return premise.sentence is not None and not bool(quoted)
+
+
 class ClaimReader:
-    """The reader of one verdict's directory.
+    """The reader of one verdict's directory, in float32 on the CPU.
 
     ``weights`` are those of ``lab.training.verdict.reader``; matrices are [inputs, outputs].
 
@@ -68,9 +80,9 @@ class ClaimReader:
         KeyError, ValueError: if something is missing.
     """
 
-    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], tokenizer: Tokenizer) -> None:
+    def __init__(self, weights: Mapping[str, torch.Tensor], tokenizer: Tokenizer) -> None:
         self._vectors = weights["vectors"]
-        self._weights = {name: one.astype(np.float32) for name, one in weights.items() if name != "vectors"}
+        self._weights = {name: one.float() for name, one in weights.items() if name != "vectors"}
         self._scales = self._weights["scales"][:, None]
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
         self._tokenizer = tokenizer
@@ -90,57 +102,73 @@ class ClaimReader:
         known: dict[tuple[int, int], _Tokens] = {}
         return [
             ReaderInput(*self._claim(answer, parsed, words, known), self._premise(premise, sentences))
+            if is_read(premise)
+            else UNREAD_CLAIM
             for words, premise in claims
         ]
 
     def log_odds(self, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float64]:
-        """float64 [claims]: the log likelihood ratio that each claim is unsupported; 0 for one without premise."""
-        known: dict[tuple[int, ...], tuple[_Floats, _Floats]] = {}
+        """float64 [claims]: the log likelihood ratio that each claim is unsupported; 0 for one that is not read.
 
-        def read(ids: tuple[int, ...]) -> tuple[_Floats, _Floats]:
-            return known[ids] if ids in known else known.setdefault(ids, self._encoded(np.array(ids)))
+        The claims of one answer are read together, so what is said of them does not depend on other answers.
+        """
+        import torch
 
-        return np.array(
-            [
-                self._compared(one, *read(one.sentence), *read(one.premise))
-                if one.premise and len(one.own)
-                else NOTHING_READ
-                for one in inputs
-            ]
-        )
-
-    def _encoded(self, ids: npt.NDArray[np.int64]) -> tuple[_Floats, _Floats]:
-        """float32 [tokens, vector]: unit vectors of tokens, and [tokens, size]: their states."""
-        vectors = self._vectors[ids] * self._scales[ids]
-        states = self._linear("projection", vectors)
-        for number in range(self._convolutions):
-            around = np.pad(states, ((1, 1), (0, 0)))
-            around = np.concatenate([around[:-2], states, around[2:]], axis=1)
-            states = states + _gelu(self._linear(f"convolutions.{number}", around))
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), states
-
-    def _compared(
-        self, claim: ReaderInput, sentence: _Floats, states: _Floats, premise: _Floats, premise_states: _Floats
-    ) -> float:
-        """The log likelihood ratio of one claim, from the vectors and states of its sentence and of its premise."""
-        own = states[claim.own]
-        cosines = sentence[claim.own] @ premise.T
-        scores = self._linear("query", own) @ self._linear("key", premise_states).T
-        aligned = _softmax(scores / math.sqrt(own.shape[1]) + _COSINE_COUNTS * cosines, axis=1)
-        other = aligned @ premise_states
-        ids = np.array(claim.sentence)[claim.own]
-        numbers = np.stack(
-            [cosines.max(axis=1), np.isin(ids, claim.premise), (aligned * cosines).sum(axis=1)], axis=1
-        ).astype(np.float32)
-        both = np.concatenate([own, other, own * other, np.abs(own - other), numbers], axis=1)
-        compared = _gelu(self._linear("compare.1", _gelu(self._linear("compare.0", both))))
-        gates = _softmax(self._linear("gate", compared), axis=0)
-        pooled = np.concatenate([compared.mean(axis=0), (gates * compared).sum(axis=0), compared.max(axis=0)])
-        return float(self._linear("out.1", _gelu(self._linear("out.0", pooled)))[0])
-
-    def _linear(self, name: str, states: _Floats) -> _Floats:
-        found: _Floats = states @ self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        found = np.full(len(inputs), NOTHING_READ)
+        places = [place for place, one in enumerate(inputs) if one.premise and len(one.own)]
+        if places:
+            with torch.inference_mode():
+                found[places] = self._read([inputs[place] for place in places]).double().numpy()
         return found
+
+    def _read(self, inputs: Sequence[ReaderInput]) -> torch.Tensor:
+        """float32 [claims]: what is said of claims with own tokens and a premise."""
+        import torch
+        from torch.nn.functional import gelu
+
+        texts = [*dict.fromkeys(ids for one in inputs for ids in (one.sentence, one.premise))]
+        starts = dict(zip(texts, accumulate((len(ids) + 1 for ids in texts), initial=0), strict=False))
+        units, states = self._encoded(texts)
+        queries, keys = self._linear("query", states), self._linear("key", states)
+        both = []
+        for one in inputs:
+            token = torch.from_numpy(one.own) + starts[one.sentence]
+            premise = slice(starts[one.premise], starts[one.premise] + len(one.premise))
+            cosines = units[token] @ units[premise].T
+            scores = queries[token] @ keys[premise].T / math.sqrt(states.shape[1]) + _COSINE_COUNTS * cosines
+            aligned = scores.softmax(1)
+            here, other = states[token], aligned @ states[premise]
+            known = set(one.premise)
+            same = torch.tensor([one.sentence[place] in known for place in one.own.tolist()], dtype=torch.float32)
+            numbers = torch.stack([cosines.amax(1), same, (aligned * cosines).sum(1)], 1)
+            both.append(torch.cat([here, other, here * other, (here - other).abs(), numbers], 1))
+        compared = gelu(self._linear("compare.1", gelu(self._linear("compare.0", torch.cat(both)))))
+        gates = self._linear("gate", compared)
+        pooled, start = [], 0
+        for claim in both:
+            own = slice(start, start := start + len(claim))
+            tokens, shares = compared[own], gates[own].softmax(0)
+            pooled.append(torch.cat([tokens.mean(0), (shares * tokens).sum(0), tokens.amax(0)]))
+        return self._linear("out.1", gelu(self._linear("out.0", torch.stack(pooled))))[:, 0]
+
+    def _encoded(self, texts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """[tokens, vector] unit vectors and [tokens, size] states of texts, each with a row of zeros behind it."""
+        import torch
+        from torch.nn.functional import gelu, normalize, pad
+
+        ids = torch.tensor([token for ids in texts for token in (*ids, 0)])
+        inside = torch.ones(len(ids), 1)
+        inside[[end - 1 for end in accumulate(len(ids) + 1 for ids in texts)]] = 0
+        vectors = self._vectors[ids] * self._scales[ids]
+        states = self._linear("projection", vectors) * inside
+        for number in range(self._convolutions):
+            around = pad(states, (0, 0, 1, 1))
+            around = torch.cat([around[:-2], states, around[2:]], 1)
+            states = states + gelu(self._linear(f"convolutions.{number}", around)) * inside
+        return normalize(vectors, dim=1), states
+
+    def _linear(self, name: str, states: torch.Tensor) -> torch.Tensor:
+        return self._weights[f"{name}.bias"] + states @ self._weights[f"{name}.weight"]
 
     def _claim(
         self, answer: str, parsed: ParsedAnswer, words: Sequence[int], known: dict[tuple[int, int], _Tokens]
@@ -193,27 +221,6 @@ def _read_tokens(text: str, tokenizer: Tokenizer) -> _Tokens:
     return found.ids, found.offsets
 
 
-def _softmax(scores: _Floats, *, axis: int) -> _Floats:
-    raised = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    found: _Floats = raised / raised.sum(axis=axis, keepdims=True)
-    return found
-
-
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-
-
-def _gelu(states: _Floats) -> _Floats:
-    """The exact GELU, by the rational approximation 7.1.26 of Abramowitz and Stegun to the error function."""
-    scaled = np.abs(states) * np.float32(math.sqrt(0.5))
-    part = 1 / (1 + np.float32(0.3275911) * scaled)
-    series = np.zeros_like(part)
-    for coefficient in _ERF:
-        series = (series + np.float32(coefficient)) * part
-    erf = np.copysign(1 - series * np.exp(-scaled * scaled), states)
-    found: _Floats = states * (1 + erf) / 2
-    return found
-
-
 @lru_cache(maxsize=4)
 def load_reader(directory: Path) -> ClaimReader:
     """The reader in a directory, read once.
@@ -222,7 +229,7 @@ def load_reader(directory: Path) -> ClaimReader:
         DataError: if its files cannot be read; the message names them.
     """
     from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from safetensors.torch import load
     from tokenizers import Tokenizer
 
     weights, tokenizer = (directory / name for name in READER_FILES)

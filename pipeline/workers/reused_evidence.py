@@ -60,7 +60,7 @@ class ReusedAudit:
         if has_own_model(settings.method):
             raise refuse(f"--verdict {settings.method.verdict} reads the passages with a model of its own")
         if settings.method.judges_by_mass and not settings.method.model_fields_set >= THRESHOLDS:
-            raise refuse("--verdict mass needs --supported-threshold and --weak-threshold, or a calibrated directory")
+            raise refuse("--verdict mass needs thresholds; name a directory of attribeam calibrate instead")
         before, asked = _deciding(manifest.options), _deciding(plain_settings(settings))
         if differing := sorted(name for name in before.keys() | asked.keys() if before.get(name) != asked.get(name)):
             raise refuse(f"only the verdict may differ, but so does {', '.join(differing)}")

@@ -11,6 +11,7 @@ import numpy as np
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.verdict.claim_reader import READER_FILES
 from attribeam.attribution.verdict.regressions import LogisticRegression
 from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
@@ -33,7 +34,7 @@ def save_probed_verdict(
 ) -> Path:
     """Write the verdict for the decoder in a directory."""
     output.mkdir()
-    for name in WORD_FILES:
+    for name in (*WORD_FILES, *READER_FILES):
         copyfile(BUNDLED_VERDICT / name, output / name)
     model = Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=LAYER)
     found = json.loads((BUNDLED_VERDICT / VERDICT_FILE).read_text(encoding="utf-8"))

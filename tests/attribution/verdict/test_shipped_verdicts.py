@@ -16,6 +16,7 @@ from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_pr
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source
 from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.claim_reader import READER_FILES
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
@@ -55,7 +56,7 @@ def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_bot
     for one in (model, bundled):
         assert len({id(one.answers.of_kinds[kind]) for kind in RowKind}) == len(RowKind)
     assert model.table is bundled.table
-    assert not any((verdict_directory(name) / one).exists() for one in WORD_FILES)
+    assert not any((verdict_directory(name) / one).exists() for one in (*WORD_FILES, *READER_FILES))
     assert bundled.probe is None
 
 
@@ -82,7 +83,7 @@ def risk(judge: Attributor) -> float:
 
 def without_words(verdict: Path) -> Path:
     """The verdict without words of its own: it names the bundled ones."""
-    for name in WORD_FILES:
+    for name in (*WORD_FILES, *READER_FILES):
         (verdict / name).unlink()
     file = verdict / VERDICT_FILE
     file.write_text(json.dumps({"word_table": "bundled", **json.loads(file.read_text(encoding="utf-8"))}), "utf-8")
@@ -106,7 +107,7 @@ def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path: Path, monkeyp
     before = load_verdict_model(verdict).digest
     words = tmp_path / "words"
     words.mkdir()
-    for name in WORD_FILES:
+    for name in (*WORD_FILES, *READER_FILES):
         copyfile(BUNDLED_VERDICT / name, words / name)
     table = json.loads((words / WORD_FILES[0]).read_text(encoding="utf-8"))
     (words / WORD_FILES[0]).write_text(json.dumps(table | {"documents": table["documents"] + 1}), encoding="utf-8")

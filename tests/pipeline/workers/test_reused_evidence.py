@@ -11,6 +11,8 @@ from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.attribution.option_types import MASS_FILE
+from attribeam.attribution.verdict.mass_thresholds import MassThresholds
 from attribeam.schemas.run_manifest import RunManifest
 
 
@@ -34,13 +36,15 @@ def earlier(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return output
 
 
-MASS = ("--verdict", "mass", "--supported-threshold", "0.4", "--weak-threshold", "0.1")
-
-
-@pytest.mark.parametrize("verdict", [("--strictness", "strict", "--prior", "0.3"), MASS])
+@pytest.mark.parametrize("by_mass", [False, True])
 def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, verdict: tuple[str, ...]
+    audit: AuditProcess, earlier: Path, tmp_path: Path, by_mass: bool
 ) -> None:
+    verdict = ["--strictness", "strict", "--prior", "0.3"]
+    if by_mass:
+        thresholds = MassThresholds(0.4, 0.1, str(audit.model), "attn-union-dep", "", "two claims of ours")
+        (tmp_path / MASS_FILE).write_text(thresholds.to_json(), encoding="utf-8")
+        verdict = ["--verdict", str(tmp_path)]
     assert audit.run_here(tmp_path / "whole", "--quiet", "--no-report", *verdict) == 0
     again = ("--rows-per-chunk", "4", "--reuse", str(earlier))
     assert audit.run_here(tmp_path / "again", "--quiet", "--no-report", *verdict, *again) == 0
@@ -70,7 +74,7 @@ def test_no_model_is_loaded(audit: AuditProcess, earlier: Path, tmp_path: Path) 
         (("--token-evidence",), "only the verdict may differ, but so does token_evidence"),
         (("--spans", "sentences"), "but so does span_kinds"),
         (("--columns", "question=team"), "but so does columns"),
-        (("--verdict", "mass"), "needs --supported-threshold and --weak-threshold"),
+        (("--verdict", "mass"), "--verdict mass needs thresholds"),
     ],
 )
 def test_audit_of_other_evidence_is_refused(

@@ -1,0 +1,119 @@
+"""The reader of claims: what it reads of a claim and its premise, and what it makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader, ReaderInput, is_read, load_reader
+from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.schemas import Passage
+from attribeam.schemas.errors import DataError
+from lab.training.verdict.reader import Reader, _padded, reader_weights
+
+ANSWER = "Rooms are cheap. The ferry leaves at noon, and it carries forty cars. Ask at the desk."
+TOKENIZER = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
+SENTENCES = PassageSentences(
+    [
+        Passage("A bus waits. The ferry to Aln leaves at noon. It has a café. Nobody swims.", "Ferries"),
+        Passage("Forty cars fit on the deck."),
+    ]
+)
+
+
+def premise(*others: int, sentence: int | None = 2, **numbers: float) -> Premise:
+    found = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
+    for name, number in numbers.items():
+        found[PREMISE_NUMBERS.index(name)] = number
+    window = () if sentence is None else tuple(SENTENCES.window(sentence))
+    return Premise(found, sentence, window, others=others)
+
+
+@pytest.fixture(scope="module")
+def reader() -> ClaimReader:
+    return load_reader(BUNDLED_VERDICT)
+
+
+def text_of(ids: tuple[int, ...]) -> str:
+    return TOKENIZER.decode(list(ids), skip_special_tokens=False)
+
+
+def inputs(reader: ClaimReader, answer: str, start: int, end: int, of: Premise) -> ReaderInput:
+    parsed = AnswerParser.from_pretrained("bundled").parse(answer)
+    words = [place for place, word in enumerate(parsed.words) if start <= word.char_start and word.char_end <= end]
+    (found,) = reader.inputs(answer, parsed, [(words, of)], SENTENCES)
+    return found
+
+
+def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(reader: ClaimReader) -> None:
+    claim = inputs(reader, ANSWER, ANSWER.index("it carries"), ANSWER.index(". Ask"), premise(5))
+    assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
+    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars"
+    assert text_of(claim.premise) == (
+        "ferries a bus waits. the ferry to aln leaves at noon. it has a cafe. [SEP] forty cars fit on the deck."
+    )
+
+
+def test_long_sentence_is_read_around_the_claim(reader: ClaimReader) -> None:
+    answer = "We saw " + "old " * 300 + "ships and " + "new " * 300 + "boats."
+    at = answer.index("ships")
+    claim = inputs(reader, answer, at, at + 5, premise())
+    assert len(claim.sentence) == 64
+    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "ships"
+
+
+@pytest.mark.parametrize(
+    ("of", "read"),
+    [
+        (premise(best=1.0, run=0.9), False),
+        (premise(best=1.0, run=0.5), True),
+        (premise(best=0.6, run=0.9), True),
+        (premise(sentence=None), False),
+    ],
+)
+def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader: ClaimReader, of: Premise, read: bool) -> None:
+    assert is_read(of) is read
+    claim = inputs(reader, ANSWER, 0, ANSWER.index("."), of)
+    assert bool(claim.premise) is read
+    assert bool(reader.log_odds([claim])[0]) is read
+
+
+def test_reading_is_that_of_the_trained_module_whatever_is_read_beside_it() -> None:
+    torch.manual_seed(5)
+    vectors = torch.randn(TOKENIZER.get_vocab_size(), 24)
+    scales = vectors.abs().amax(1) / 127
+    stored = (vectors / scales[:, None]).round().to(torch.int8)
+    trained = Reader(stored * scales.half()[:, None]).half().float().eval()
+    draw = np.random.default_rng(5)
+    claims = [
+        ReaderInput(
+            tuple(draw.integers(5, 900, length).tolist()),
+            np.arange(start, length),
+            (),
+            tuple(draw.integers(5, 900, other).tolist()),
+        )
+        for start, length, other in ((0, 4, 30), (3, 9, 5), (1, 20, 200))
+    ]
+    weights = reader_weights(trained, stored.numpy(), scales.half().numpy())
+    reader = ClaimReader({name: torch.from_numpy(one) for name, one in weights.items()}, TOKENIZER)
+    with torch.inference_mode():
+        expected = trained(*_padded(claims))[0].numpy()
+    assert np.ptp(expected) > 0.001
+    np.testing.assert_allclose(reader.log_odds(claims), expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", READER_FILES)
+@pytest.mark.parametrize("content", [None, b"", b"{}"])
+def test_file_that_is_no_reader_is_an_error_that_names_it(tmp_path: Path, name: str, content: bytes | None) -> None:
+    for one in READER_FILES:
+        (tmp_path / one).write_bytes((BUNDLED_VERDICT / one).read_bytes())
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=name.replace(".", r"\.")):
+        load_reader(tmp_path)
