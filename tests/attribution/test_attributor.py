@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterator, Sequence
 
@@ -94,14 +93,6 @@ def test_passage_may_come_in_any_form(attributor: Attributor, passage: object) -
         question="Who?", passages=[Passage("The lighthouse was built in 1874.", "Brigg Point")], answer=ANSWER
     )
     assert attributor.attribute(question="Who?", passages=[passage], answer=ANSWER) == expected
-
-
-def test_title_of_a_passage_is_read(attributor: Attributor) -> None:
-    with_title, without = (
-        attributor.attribute(question="Who?", passages=[(title, PASSAGES[0])], answer=ANSWER)
-        for title in ("Brigg Point", None)
-    )
-    assert with_title != without
 
 
 @pytest.mark.parametrize("passage", [{"body": "text"}, {"text": None}, {"text": "t", "url": "u"}])
@@ -258,11 +249,6 @@ def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:
 def shape(span: SpanEvidence) -> tuple[object, ...]:
     """What is decided of a span, scores left out."""
     return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
-
-
-def test_attributor_says_what_to_do_instead_of_pickling_it(attributor: Attributor) -> None:
-    with pytest.raises(TypeError, match="cannot be pickled: let each process load its own with from_pretrained"):
-        pickle.dumps(attributor)
 
 
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:

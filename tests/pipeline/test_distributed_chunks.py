@@ -19,7 +19,6 @@ from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.distributed_driver import commit_isolated, take_up
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import DataError
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
@@ -70,13 +69,6 @@ def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
     (letter,) = pq.read_table(tmp_path / "out" / manifest.dead_letters.path).to_pylist()
     assert (letter["source_row"], letter["reason"]) == (FATAL, "worker_died")
     assert "signal SIGKILL" in letter["message"]
-
-
-def test_a_log_that_changed_is_not_isolated(take: Callable[[Chunk], bool], chunk: Chunk) -> None:
-    take(chunk)
-    write_log(Path(chunk.rows.file), [log_row(number) for number in range(ROWS + 1)])
-    with pytest.raises(DataError, match="changed"):
-        take(chunk)
 
 
 def test_marks_do_not_outlive_a_run(

@@ -88,8 +88,3 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
     figures = figures_of(tmp_path / "refusal", refusal)
     assert (figures["claims"], figures["refusals"]) == (("0", "0.0 an answer"), ("1", "100.0% of the answers"))
     assert figures["supported"][0] == "–"
-
-
-def test_claims_that_are_not_calibrated_are_told(tmp_path: Path) -> None:
-    figures = figures_of(tmp_path, replace(supported_span(), support=Support.NOT_CALIBRATED))
-    assert figures["not_calibrated"] == ("1", "claims without a verdict")

@@ -87,12 +87,6 @@ def test_hostile_texts_in_every_field_add_no_element(plain_page: str, hostile_pa
     assert sum(tag == "script" for tag, _ in parsed(hostile_page).found) == count
 
 
-def test_hostile_texts_arrive_as_they_are(hostile_page: str) -> None:
-    answers = json.dumps(embedded(hostile_page, "answers"), ensure_ascii=False)
-    assert json.dumps(HOSTILE, ensure_ascii=False)[1:-1] in answers
-    assert "<script>alert" not in hostile_page
-
-
 def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page: str) -> None:
     for tag, attributes in parsed(hostile_page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
@@ -158,10 +152,3 @@ def test_page_says_where_the_log_is_gone(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     write_html_report(audit.root, output)
     assert "Only spans and evidence can be shown" in output.read_text(encoding="utf-8")
-
-
-def test_same_audit_gives_the_same_page(tmp_path: Path) -> None:
-    audit = made_audit(tmp_path)
-    for name in ("one.html", "two.html"):
-        write_html_report(audit.root, tmp_path / name)
-    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()

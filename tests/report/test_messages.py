@@ -194,14 +194,6 @@ def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(
     assert "Traceback" not in printed
 
 
-def test_several_messages_are_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    Messages("attribeam x").say("one\nattribeam x: forged", "two")
-    assert capsys.readouterr().err == "attribeam x: one attribeam x: forged\nattribeam x: two\n"
-    Messages("attribeam x", ConsoleKind.JSON).say("a\x7f", "b")
-    (event,) = _events(capsys.readouterr().err)
-    assert event["message"] == "a\x7f\nb"
-
-
 def test_data_for_a_terminal_is_harmless_and_data_for_a_pipe_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for is_terminal, written in ((True, "a␛[2J\n"), (False, "a\x1b[2J\n")):
         output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")

@@ -27,12 +27,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [output]
 
 
-def test_file_that_cannot_be_made_is_told_by_name(tmp_path: Path) -> None:
-    output = tmp_path / ("x" * 300)
-    with pytest.raises(RunError, match=r"x' cannot be written: .*File name too long"):
-        write_lines(str(output), ["row"])
-
-
 @pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "link to a device", "folder", "pipe"])
 def test_only_a_file_or_nothing_is_replaced(tmp_path: Path, kind: str) -> None:
     output, outside = tmp_path / "page.html", tmp_path / "outside"

@@ -41,13 +41,6 @@ def test_places_are_counted_as_offered_used_and_best(seed: int) -> None:
         assert (one.offered, one.used, one.best) == (len(scores), sum(score > 0 for score in scores), best)
 
 
-def test_places_that_no_prompt_has_are_left_out() -> None:
-    tally = RankTally()
-    for batch in span_batches([{"passage_scores": [0.0, 1.0], "top_passage_index": 1}, {}]):
-        tally.add(batch)
-    assert [(one.rank, one.offered, one.used, one.best) for one in tally.result()] == [(1, 1, 0, 0), (2, 1, 1, 1)]
-
-
 def random_evidence(seed: int) -> list[dict[str, object]]:
     """The spans of 40 answers in two files, one after the other; some passages have no id."""
     chance = random.Random(seed)

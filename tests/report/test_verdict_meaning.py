@@ -24,11 +24,6 @@ def test_figures_stand_where_the_manifest_has_them() -> None:
     assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in told
 
 
-@pytest.mark.parametrize("models", [{}, {"verdict_precision": "0.7"}, {"verdict_measured_on": "90 answers"}])
-def test_without_figures_nothing_is_said_of_them(models: dict[str, str]) -> None:
-    assert no_proof(models) == "A verdict is a measurement and no proof: it says where to look first."
-
-
 @pytest.mark.parametrize(("calibrated", "text"), [(True, "is a calibrated probability"), (False, "is no probability")])
 def test_the_order_is_explained_as_it_was_made(calibrated: bool, text: str) -> None:
     told = " ".join(ranking_meaning(calibrated=calibrated))

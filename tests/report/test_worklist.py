@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.report.made_audit import carry_instead, made_audit, tell_sizes
+from tests.report.made_audit import made_audit, tell_sizes
 
 from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
@@ -26,14 +26,6 @@ def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path: 
         assert one.texts is not None
         assert one.texts.answer == made.records[0].answer
         assert one.extra_columns == (("team", "harbour"),)
-
-
-def test_a_time_that_python_lacks_is_embedded_as_arrow_writes_it(tmp_path: Path) -> None:
-    made = made_audit(tmp_path)
-    carry_instead(made.root, 10**15, pa.timestamp("us", "Mars/Base"))
-    audit = AuditDirectory.open(made.root)
-    (found,) = embedded_answers(audit, AuditedLogs.of(audit), [AnswerRisk(made.records[0].source, 0.5)])
-    assert found.extra_columns == (("team", "2001-09-09 01:46:40.000000Z"),)
 
 
 def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path: Path) -> None:

@@ -21,12 +21,6 @@ def test_leaves_of_all_trees_add_up() -> None:
     assert trees.log_odds(np.empty((0, 2), dtype=np.float32)).shape == (0,)
 
 
-def test_a_tree_of_one_leaf_is_a_constant() -> None:
-    leaf = {"columns": [0], "thresholds": [0.0], "left": [0], "right": [0], "values": [3.0]}
-    trees = BoostedTrees.from_json(trees_json(bias=1.0, depth=0, trees=[leaf]))
-    assert trees.log_odds(np.zeros((2, 1), dtype=np.float32)) == pytest.approx([4, 4])
-
-
 def test_parts_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="one item per node"):
         BoostedTrees.from_json(trees_json(bias=0.0, depth=1, trees=[STUMP | {"values": [1.0]}]))

@@ -194,12 +194,6 @@ def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given: dict[st
         resolve_method(MethodOptions(**given))
 
 
-@pytest.mark.parametrize("given", ["0.1", "0.6,0.1", "0.1,1.5", "a,b", "0.1,0.2,0.3", (0.5, 0.5)])
-def test_band_should_be_two_ascending_shares(given: object) -> None:
-    with pytest.raises(ValueError, match="verdict_band should be two numbers from 0 to 1, the smaller one first"):
-        MethodOptions(verdict_band=given)
-
-
 @pytest.mark.parametrize("given", ["0.1,0.6", "0.1, 0.6", [0.1, 0.6], (0.1, 0.6)])
 def test_band_is_read_from_text_and_lists(given: object) -> None:
     assert MethodOptions(verdict_band=given).verdict_band == (0.1, 0.6)

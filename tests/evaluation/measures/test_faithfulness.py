@@ -89,12 +89,6 @@ def test_drop_of_a_method_is_the_mean_over_spans_of_its_passages(monkeypatch, me
     assert (score.spans, score.rows, score.spans_without_passage) == (4, 2, without_passage)
 
 
-def test_interval_is_over_resamples_of_rows(monkeypatch):
-    """Resamples of the two rows give the means 7/2, 2 and 1/2."""
-    (score,) = drops(monkeypatch, Says(((9.0, 1.0, 0.0), (0.0, 2.0, 1.0))))
-    assert (score.interval.low, score.interval.high) == (0.5, 3.5)
-
-
 def test_random_is_the_mean_of_three_draws(monkeypatch):
     (score,) = drops(monkeypatch, RandomPassage(seed=2))
     expected = 0.0
@@ -236,8 +230,3 @@ def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_
     assert "name one with --language-model" in capsys.readouterr().err
     assert evaluate(*command, "--answers", "generated") == 2
     assert "add --spans cti to --answers generated" in capsys.readouterr().err
-
-
-def test_command_refuses_spans_without_labels_for_other_measures(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 2
-    assert "--spans applies to --measure faithfulness, not to passages" in capsys.readouterr().err

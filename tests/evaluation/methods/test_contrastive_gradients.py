@@ -47,27 +47,6 @@ def test_saliency_is_the_norm_of_the_difference_of_two_logits_gradients():
     assert found.tolist() == [[15.0, 5.0, 10.0]]
 
 
-def test_saliency_of_another_contrast():
-    # (3, 4) - (0, 5) has length sqrt(10)
-    found = contrastive_saliency(WeightedSum(), row_of([7, 7, 7, 0], 3), responses=[0], contrast=[2])
-    np.testing.assert_allclose(found, np.sqrt(10) * np.array([[3.0, 1.0, 2.0]]), rtol=1e-6)
-
-
-def test_token_that_is_its_own_contrast_is_held_against_nothing():
-    # both logits are 6 * 7, so that both probabilities are 1/2: the gradient of log p_0 is that of
-    # (logit 0 - logit 1) / 2, factor_j * (-1, 1) / 2, of length factor_j / sqrt(2)
-    model = WeightedSum()
-    model.output = torch.tensor([[3.0, 4.0], [4.0, 3.0]])
-    found = contrastive_saliency(model, row_of([7, 7, 7, 0], 3), responses=[0], contrast=[0])
-    np.testing.assert_allclose(found, np.array([[3.0, 1.0, 2.0]]) / np.sqrt(2), rtol=1e-6)
-
-
-def test_response_tokens_that_are_not_asked_for_are_left_out():
-    row = row_of([7, 7, 0, 1], 2)
-    assert contrastive_saliency(WeightedSum(), row, responses=[1], contrast=[2]).shape == (1, 2)
-    assert contrastive_saliency(WeightedSum(), row, responses=[], contrast=[]).shape == (0, 2)
-
-
 def test_what_stands_behind_the_last_token_is_not_read(tmp_path):
     model = LanguageModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
     row = model.encode(RECORD)

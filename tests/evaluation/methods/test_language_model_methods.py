@@ -24,7 +24,7 @@ from attribeam.evaluation.methods.registry import (
     chosen_methods,
     lab_methods,
 )
-from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -117,12 +117,6 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
 
 
-def test_cci_of_a_row_that_the_model_refuses_is_a_fault(models):
-    far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]))
-    with pytest.raises(RowFault, match="should have at most"):
-        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(far, models))
-
-
 def test_random_is_uniform_and_repeats_itself():
     def drawn(method, row):
         results = method.span_results(LabelledContext(labelled(row=row), LoadedModels()))
@@ -140,11 +134,6 @@ def test_random_is_uniform_and_repeats_itself():
 def test_oracle_names_the_labelled_passages():
     results = OraclePassage().span_results(LabelledContext(labelled(), LoadedModels()))
     assert [result.passage_scores for result in results] == [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0)]
-
-
-def test_oracle_finds_nothing_where_nothing_is_labelled():
-    results = OraclePassage().span_results(LabelledContext(LabelledAnswer(labelled().record), LoadedModels()))
-    assert [result.passage_scores for result in results] == [(0.0, 0.0, 0.0)] * 2
 
 
 def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
@@ -167,8 +156,3 @@ def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
     encoder = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
     choice = ModelChoice(model=ModelOptions(model=str(encoder)), method=MethodOptions(language_model=str(directory)))
     assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
-
-
-def test_method_that_hides_its_need_of_a_language_model_is_an_error():
-    with pytest.raises(RuntimeError, match="asked for language model, but does not say that it needs it"):
-        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(labelled(), LoadedModels()))

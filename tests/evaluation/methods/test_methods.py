@@ -28,10 +28,6 @@ def scores(method, span):
     return method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
 
 
-def test_words_are_those_of_the_span():
-    assert scores(SpanWords(MethodSettings()), "Jon") == (2.0, 0.0, 0.0, 0.0)
-
-
 def test_words_dep_adds_the_atomic_fact_of_the_span():
     assert scores(FactWords(MethodSettings()), "Jon") == (4.0, 0.0, 0.0, 0.0)
 
@@ -40,17 +36,9 @@ def test_words_dep_leaves_other_conjuncts_and_sentences_out():
     assert scores(FactWords(MethodSettings()), "Ada") == (0.0, 1.0, 0.0, 0.0)
 
 
-def test_words_dep_of_a_span_without_parsed_words_is_the_span():
-    assert scores(FactWords(MethodSettings()), " ") == (0.0, 0.0, 0.0, 0.0)
-
-
 def test_words_sent_is_the_whole_sentence_and_no_other():
     assert scores(SentenceWords(MethodSettings()), "Ada") == (4.0, 1.0, 0.0, 0.0)
     assert scores(SentenceWords(MethodSettings()), "ring") == (0.0, 0.0, 1.0, 0.0)
-
-
-def test_words_sent_of_a_span_over_two_sentences_takes_both():
-    assert scores(SentenceWords(MethodSettings()), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
 
 
 def highlighted(method, span):
@@ -62,10 +50,6 @@ def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
     assert highlighted(SpanWords(MethodSettings()), "Ada sings") == [(1, "sings")]
     assert highlighted(FactWords(MethodSettings()), "Jon") == [(0, "jon"), (0, "dances")]
     assert highlighted(SentenceWords(MethodSettings()), "Ada") == [(0, "jon"), (0, "dances")]
-
-
-def test_word_method_that_matches_nothing_highlights_nothing():
-    assert highlighted(SpanWords(MethodSettings()), "Ada") == []
 
 
 def test_words_needs_neither_parser_nor_model():

@@ -40,8 +40,3 @@ def test_top5_mean_leaves_the_sixth_token_out_and_counts_tokens_without_evidence
     found = passage_scores(SCORES, encoded=ROW, passage_count=3, rule=PassageScore.TOP5_MEAN)
     # passage 2 has two tokens only
     assert found.tolist() == [[pytest.approx(2.0 / 5), pytest.approx(0.2), 0.0], [0.0, 0.0, pytest.approx(0.4)]]
-
-
-def test_passage_without_tokens_scores_0():
-    found = passage_scores(SCORES, encoded=ROW, passage_count=4, rule=PassageScore.TOP5_MEAN)
-    assert found[:, 3].tolist() == [0.0, 0.0]

@@ -41,7 +41,6 @@ from attribeam.evaluation.model_check.check_report import (
     CANDIDATES,
     Quality,
     Serving,
-    chance,
     example_lines,
     measure_quality,
     quality_lines,
@@ -267,12 +266,6 @@ def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path: P
     model = AttentionModel.from_pretrained(options, threads=1)
     quality = measure_quality(labelled_answers(None, LogOptions())[:2], model, AnswerParser.from_pretrained("bundled"))
     assert {one.hidden_layer for one in quality.candidates} == {None, 0}
-
-
-def test_chance_is_that_of_one_passage_drawn_at_random() -> None:
-    answers = labelled_answers(None, LogOptions())
-    shares = [1 / len(answer.record.passages) for answer in answers for _ in answer.spans]
-    assert chance(answers) == pytest.approx(100 * sum(shares) / len(shares))
 
 
 def test_evidence_that_is_only_marks_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,14 +88,6 @@ def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings,
     assert not asked
 
 
-def test_nothing_is_asked_on_a_processor_without_instructions(
-    asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
-    assert with_auto_dtype(SETTINGS, RunOptions(), None) == (SETTINGS, RunOptions())
-    assert not asked
-
-
 def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
     asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,16 +187,6 @@ def test_auto_that_is_given_for_the_model_as_a_decoder_is_chosen(
     assert (settings.model.dtype, settings.method.language_model_dtype) == ("float32", "bfloat16")
     assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
     assert [(one.model, one.dtype) for one in asked] == [("brigg/lighthouse", "auto")]
-
-
-def test_dtype_that_is_given_for_the_model_is_the_decoders_too(
-    asked: list[ModelOptions], probed: AuditSettings
-) -> None:
-    settings = replace(probed, model=ModelOptions(device="cpu", dtype="float32"))
-    assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
-    assert settings.models.language is not None
-    assert settings.models.language.dtype == "float32"
-    assert not asked
 
 
 def test_run_that_continues_keeps_the_decoders_choice(

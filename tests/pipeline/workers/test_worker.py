@@ -18,9 +18,8 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
+from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied
 from attribeam.pipeline.failures import (
-    describe_failure,
     explain_chunk_failure,
     explain_load_failure,
     is_disk_full,
@@ -181,15 +180,3 @@ def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_i
     wrapped.__cause__ = error
     assert not is_load_refusal(error)
     assert is_load_refusal(wrapped) == (str(error) == "a bug")
-
-
-def test_a_parser_that_cannot_load_is_told_with_both_options() -> None:
-    assert "--parser 'bundled'" in explain_load_failure(FileNotFoundError("no such pipeline"), AuditSettings())
-
-
-def test_a_killed_worker_is_told_by_its_signal() -> None:
-    assert "signal SIGKILL while loading" in describe_failure(WorkerDied(-9), "while loading")
-
-
-def test_what_a_worker_explains_is_passed_on() -> None:
-    assert describe_failure(WorkerFailed("the disk is full"), "while loading") == "the disk is full"

@@ -15,17 +15,6 @@ def test_an_address_names_its_answer_by_id(page: OpenPage, harbour: LoggedAudit)
     assert page.texts(".crumbs b") == ["ferry-bad"]
 
 
-def test_an_id_with_odd_letters_has_an_address(page: OpenPage, hostile: LoggedAudit) -> None:
-    page.open(hostile.page, "#answers/1")
-    (name,) = page.texts(".crumbs b bdi")
-    page.one("#row-0").click()
-    page.wait(lambda: page.script("return location.hash.startsWith('#answer=')"))
-    page.reload()
-    assert page.texts(".crumbs b bdi") == [name]
-    assert page.script("return 'hacked' in window") is False
-    assert page.complaints() == []
-
-
 def test_an_id_that_is_not_on_the_page_is_said_so(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answer=ferry-99")
     assert "No answer with the id ferry-99 is on this page." in page.texts("#detail")[0]

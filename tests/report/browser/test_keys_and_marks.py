@@ -39,13 +39,6 @@ def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: Op
     assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
 
 
-def test_keys_in_quick_succession_all_count(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.press(*"jjj")
-    assert opened(page) == "ferry-3"
-    assert page.script("return location.hash") == "#answer=ferry-3"
-
-
 def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/1")
     page.choose("generator", "gull-1")
@@ -123,17 +116,6 @@ def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> No
     assert page.one("#view-overview").is_displayed()
     page.press("o")
     assert opened(page) == "ferry-0"
-
-
-def test_help_opens_at_its_first_line(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(1280, 500)
-    page.open(harbour.page, "#answers/1")
-    page.press("?")
-    assert page.script("const help = document.querySelector('#help'); return help.scrollHeight > help.clientHeight")
-    assert page.script("return [document.querySelector('#help').scrollTop, document.activeElement.id]") == [
-        0,
-        "help-title",
-    ]
 
 
 def saved(page: OpenPage, harbour: LoggedAudit, ending: str):

@@ -56,16 +56,6 @@ def test_paper_has_light_colours_and_no_buttons(page: OpenPage, harbour: LoggedA
     assert page.one(".figures").is_displayed()
 
 
-def test_paper_has_claims_whole(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.colours("light", medium="print")
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.span-text').textContent = 'leaves at noon '.repeat(60)")
-    height, shown = page.script(
-        "const claim = document.querySelector('.span-text'); return [claim.scrollHeight, claim.clientHeight]"
-    )
-    assert height <= shown + 1
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_bars_of_places_are_told_apart_by_width_in_either_colours(
     page: OpenPage, harbour: LoggedAudit, scheme: str

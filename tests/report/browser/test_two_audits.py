@@ -57,12 +57,6 @@ def test_a_claim_that_is_gone_stands_where_it_stood_as_the_text_that_it_was(
     assert unharmed(page)
 
 
-def test_an_answer_that_is_new_has_no_earlier_claims(page: OpenPage, compared: LoggedAudit) -> None:
-    page.open(compared.page, "#answer=ferry-3")
-    assert page.all(".then-and-now") == []
-    assert any("not in the earlier audit" in text for text in page.texts("#worklist .tag"))
-
-
 def test_the_worklist_is_filtered_and_ordered_by_change(page: OpenPage, compared: LoggedAudit) -> None:
     page.open(compared.page, "#answers")
     page.choose("order", "change")
@@ -75,10 +69,3 @@ def test_the_worklist_is_filtered_and_ordered_by_change(page: OpenPage, compared
     ):
         page.choose("change", change)
         assert page.ids() == found
-
-
-def test_a_page_of_one_audit_says_nothing_of_changes(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    assert page.all("#changed-title") == page.all(".then-and-now") == []
-    assert not page.one("#filter-change").is_displayed()
-    assert page.complaints() == []
