@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -13,7 +16,8 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.methods.models import ModelChoice
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import (
     CharRange,
     Passage,
@@ -275,3 +279,70 @@ def test_bundled_models_find_the_passage_in_three_lines() -> None:
         target_spans=[(0, 10)],
     )
     assert [(span.text, span.top_passage_index) for span in spans] == [("Ada Thorne", 1)]
+
+
+@pytest.mark.parametrize(
+    ("of_both", "own", "expected"),
+    [
+        ({}, {}, ("auto", "none")),
+        ({"quantization": "int8"}, {}, ("auto", "int8")),
+        ({}, {"language_model_quantization": "int8"}, ("auto", "int8")),
+        ({"quantization": "int8"}, {"language_model_quantization": "none"}, ("auto", "none")),
+        ({"dtype": "float32"}, {"language_model_quantization": "nf4"}, ("float32", "nf4")),
+        (
+            {"dtype": "float32", "quantization": "nf4"},
+            {"language_model_dtype": "bfloat16", "language_model_quantization": "int8"},
+            ("bfloat16", "int8"),
+        ),
+    ],
+)
+def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(
+    of_both: dict[str, str], own: dict[str, str], expected: tuple[str, str]
+) -> None:
+    model = ModelOptions(model="ours", **of_both)
+    choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))
+    assert choice.model == model
+    assert choice.language.model == "theirs"
+    assert (choice.language.dtype, choice.language.quantization) == expected
+
+
+def test_language_model_in_no_known_number_of_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match="language_model_quantization"):
+        MethodOptions(language_model_quantization="int3")
+
+
+PATIENCE_SECONDS = 120
+
+FORKING = """
+import os
+import signal
+import sys
+
+
+def evidence(attributor):
+    passages = ["The ferry to Aln leaves the east pier at noon. " * 40] * 12
+    return attributor.attribute(question="When?", passages=passages, answer="It leaves at noon, with 40 cars.")
+
+attributor = Attributor.from_pretrained("bundled", threads=2)
+found = evidence(attributor)
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    expected = [one.top_passage_index for one in found]
+    inherited_and_own = (attributor, Attributor.from_pretrained("bundled"))
+    same = all([one.top_passage_index for one in evidence(used)] == expected for used in inherited_and_own)
+    try:
+        Attributor.from_pretrained("bundled", threads=2)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    os._exit(0 if same else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_forked_process_ends_its_work_and_refuses_more_threads() -> None:
+    command = [sys.executable, "-c", FORKING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "UsageError threads should be 1 in a process that was forked" in done.stdout
+    assert "start processes with spawn" in done.stdout

@@ -12,16 +12,19 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.evaluation.dataset_rows import (
+    evaluate,
     lfqa_row,
     quotesum_row,
     ragtruth_response,
     ragtruth_source,
+    results_of,
+    suite,
+    write_all,
+    write_english,
     write_log_rows,
     write_ragtruth,
     write_rows,
 )
-from tests.evaluation.evaluate_command import evaluate
-from tests.evaluation.suite_rows import results_of, suite, write_all, write_english
 from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult

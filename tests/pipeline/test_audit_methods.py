@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
-from tests.method_names import GRADIENTS, HIDDEN_AVERAGE, WORDS
+from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
+from tests.evaluation.dataset_rows import GRADIENTS, HIDDEN_AVERAGE, WORDS
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
-from tests.pipeline.audit_process import ROOT, AuditProcess, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import ROOT, AuditProcess, log_rows, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.answers.answer_parser import AnswerParser

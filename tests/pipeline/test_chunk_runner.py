@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import save_probed_verdict
+from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import save_tiny_audit
 

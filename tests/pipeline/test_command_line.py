@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 from tests.report.made_audit import made_audit
 
 from attribeam import __version__

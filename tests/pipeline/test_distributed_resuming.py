@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
-from tests.logs.log_files import write_log
+from tests.deploy.deadly_method import FATAL_WORD
+from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
 from tests.pipeline.distributed_audit import (
     ROWS_PER_CHUNK,
@@ -22,7 +24,9 @@ from tests.pipeline.distributed_audit import (
     named_files,
     written_files,
 )
+from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
@@ -31,13 +35,15 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.commands.audit_command import interrupted_once
-from attribeam.pipeline.distributed_driver import commit_group
+from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, InputFile, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
@@ -338,3 +344,60 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
     assert job.cancelled == 1
     manifest = RunManifest.from_json((tmp_path / "audit" / "run_manifest.json").read_text())
     assert manifest.status is RunStatus.INTERRUPTED
+
+
+RANGE = 5
+FATAL = 3
+SCHEMAS = OutputSchemas(evidence_schema(has_mass=False), dead_letter_schema())
+
+
+@pytest.fixture
+def chunk(tmp_path: Path) -> Chunk:
+    """A chunk of a log one row of which ends its process."""
+    rows = [log_row(number) for number in range(RANGE)]
+    rows[FATAL]["answer"] = f"The {FATAL_WORD} lit it."
+    log = write_log(tmp_path / "log.parquet", rows)
+    ranges = RowRange(log, 0, RANGE, stamp=BeamStorage().stamp(log))
+    return Chunk("00000-log-r0000000000", ranges, InputFile(log, 10, RANGE, "aa"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ChunkStore:
+    made = ChunkStore(str(tmp_path / "out"), "c")
+    made.keep_only({})
+    return made
+
+
+@pytest.fixture
+def take(tmp_path: Path, store: ChunkStore) -> Callable[[Chunk], bool]:
+    """Takes a chunk up, or isolates it."""
+    settings = AuditSettings(
+        parser=str(save_tiny_parser(tmp_path / "parser")),
+        method=MethodOptions(method="tests.deploy.deadly_method:Deadly"),
+    )
+    return partial(
+        take_up, store=store, isolate=partial(commit_isolated, store=store, settings=settings, schemas=SCHEMAS)
+    )
+
+
+def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
+) -> None:
+    assert take(chunk)
+    assert not store.is_committed(chunk)
+    assert not take(chunk)
+    assert store.is_committed(chunk)
+    (manifest,) = store.committed.manifests()
+    assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (RANGE, RANGE - 1, 1)
+    (letter,) = pq.read_table(tmp_path / "out" / manifest.dead_letters.path).to_pylist()
+    assert (letter["source_row"], letter["reason"]) == (FATAL, "worker_died")
+    assert "signal SIGKILL" in letter["message"]
+
+
+def test_marks_do_not_outlive_a_run(
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
+) -> None:
+    take(chunk)
+    store.keep_only({})
+    assert not store.was_taken_up(chunk)
+    assert list((tmp_path / "out" / "_chunks").iterdir()) == []

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.report.made_audit import supported_span, unsupported_span
-from tests.report.span_batches import span_batches
+from tests.report.made_audit import span_batches, supported_span, unsupported_span
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.schemas import ClaimKind, Support

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from tests.report.span_batches import span_batches
+from tests.report.made_audit import span_batches
 
 from attribeam.report.support_distribution import (
     MASS_BINS,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.pipeline.measures.made_metrics import made_manifest
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
@@ -58,7 +59,6 @@ from attribeam.schemas.run_manifest import (
     OutputFile,
     ReadingNote,
     RunManifest,
-    RunStatus,
     sum_counts,
 )
 
@@ -224,20 +224,11 @@ CHUNK = ChunkManifest(
     seconds=1.5,
     passage_sample=sample_passages(["A text", "Another text."]),
 )
-RUN = RunManifest(
-    status=RunStatus.DONE,
-    attribeam_version="0.1.0",
-    runner="local",
-    started_at="2026-11-19T02:00:00+00:00",
-    seconds=2.5,
-    load_seconds=1.0,
-    rows_per_second=1.2,
-    configuration="cd",
+RUN = made_manifest(
+    COUNTS,
     inputs=(InputFile("log.parquet", 1000, 3, "ab", (ReadingNote("answer read from response", 3),)),),
     options={"parser": "bundled"},
-    models={"layer": "2"},
     versions={"python": "3.11"},
-    counts=COUNTS,
     chunks=("00000-log-r0000000000",),
     cut_passages=CutPassages(9, 12, "characters", 200),
 )

@@ -13,8 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import RECORD, save_tiny_model
 
 from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model

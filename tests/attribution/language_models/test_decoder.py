@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
     SENTENCES,
     VOCABULARY_SIZE,
+    save_nested_model,
     save_tiny_bert,
     save_tiny_encoder,
     save_tiny_model,

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.attribution.nested_models import save_nested_model
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import save_nested_model, save_tiny_model
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
 from tests.attribution.prompts.test_passage_windows import attributed, full_matrix
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 
 from attribeam.attribution.attention.attention_model import AttentionModel

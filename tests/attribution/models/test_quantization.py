@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 from bitsandbytes.nn import Linear4bit, Linear8bitLt
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
+from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel

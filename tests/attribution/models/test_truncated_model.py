@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity, full_similarity
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model
+from tests.attribution.tiny_models import CONFIGS, RECORD, save_tiny_model, save_tiny_tokenizer, tiny_model
 from transformers import AutoConfig, EsmcConfig, Gemma3nTextConfig, GPTNeoXJapaneseConfig, PreTrainedConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel

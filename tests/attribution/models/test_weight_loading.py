@@ -11,9 +11,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.nested_models import NESTED, save_nested_model
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import NESTED, RECORD, save_nested_model, save_tiny_model
 from transformers import AutoModelForCausalLM, modeling_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel

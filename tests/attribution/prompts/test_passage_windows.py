@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import hostile_texts
+from tests.attribution.small_tokenizers import hostile_texts
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model, tiny_tokenizer
 from tests.transforms.tiny_parser import save_tiny_parser
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import hostile_answers, hostile_passages, hostile_texts
-from tests.attribution.small_tokenizers import byte_level, metaspace
+from tests.attribution.small_tokenizers import byte_level, hostile_answers, hostile_passages, hostile_texts, metaspace
 from tests.attribution.tiny_models import save_tiny_model
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast

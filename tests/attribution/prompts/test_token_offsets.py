@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import harmless_texts, hostile_answers, hostile_passages, hostile_texts
-from tests.attribution.small_tokenizers import KINDS, SPECIALS
+from tests.attribution.small_tokenizers import (
+    KINDS,
+    SPECIALS,
+    harmless_texts,
+    hostile_answers,
+    hostile_passages,
+    hostile_texts,
+)
 from tests.attribution.tiny_models import tiny_tokenizer
 from tokenizers import Tokenizer, processors
 

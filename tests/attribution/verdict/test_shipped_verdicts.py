@@ -11,7 +11,7 @@ from shutil import copyfile
 import numpy as np
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
+from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source

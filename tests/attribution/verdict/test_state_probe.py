@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import (
+from tests.attribution.verdict.judged_rows import (
     DOUBTFUL,
     LAYER,
     SAME_SHARE,
@@ -21,7 +21,7 @@ from tests.attribution.verdict.probed_verdict import (
     made_regression,
     save_probed_verdict,
 )
-from tests.method_names import GRADIENTS
+from tests.evaluation.dataset_rows import GRADIENTS
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.answers.answer_parser import AnswerParser

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.tiny_verifiers import save_verifier
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, save_probed_verdict
-from tests.method_names import WORDS
+from tests.attribution.verdict.judged_rows import DOUBTFUL, save_probed_verdict
+from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.models import ModelChoice, load_models

@@ -12,6 +12,7 @@ from tests.evaluation.dataset_rows import (
     alce_row,
     bump_row,
     clapnq_row,
+    evaluate,
     lfqa_row,
     mtrag_row,
     quotesum_row,
@@ -23,7 +24,6 @@ from tests.evaluation.dataset_rows import (
     write_ragtruth,
     write_rows,
 )
-from tests.evaluation.evaluate_command import evaluate
 
 from attribeam.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.evaluation.datasets.labelled_log import load_judged_log

@@ -12,8 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model
-from tests.evaluation.dataset_rows import alce_row, write_alce
-from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.dataset_rows import alce_row, evaluate, write_alce
 from tests.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 

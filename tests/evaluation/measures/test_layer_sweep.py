@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.methods.hand_parser import PARSER
 from tests.attribution.tiny_models import save_tiny_model
-from tests.evaluation.dataset_rows import quotesum_row, write_rows
-from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
 from tests.evaluation.measures.test_sensitivity import ANSWERS, answer
 from tests.evaluation.methods.test_methods import labelled_span
 

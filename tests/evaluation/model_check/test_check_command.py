@@ -16,8 +16,7 @@ from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, Repo
 from safetensors.torch import load_file
 from tests.attribution.models.test_hub_files import NAME
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
-from tests.evaluation.model_check.own_rows import write_own_rows
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model, save_tiny_tokenizer, tiny_model
-from tests.evaluation.model_check.own_rows import write_own_rows
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser

@@ -13,9 +13,12 @@ from spacy.attrs import LOWER
 from spacy.language import Language
 
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser
+from attribeam.schemas.errors import ExitCode
+from lab.train import RECIPES, main
+from lab.training import loss_curve
+from lab.training.attributor import recipe as attributor_recipe
 from lab.training.parser.recipe import (
     load_or_learn_vectors,
-    main,
     new_pipeline,
     run_training,
 )
@@ -250,7 +253,7 @@ def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> Non
     for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
         (folder / f"tiny-{part}.conllu").write_text("\n".join([CHINESE_TREEBANK] * copies), encoding="utf-8")
     steps = ("--steps", "20", "--batch-words", "60", "--evaluate-every", "20")
-    main(["--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
+    main(["parser", "--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
     parser = AnswerParser.from_pretrained(str(tmp_path / "parser"))
     text = "海鸥喜欢海岛。守塔人点亮灯塔。"
     parsed = parser.parse(text)
@@ -378,3 +381,50 @@ def test_paragraph_break_ends_a_sentence_that_has_no_full_stop(bundled_nlp: Lang
         sentence.text.strip() for sentence in bundled_nlp("A short history\n\nThe town was founded in 1790.").sents
     ]
     assert sentences == ["A short history", "The town was founded in 1790."]
+
+
+def test_attributor_recipe_gets_the_arguments_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[list[str]] = []
+    monkeypatch.setattr(attributor_recipe, "main", given.append)
+    assert main(["attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
+    assert given == [["--pages", "p.jsonl", "--steps", "3"]]
+
+
+@pytest.mark.parametrize("arguments", [[], ["lexer"]])
+def test_without_a_known_recipe_the_existing_ones_are_named(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == ExitCode.BAD_USAGE
+    assert "name a recipe: parser, attributor, verdict" in capsys.readouterr().err
+
+
+def test_missing_file_is_named_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = tmp_path / "gone.conllu"
+    assert main(["parser", "--evaluate", str(BUNDLED_PARSER), "--test", str(gone)]) == 1
+    assert str(gone) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        ("parser", ["--treebank", "no such folder", "--output", "o"]),
+        ("attributor", ["--pages", "no such file", "--output", "o"]),
+    ],
+)
+def test_missing_extra_is_named_with_the_way_to_install_it(
+    recipe: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    assert main([recipe, *options]) == ExitCode.BAD_USAGE
+    assert "pip install 'attribeam[training]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_help_of_a_recipe_needs_no_extra(
+    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    with pytest.raises(SystemExit) as ended:
+        main([recipe, "--help"])
+    assert ended.value.code == ExitCode.DONE
+    assert "--output" in capsys.readouterr().out

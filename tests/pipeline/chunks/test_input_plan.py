@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog

@@ -23,10 +23,9 @@ from opentelemetry.sdk.metrics.export import (
     NumberDataPoint,
 )
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, read_all
+from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
 from tests.pipeline.measures.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.pipeline.measures.test_metrics import samples
-from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main

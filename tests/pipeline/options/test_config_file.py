@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options.audit_options import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.method_names import WORDS
+from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.pipeline.command_line import main

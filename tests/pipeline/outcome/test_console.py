@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from tests.pipeline.measures.made_metrics import made_metrics
+from tests.pipeline.measures.made_metrics import made_manifest, made_metrics
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics
@@ -29,7 +29,6 @@ from attribeam.schemas.run_manifest import (
     OutputFile,
     ReadingNote,
     RunManifest,
-    RunStatus,
 )
 
 
@@ -173,21 +172,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _manifest(counts: AuditCounts) -> RunManifest:
-    return RunManifest(
-        status=RunStatus.DONE,
-        attribeam_version="0.1.0",
-        runner="local",
-        started_at="2026-11-19T02:00:00+00:00",
-        seconds=55.0,
-        load_seconds=5.0,
-        rows_per_second=20.0,
-        configuration="",
-        inputs=(),
-        options={},
-        models={},
-        versions={},
-        counts=counts,
-    )
+    return made_manifest(counts, seconds=55.0, load_seconds=5.0, rows_per_second=20.0, models={})
 
 
 def _chunk(file: str, *notes: ReadingNote) -> ChunkManifest:

@@ -13,8 +13,7 @@ import psutil
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, log_rows, output_digests, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
