@@ -46,6 +46,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_TINY_MODELS_CODE = ("transformers.models.llama.modeling_llama", "transformers.tokenization_utils_tokenizers")
+"""What each worker would import for itself to load a tiny model, which takes ten times as long as all the rest."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_import_server() -> Iterator[None]:
     """Let the audits of all tests fork their workers from one import server; another replaces it where it would differ.
@@ -66,6 +70,8 @@ def _one_import_server() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forkserver, "ensure_running", ensure_fitting)
+        set_preload = server.set_forkserver_preload
+        patch.setattr(forkserver, "set_forkserver_preload", lambda names: set_preload([*names, *_TINY_MODELS_CODE]))
         yield
 
 
