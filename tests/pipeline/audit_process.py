@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 
 from attribeam.pipeline.command_line import main
 
+PATIENCE_SECONDS = 300
 ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "attribeam")
 _NOISE_VARIABLES = ("PYTHONWARNINGS", "TRANSFORMERS_VERBOSITY")
@@ -89,6 +92,23 @@ def output_digests(output: Path) -> dict[str, str]:
 def read_all(folder: Path) -> pa.Table:
     """All records of a folder, in the order of its files."""
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+
+
+def finished_chunks(output: Path) -> int:
+    """How many chunks an audit has committed."""
+    return len(list((output / "_chunks").glob("*.json")))
+
+
+def wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
+    """Wait for something in the output of an audit that runs; a folder that is not there yet is none."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError):
+            if moment():
+                return
+        assert process.poll() is None, process.stdout.read() if process.stdout else ""
+        time.sleep(0.01)
+    raise TimeoutError(f"the audit did not come so far in {PATIENCE_SECONDS} s")
 
 
 def _environment() -> dict[str, str]:

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,17 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, log_rows, output_digests, read_all, write_log
+from tests.pipeline.audit_process import (
+    PATIENCE_SECONDS,
+    AuditProcess,
+    finished_chunks,
+    has_only_our_lines,
+    log_rows,
+    output_digests,
+    read_all,
+    wait_until,
+    write_log,
+)
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
@@ -31,7 +40,6 @@ from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
-PATIENCE_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +174,7 @@ def test_a_night_that_is_no_longer_given_is_not_lost_unasked(
     assert f"holds 2 finished chunks with 8 rows of {str(nights[1])!r}, {str(nights[2])!r}, first 00001-1-r" in error
     assert _contents(output) == before
     assert one_night.run_here(output, "--workers", "1", "--overwrite") == 0
-    assert (_manifest(output).counts.rows, _finished(output)) == (4, 1)
+    assert (_manifest(output).counts.rows, finished_chunks(output)) == (4, 1)
 
 
 def _contents(output: Path) -> dict[str, bytes]:
@@ -224,7 +232,7 @@ def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run
     undisturbed: Path, audit: AuditProcess, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    _kill_driver_when(audit, output, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
+    _kill_driver_when(audit, output, lambda: finished_chunks(output) >= 1 and any((output / "_attempts").iterdir()))
     text = _kill_worker_when(audit, output, _new_attempt(output))
     assert "ended by signal SIGKILL at rows" in text
     assert "trying them again" in text
@@ -336,7 +344,7 @@ def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
     assert str(log) in stderr
     assert "start the same command again" in stderr
     assert "Traceback" not in stderr
-    assert _finished(tmp_path / "out") == 1
+    assert finished_chunks(tmp_path / "out") == 1
 
 
 @pytest.mark.parametrize(
@@ -375,10 +383,6 @@ def _results(output: Path) -> list[str]:
     return sorted(name for name in RESULTS if (output / name).exists())
 
 
-def _finished(output: Path) -> int:
-    return len(list((output / "_chunks").glob("*.json")))
-
-
 def _new_attempt(output: Path) -> Callable[[], bool]:
     """True from when a chunk is being worked at that was not before."""
     before = set((output / "_attempts").iterdir())
@@ -388,7 +392,7 @@ def _new_attempt(output: Path) -> Callable[[], bool]:
 def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> None:
     """SIGKILL the driver, and see that its workers end by themselves."""
     with audit.start(output, "--workers", "2") as process:
-        _wait_until(process, moment)
+        wait_until(process, moment)
         workers = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         _, alive = psutil.wait_procs(workers, timeout=PATIENCE_SECONDS)
@@ -398,7 +402,7 @@ def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bo
 def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> str:
     """SIGKILL one worker; what the driver says, which must go on with another one."""
     with audit.start(output, "--workers", "1") as process:
-        _wait_until(process, moment)
+        wait_until(process, moment)
         (worker,) = _workers(process)
         worker.kill()
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)
@@ -410,18 +414,3 @@ def _workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
     """The processes that were forked from the one that imports for them, or started by the driver itself."""
     children = [child for child in psutil.Process(driver.pid).children() if "tracker" not in " ".join(child.cmdline())]
     return [forked for child in children for forked in child.children()] or children
-
-
-def _wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not _is_now(moment):
-        assert process.poll() is None, process.stdout.read() if process.stdout else ""
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def _is_now(moment: Callable[[], bool]) -> bool:
-    try:
-        return moment()
-    except FileNotFoundError:
-        return False
