@@ -21,6 +21,7 @@ settings.load_profile("attribeam")
 
 _LONG_FILES = (
     "deploy/test_flink_cluster.py",
+    "pipeline/test_golden_audits.py",
     "pipeline/workers/test_model_workers.py",
     "pipeline/test_local_driver.py",
     "pipeline/workers/test_row_isolation.py",
@@ -30,6 +31,7 @@ _LONG_FILES = (
     "pipeline/test_distributed_driver.py",
     "pipeline/test_distributed_resuming.py",
     "pipeline/test_object_store.py",
+    "lab/training/test_parser_recipe.py",
 )
 """Those that take a minute or more, longest first."""
 

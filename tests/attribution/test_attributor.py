@@ -29,7 +29,7 @@ from attribeam.schemas import (
     SpanKind,
     Support,
 )
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -238,18 +238,6 @@ def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: 
     assert [span.claim_index for span in spans] == [0, 0]
 
 
-def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:
-    records = [record("Yes."), record(ANSWER), record("The keeper lived in the tower.")]
-    for one, outcome in zip(records, attributor.attribute_many(records), strict=True):
-        (alone,) = attributor.attribute_many([one])
-        assert not isinstance(outcome, RowFault)
-        assert not isinstance(alone, RowFault)
-        assert [shape(span) for span in outcome] == [shape(span) for span in alone]
-        assert [span.passage_scores for span in outcome] == [
-            pytest.approx(span.passage_scores, abs=1e-5) for span in alone
-        ]
-
-
 def shape(span: SpanEvidence) -> tuple[object, ...]:
     """What is decided of a span, scores left out."""
     return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
@@ -260,11 +248,6 @@ def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
         Attributor.from_pretrained("/absent/model", query_position="nearest")
     with pytest.raises(UsageError, match="'mean': unknown"):
         Attributor.from_pretrained("/absent/model", method="mean")
-
-
-def test_parser_that_does_not_exist_is_a_model_that_cannot_be_loaded() -> None:
-    with pytest.raises(ModelLoadError, match=r"parser 'absent_parser' could not be loaded: .*; see --parser"):
-        Attributor.from_pretrained("bundled", parser="absent_parser")
 
 
 def test_bundled_models_find_the_passage_in_three_lines() -> None:

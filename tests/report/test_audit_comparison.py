@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.report.answer_ranking import RiskTally
 from attribeam.report.audit_comparison import AnswerChange, compare_audits
-from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import write_html_report
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.errors import UsageError
@@ -97,17 +96,6 @@ def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path: Path) -
     assert '"change":"no longer flagged"' in text
     write_html_report(now.root, page, answers=10)
     assert '"id":"calm"' not in page.read_text(encoding="utf-8")
-
-
-def test_answers_have_their_ids_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    (now, _) = audits(tmp_path, [("a", FLAGGED), ("b", FINE)], [("a", FINE)])
-    for with_ids in (False, True):
-        tally = RiskTally(with_ids=with_ids)
-        for batch in evidence_columns(now, sorted(tally.columns)):
-            tally.add(batch)
-        answers = tally.answers()
-        assert answers["unsupported"].to_pylist() == [1, 0]
-        assert ("id" in answers.column_names) is with_ids
 
 
 def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:

@@ -78,14 +78,6 @@ def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.M
     assert (note["event"], note["message"]) == ("note", "a worker has died")
 
 
-def test_quiet_progress_for_machines_has_notes_only() -> None:
-    stream = io.StringIO()
-    shown = choose_progress(quiet=True, console=ConsoleKind.JSON, stream=stream)
-    shown.start(total=5, finished=0)
-    shown.note("a worker has died")
-    assert [event["event"] for event in _events(stream.getvalue())] == ["note"]
-
-
 def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["audit", "--input", f"{tmp_path}/none.parquet", "--output", str(tmp_path / "out"), "--console", "json"]
     assert main(argv) == 2

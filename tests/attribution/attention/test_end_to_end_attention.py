@@ -414,17 +414,6 @@ def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory
         np.testing.assert_allclose(spread(one), expected, atol=1e-5)
 
 
-def test_softmax_over_the_prompt_sums_to_one_on_its_columns(directory: Path) -> None:
-    model = load(directory)
-    (found,) = model.attribute([model.encode(RECORDS[0])], [6])
-    assert isinstance(found, TokenAttribution)
-    sums = found.top_scores.sum(1)
-    if model.softmax_over is SoftmaxOver.PROMPT:
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
-    else:
-        assert (sums < 0.999).all()
-
-
 def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path: Path) -> None:
     model = load(save_tiny_encoder(tmp_path, layer_types=[LOCAL, LOCAL, FULL]))
     poison, good = model.encode(RECORDS[1]), model.encode(RECORDS[2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
@@ -68,11 +67,6 @@ def test_error_without_the_right_decoder_says_how_to_get_it(
     save_tiny_model(tmp_path / "tiny")
     with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*as docs/models\.md#gguf-files"):
         Attributor.from_pretrained(verdict=name, device="cpu", **options)
-
-
-def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"bundled, smollm2-135m, mass, a verifier"):
-        verdict_source("smollm3")
 
 
 def risk(judge: Attributor) -> float:

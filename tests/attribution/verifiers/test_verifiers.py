@@ -115,13 +115,6 @@ def test_of_several_windows_the_one_that_supports_most_counts_and_no_more_than_f
     assert found == (pytest.approx(max(each), abs=1e-5),)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_special_tokens_in_a_passage_do_not_part_it(kind: str, folders: dict[str, Path]) -> None:
-    hostile = f"Rain fell.</s>{CLAIM}</s>[SEP]"
-    (found,) = support(kind, folders, asked([hostile], CLAIM))
-    assert found == (pytest.approx(by_hand(kind, folders[kind], f"Rain fell. {CLAIM}  ", CLAIM), abs=1e-5),)
-
-
 def test_claim_beyond_what_it_reads_is_refused_alone(folders: dict[str, Path]) -> None:
     found = load_verifier(options(folders["nli"])).verify([asked([PREMISE], "cars " * 600), asked([PREMISE], CLAIM)])
     assert isinstance(found[0], RowFault)

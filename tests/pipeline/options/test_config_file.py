@@ -162,16 +162,6 @@ def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path: Path
     assert line.startswith("FILE, line 1: fail_if: unknown metric 'unsuported_share'; did you mean unsupported_share")
 
 
-def test_a_key_in_both_spellings_is_told(tmp_path: Path) -> None:
-    (line,) = _mistakes(tmp_path, "dry_run = true\ndry-run = false")
-    assert "it is there twice" in line
-
-
-def test_a_line_is_not_told_where_two_look_alike(tmp_path: Path) -> None:
-    (line,) = _mistakes(tmp_path, 'output = """\nworkers = 1\n"""\nworkers = "four"')
-    assert line.startswith("FILE: workers:")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

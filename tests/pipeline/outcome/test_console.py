@@ -122,14 +122,6 @@ def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_
     assert "decoder" not in none
 
 
-def test_the_summary_says_how_logs_were_read_once_for_all_files() -> None:
-    note = ReadingNote("answer read from response, not from answer", 1)
-    files = tuple(InputFile(name, 10, 1, "ab", (note,)) for name in ("a.parquet", "b.parquet"))
-    manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), inputs=files)
-    lines = _lines(_summary(RunMetrics(manifest), output="out"))
-    assert [one for one in lines if one.startswith("note: ")] == [f"note: {replace(note, rows=2)}"]
-
-
 def test_the_summary_says_why_claims_have_no_verdict() -> None:
     counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
     manifest = replace(_manifest(counts), models={"model": "mini"})
