@@ -350,10 +350,18 @@ def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
     store = _store(directory)
     finished, damaged = store.fitting([CHUNK])
     assert (list(finished), damaged, len(_files(directory)[0])) == ([CHUNK.name], [], 4)
+    (directory.root / "report.html").touch()
     store.keep_only(finished)
     there, named = _files(directory)
     assert there == named
     assert store.fitting([CHUNK]) == (finished, [])
+    assert not (directory.root / "report.html").exists(), "the page of an earlier run should go with its files"
+
+
+def test_an_attempt_that_no_other_doubles_replaces_what_is_there(directory: OutputDirectory) -> None:
+    _commit(directory)
+    _store(directory).commit(CHUNK, replace(_attempt(directory), seconds=7.5))
+    assert _keep(directory, [CHUNK])[CHUNK.name].seconds == 7.5
 
 
 TEXTS = {
