@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,19 +40,10 @@ class AuditProcess:
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
-    def run(
-        self, output: Path, *more: str, cwd: Path = ROOT, stdout: int | TextIO = subprocess.PIPE
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, output: Path, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        return subprocess.run(
-            [*_PROGRAM, *self.arguments(output, *more)],
-            cwd=cwd,
-            env=_environment(),
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        command = [*_PROGRAM, *self.arguments(output, *more)]
+        return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, check=False)
 
     def run_here(self, output: Path, *more: str) -> int:
         """Run it with the driver in this process, which saves its start; the exit code."""

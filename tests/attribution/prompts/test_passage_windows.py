@@ -369,20 +369,6 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: 
     assert_same(outcomes[0], outcomes[2])
 
 
-def test_limit_of_the_users_makes_windows_and_every_passage_keeps_its_mass(directory: Path) -> None:
-    options = ModelOptions(model=str(directory), device="cpu", max_tokens=180)
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING), threads=1)
-    row = model.encode(record(12))
-    assert len(row.windows) > 2
-    found = attributed_by(model, row, 12)
-    assert found.top_columns.shape == (len(row.response_chars), row.prompt_length)
-    assert (found.passage_mass > 0).all()
-    for window in row.windows:
-        shown = sorted({*window.row.column_passage.tolist()} - {-1})
-        alone = attributed_by(model, window.row, 12)
-        np.testing.assert_array_equal(found.passage_mass[:, shown], alone.passage_mass[:, shown])
-
-
 def test_evidence_of_a_long_row_points_at_its_passages_own_words(directory: Path, tmp_path: Path) -> None:
     parser = save_tiny_parser(tmp_path / "parser")
     attributor = Attributor.from_pretrained(

@@ -109,14 +109,14 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
     log, marks, verdict = folder / "log.parquet", folder / "marks.csv", folder / "verdicts" / "ours"
     first, second = folder / "audits" / "first", folder / "audits" / "second"
     mill_log(log)
-    assert main(["audit", "--input", str(log), "--output", str(first), "--quiet"]) == 0
+    assert main(["audit", "--input", str(log), "--output", str(first), "--quiet", "--workers", "1"]) == 0
     riskiest = sorted(risks(first), key=lambda one: -risks(first)[one])[:24]
     save_csv(marks, page_marks(claims(first), frozenset(riskiest)))
     assert main(["calibrate", "--audit", str(first), "--marks", str(marks), "--output", str(verdict)]) == 0
     with pytest.MonkeyPatch.context() as patch:
         said: list[str] = []
         patch.setattr("attribeam.pipeline.outcome.console.print_result", lambda *lines: said.extend(lines))
-        asked = ["--verdict", str(verdict)]
+        asked = ["--verdict", str(verdict), "--workers", "1"]
         assert main(["audit", "--input", str(log), "--output", str(second), *asked]) == 0
     return Calibrated(first, verdict, second, "\n".join(said))
 

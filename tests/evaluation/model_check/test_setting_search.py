@@ -77,19 +77,6 @@ def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error
     assert found.setting == (2, "k 2")
 
 
-def test_layer_is_judged_by_its_usual_setting_and_not_by_a_lucky_one() -> None:
-    credits = {
-        (1, "usual"): right_on(*range(20)),
-        (2, "usual"): right_on(*range(20)),
-        (2, "lucky"): right_on(*range(36)),
-        (3, "usual"): right_on(*range(33)),
-        (3, "other"): right_on(*range(2, 36)),
-    }
-    found = choose_among_layers(credits)
-    assert found.setting == (3, "usual")
-    assert found.accuracy == pytest.approx(82.5)
-
-
 def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one() -> None:
     credits = {
         (1, "usual"): right_on(*range(10)),
@@ -98,13 +85,6 @@ def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one
         (2, "other"): right_on(*range(35)),
     }
     assert choose_among_layers(credits).setting == (2, "other")
-
-
-def test_of_equally_good_layers_the_more_usual_one_is_chosen() -> None:
-    credits = {(layer, "k 2"): right_on(*range(30)) for layer in (3, 2, 4)}
-    found = choose_among_layers(credits)
-    assert found.setting == (3, "k 2")
-    assert found.level == ((3, "k 2"), (2, "k 2"), (4, "k 2"))
 
 
 def test_rows_of_one_source_are_on_one_side_of_every_fold() -> None:
