@@ -198,18 +198,6 @@ def test_no_finished_chunk_is_lost_unasked(audit: DistributedAudit, undisturbed:
     assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
 
 
-def test_a_damaged_manifest_is_done_again_without_a_word_from_the_user(audit: DistributedAudit, tmp_path: Path) -> None:
-    audit.run(tmp_path)
-    before = contents(tmp_path)
-    damaged = tmp_path / "_chunks" / "00000-log-r0000000008.json"
-    damaged.write_text(damaged.read_text().replace('"audited": ', '"audited": -'))
-    with counted_rows() as starts:
-        audit.run(tmp_path)
-    assert starts == [8]
-    assert contents(tmp_path) == before
-    assert written_files(tmp_path) == named_files(tmp_path)
-
-
 def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path, undisturbed: Path) -> None:
     audit.run(tmp_path, rows_per_chunk=14)
     with counted_rows() as starts:

@@ -24,7 +24,6 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
-from attribeam.attribution.language_models import decoder as decoder_module
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.language_models.language_model import LanguageModel, NotCausalError, ablated_row
 from attribeam.attribution.models.model_directory import read_model_directory
@@ -171,22 +170,6 @@ def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory: Pat
 def test_layer_that_the_model_lacks_is_refused(directory: Path) -> None:
     with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
         load(directory, layer=5)
-
-
-def test_batches_keep_to_the_token_budget(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = load(directory, token_budget=100)
-    rows, sizes = [decoder.encode(one) for one in (*RECORDS, *RECORDS)], []
-    real = decoder_module.layer_states
-
-    def counting(network: object, **inputs: object) -> torch.Tensor:
-        sizes.append(inputs["input_ids"].numel())
-        return real(network, **inputs)
-
-    monkeypatch.setattr(decoder_module, "layer_states", counting)
-    assert {place for place, _ in decoder.response_states(rows)} == {*range(8)}
-    assert 1 < len(sizes) < 8
-    assert max(sizes) <= 100
-    assert sum(sizes) < sum(len(row.token_ids) for row in rows) / 2  # prompts that rows share run once
 
 
 def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(

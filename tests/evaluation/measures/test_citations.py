@@ -11,10 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.attribution.tiny_models import SENTENCES, save_tiny_model
+from tests.attribution.tiny_models import SENTENCES
 from tests.evaluation.dataset_rows import alce_row, evaluate, write_alce
 from tests.evaluation.tiny_nli import save_tiny_nli
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
@@ -255,12 +255,6 @@ def test_claim_beyond_the_models_length_is_cut_and_counted(tmp_path):
     assert model.cut_claims == 1
 
 
-def test_positions_that_a_roberta_does_not_use_are_not_counted(tmp_path):
-    model = NliModel.from_pretrained(str(save_tiny_nli(tmp_path, places=19, kind=RobertaConfig)))
-    assert len(model.entails([(" ".join(SENTENCES), "Ada built it.")])) == 1
-    assert model.cut_claims == 1
-
-
 @pytest.mark.parametrize(
     ("labels", "index"),
     [(("entailment", "not_entailment"), 0), (("neutral", "Entailment", "contradiction"), 1), (("no", "SUPPORTED"), 1)],
@@ -273,9 +267,3 @@ def test_entailment_label_is_found_by_its_name(labels, index):
 def test_classifier_without_one_such_label_is_refused_with_its_labels(labels):
     with pytest.raises(ModelLoadError, match=rf"one of them called entailment .*has: .*{labels[0]}.*correct id2label"):
         entailment_label(dict(enumerate(labels)), "m")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_language_model_without_a_classifier_is_refused(tmp_path):
-    with pytest.raises(ModelLoadError, match="should have the weights of a classifier, lacks 1"):
-        NliModel.from_pretrained(str(save_tiny_model(tmp_path)))

@@ -1,6 +1,5 @@
 """cci, random and oracle: by hand, against the definition on a small model, and what they say where they cannot run."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -123,20 +122,6 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
         expected = naive_scores(directory, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
-
-
-def test_random_is_uniform_and_repeats_itself():
-    def drawn(method, row):
-        results = method.span_results(LabelledContext(labelled(row=row), LoadedModels()))
-        assert all(sorted(result.passage_scores) == [0.0, 0.0, 1.0] for result in results)
-        return [result.passage_scores.index(1.0) for result in results]
-
-    rows = [drawn(RandomPassage(seed=7), row) for row in range(300)]
-    assert rows == [drawn(RandomPassage(seed=7), row) for row in range(300)]
-    counts = Counter(passage for row in rows for passage in row)
-    assert all(150 < counts[passage] < 250 for passage in range(3))
-    assert rows != [drawn(RandomPassage(seed=8), row) for row in range(300)]
-    assert rows != [drawn(RandomPassage(seed=7, draw=1), row) for row in range(300)]
 
 
 def test_oracle_names_the_labelled_passages():

@@ -5,17 +5,16 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.evidence.union import UnionScores
-from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
-from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.evaluation.comparison import run_methods, score_methods
+from attribeam.evaluation.methods.registry import LabelledContext
 from attribeam.evaluation.methods.unions import passage_scores
 from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
@@ -53,12 +52,6 @@ def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
     assert highlighted(SpanWords(MethodSettings()), "Ada sings") == [(1, "sings")]
     assert highlighted(FactWords(MethodSettings()), "Jon") == [(0, "jon"), (0, "dances")]
     assert highlighted(SentenceWords(MethodSettings()), "Ada") == [(0, "jon"), (0, "dances")]
-
-
-def test_words_needs_neither_parser_nor_model():
-    method = lab_methods()["words"]
-    assert not method.needs
-    assert method.span_results(LabelledContext(labelled_span("Jon"), LoadedModels()))
 
 
 def test_difference_to_words_is_paired_by_row():
@@ -134,13 +127,6 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
-
-
-def test_highlights_are_those_of_the_best_passage_without_its_title():
-    pieces = [EvidencePiece(passage, None, False, CharRange(0, 4), "lamp", 1.0) for passage in (0, 1, 1)]
-    title = EvidencePiece(1, None, True, CharRange(0, 4), "Lamp", 2.0)
-    assert highlighted_pieces(SpanResult((1.0, 4.0), (title, *pieces))) == tuple(pieces[1:])
-    assert highlighted_pieces(SpanResult((1.0, 1.0), tuple(pieces))) == (pieces[0],)
 
 
 def encoded(column_passage: list[int]) -> EncodedRow:

@@ -91,15 +91,6 @@ def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monke
         np.testing.assert_allclose(tokens.top_scores, expected[layer].top_scores, atol=2e-5)
 
 
-def test_nothing_is_kept_for_tokens_to_come_and_no_mask_of_all_pairs_is_made(tmp_path):
-    model = load(save_tiny_model(tmp_path, "mistral"))
-    asked = []
-    handle = model.network.layers[0].register_forward_pre_hook(lambda *seen: asked.append(seen[2]), with_kwargs=True)
-    attribute_layers(model, model.encode(RECORD), 3, layers=[1, 2], top_k=7)
-    handle.remove()
-    assert [(one["use_cache"], one["attention_mask"]) for one in asked] == [(False, None)]
-
-
 def model_and_long_row(directory, **options):
     """A model whose windows take one passage each, and a row of three windows."""
     longest = max(len(load(save_tiny_model(directory)).encode(one).token_ids) for one in ONE_EACH)

@@ -47,14 +47,6 @@ def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
     assert opened(page) == "ferry-3"
 
 
-def test_next_opens_the_first_answer_where_filters_hide_the_open_one(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.choose("generator", "tern-2")
-    page.script("document.activeElement.blur()")
-    page.press("j")
-    assert opened(page) == "ferry-1"
-
-
 @pytest.mark.parametrize(("key", "mark"), [("r", "right"), ("w", "wrong"), ("u", "unsure")])
 def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAudit, key: str, mark: str) -> None:
     page.open(harbour.page, "#answers/2")
@@ -65,17 +57,6 @@ def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAu
     page.press(key)
     assert badges(page) == {}
     assert page.one("#mark-count").text == "0"
-
-
-def test_chosen_span_gets_the_mark(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.press("]", "]", "w")
-    assert page.texts(".span-row .mark-badge") == ["wrong"]
-    assert page.texts('[data-span="1"] .mark-badge') == ["wrong"]
-    assert page.one("#mark-of").text == "“40 cars”"
-    page.press(Keys.ESCAPE)
-    assert page.one("#mark-of").text == "This answer"
-    assert not page.all('[data-mark][aria-pressed="true"]')
 
 
 def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> None:

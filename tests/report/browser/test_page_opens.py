@@ -16,13 +16,6 @@ def test_page_opens_from_a_file_without_a_complaint(page: OpenPage, harbour: Log
     assert page.complaints() == []
 
 
-def test_page_without_its_log_shows_spans_and_evidence(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page_without_log, "#answers/1")
-    assert page.texts(".span-text") == ["leaves at noon", "40 cars"]
-    assert "leaves the east pier at noon" in page.texts(".passage .piece")
-    assert page.complaints() == []
-
-
 @pytest.mark.parametrize("kind", ["harbour", "hostile"])
 def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, request: pytest.FixtureRequest) -> None:
     page.size(360, 740)
