@@ -21,6 +21,7 @@ settings.load_profile("attribeam")
 
 _LONG_FILES = (
     "deploy/test_flink_cluster.py",
+    "pipeline/test_golden_audits.py",
     "pipeline/workers/test_model_workers.py",
     "pipeline/test_local_driver.py",
     "pipeline/workers/test_row_isolation.py",
@@ -30,6 +31,7 @@ _LONG_FILES = (
     "pipeline/test_distributed_driver.py",
     "pipeline/test_distributed_resuming.py",
     "pipeline/test_object_store.py",
+    "lab/training/test_parser_recipe.py",
 )
 """Those that take a minute or more, longest first."""
 
@@ -44,6 +46,10 @@ def pytest_collection_finish() -> None:
     """Keep what lives as long as the tests out of garbage collections, which would look at it each time."""
     gc.collect()
     gc.freeze()
+
+
+_TINY_MODELS_CODE = ("transformers.models.llama.modeling_llama", "transformers.tokenization_utils_tokenizers")
+"""What a worker would import for itself to load a tiny model, which takes four times as long as all the rest."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -66,7 +72,13 @@ def _one_import_server() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forkserver, "ensure_running", ensure_fitting)
+        patch.setattr(forkserver, "set_forkserver_preload", lambda names: _preload(server, names))
         yield
+
+
+def _preload(server: Any, names: list[str]) -> None:
+    more = _TINY_MODELS_CODE if any(name.endswith("_imports") for name in names) else ()
+    server.set_forkserver_preload([*names, *more])
 
 
 def _inherited(server: Any) -> tuple[object, ...]:

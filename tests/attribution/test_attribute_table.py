@@ -85,12 +85,6 @@ def test_the_tables_have_the_schemas_of_an_audits_files() -> None:
     assert found.evidence.schema.metadata[b"attribeam.method"] == b"none"
 
 
-def test_an_empty_table_has_empty_results() -> None:
-    found = audit(Audited()).of(log_of(rows_of(1).slice(0, 0)), progress=False)
-    assert (found.evidence.num_rows, found.dead_letters.num_rows) == (0, 0)
-    assert found.evidence.schema.names == evidence_schema().names
-
-
 def test_at_most_256_rows_are_audited_at_once() -> None:
     audited = Audited()
     parts = [one.evidence.num_rows for one in audit(audited).batches(log_of(rows_of(600)), progress=False)]
@@ -114,11 +108,6 @@ def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> N
 def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns: object) -> None:
     table = rows_of(2).rename_columns({"answer": "response"})
     assert audit(Audited()).of(log_of(table, columns=columns), progress=False).evidence.num_rows == 2
-
-
-def test_extra_columns_may_be_written_as_on_the_command_line() -> None:
-    found = audit(Audited()).of(log_of(rows_of(2), extra_columns="thumbs, question"), progress=False)
-    assert found.evidence.schema.names[-2:] == ["thumbs", "question"]
 
 
 @pytest.mark.parametrize(

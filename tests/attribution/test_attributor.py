@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -14,7 +16,8 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.methods.models import ModelChoice
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import (
     CharRange,
     Passage,
@@ -26,7 +29,7 @@ from attribeam.schemas import (
     SpanKind,
     Support,
 )
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -94,14 +97,6 @@ def test_passage_may_come_in_any_form(attributor: Attributor, passage: object) -
         question="Who?", passages=[Passage("The lighthouse was built in 1874.", "Brigg Point")], answer=ANSWER
     )
     assert attributor.attribute(question="Who?", passages=[passage], answer=ANSWER) == expected
-
-
-def test_title_of_a_passage_is_read(attributor: Attributor) -> None:
-    with_title, without = (
-        attributor.attribute(question="Who?", passages=[(title, PASSAGES[0])], answer=ANSWER)
-        for title in ("Brigg Point", None)
-    )
-    assert with_title != without
 
 
 @pytest.mark.parametrize("passage", [{"body": "text"}, {"text": None}, {"text": "t", "url": "u"}])
@@ -243,26 +238,9 @@ def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: 
     assert [span.claim_index for span in spans] == [0, 0]
 
 
-def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:
-    records = [record("Yes."), record(ANSWER), record("The keeper lived in the tower.")]
-    for one, outcome in zip(records, attributor.attribute_many(records), strict=True):
-        (alone,) = attributor.attribute_many([one])
-        assert not isinstance(outcome, RowFault)
-        assert not isinstance(alone, RowFault)
-        assert [shape(span) for span in outcome] == [shape(span) for span in alone]
-        assert [span.passage_scores for span in outcome] == [
-            pytest.approx(span.passage_scores, abs=1e-5) for span in alone
-        ]
-
-
 def shape(span: SpanEvidence) -> tuple[object, ...]:
     """What is decided of a span, scores left out."""
     return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
-
-
-def test_attributor_says_what_to_do_instead_of_pickling_it(attributor: Attributor) -> None:
-    with pytest.raises(TypeError, match="cannot be pickled: let each process load its own with from_pretrained"):
-        pickle.dumps(attributor)
 
 
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
@@ -270,11 +248,6 @@ def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
         Attributor.from_pretrained("/absent/model", query_position="nearest")
     with pytest.raises(UsageError, match="'mean': unknown"):
         Attributor.from_pretrained("/absent/model", method="mean")
-
-
-def test_parser_that_does_not_exist_is_a_model_that_cannot_be_loaded() -> None:
-    with pytest.raises(ModelLoadError, match=r"parser 'absent_parser' could not be loaded: .*; see --parser"):
-        Attributor.from_pretrained("bundled", parser="absent_parser")
 
 
 def test_bundled_models_find_the_passage_in_three_lines() -> None:
@@ -289,3 +262,70 @@ def test_bundled_models_find_the_passage_in_three_lines() -> None:
         target_spans=[(0, 10)],
     )
     assert [(span.text, span.top_passage_index) for span in spans] == [("Ada Thorne", 1)]
+
+
+@pytest.mark.parametrize(
+    ("of_both", "own", "expected"),
+    [
+        ({}, {}, ("auto", "none")),
+        ({"quantization": "int8"}, {}, ("auto", "int8")),
+        ({}, {"language_model_quantization": "int8"}, ("auto", "int8")),
+        ({"quantization": "int8"}, {"language_model_quantization": "none"}, ("auto", "none")),
+        ({"dtype": "float32"}, {"language_model_quantization": "nf4"}, ("float32", "nf4")),
+        (
+            {"dtype": "float32", "quantization": "nf4"},
+            {"language_model_dtype": "bfloat16", "language_model_quantization": "int8"},
+            ("bfloat16", "int8"),
+        ),
+    ],
+)
+def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(
+    of_both: dict[str, str], own: dict[str, str], expected: tuple[str, str]
+) -> None:
+    model = ModelOptions(model="ours", **of_both)
+    choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))
+    assert choice.model == model
+    assert choice.language.model == "theirs"
+    assert (choice.language.dtype, choice.language.quantization) == expected
+
+
+def test_language_model_in_no_known_number_of_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match="language_model_quantization"):
+        MethodOptions(language_model_quantization="int3")
+
+
+PATIENCE_SECONDS = 120
+
+FORKING = """
+import os
+import signal
+import sys
+
+
+def evidence(attributor):
+    passages = ["The ferry to Aln leaves the east pier at noon. " * 40] * 12
+    return attributor.attribute(question="When?", passages=passages, answer="It leaves at noon, with 40 cars.")
+
+attributor = Attributor.from_pretrained("bundled", threads=2)
+found = evidence(attributor)
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    expected = [one.top_passage_index for one in found]
+    inherited_and_own = (attributor, Attributor.from_pretrained("bundled"))
+    same = all([one.top_passage_index for one in evidence(used)] == expected for used in inherited_and_own)
+    try:
+        Attributor.from_pretrained("bundled", threads=2)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    os._exit(0 if same else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_forked_process_ends_its_work_and_refuses_more_threads() -> None:
+    command = [sys.executable, "-c", FORKING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "UsageError threads should be 1 in a process that was forked" in done.stdout
+    assert "start processes with spawn" in done.stdout

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS
+from attribeam.pipeline.command_line import main
 from attribeam.schemas.qa_record import labelled_log_schema
 
 JsonRow = Mapping[str, object]
@@ -129,3 +135,84 @@ def write_log_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """A log with these rows in the schema of labelled logs; missing columns are null."""
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)
     return path
+
+
+def evaluate(*arguments: object) -> int:
+    """Run ``attribeam evaluate`` with these arguments; returns the exit code."""
+    return main(["evaluate", *map(str, arguments)])
+
+
+def write_own_rows(path: Path, count: int) -> Path:
+    """Write ``count`` rows as JSONL to ``path``, which is returned."""
+    lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:count]), encoding="utf-8")
+    return path
+
+
+"""How an audit names methods of the evaluation."""
+
+WORDS = "attribeam.evaluation.methods.words:SpanWords"
+FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
+GRADIENTS = "attribeam.evaluation.methods.gradients:ContrastiveGradients"
+HIDDEN_AVERAGE = "attribeam.evaluation.methods.hidden_states:HiddenAverage"
+HIDDEN_UNION = "attribeam.evaluation.methods.hidden_states:HiddenUnion"
+
+
+QUOTESUM = [
+    quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .", row_id="q_0"),
+    quotesum_row("No mark.", row_id="q_1"),
+    quotesum_row("[ 2 A bell buoy ] lies there.", row_id="q_2"),
+]
+PASSAGES = ["Ada lit the lamp.", "Jon tends the buoy.", "Bells ring."]
+VERI_GRAN = [veri_gran_row("[ 1 Ada ] lit it.", PASSAGES), veri_gran_row("It is [ 2 Jon ] who tends it.", PASSAGES)]
+LFQA = [
+    lfqa_row(
+        "A lamp burns. Bells ring.",
+        ["The lamp burns at night.", "In fog the bells ring out."],
+        [("A lamp burns.", 0, "lamp burns"), ("Bells ring.", 1, "bells ring")],
+    )
+]
+CHINESE = [quotesum_row("灯塔由 [ 1 Ada Thorne ] 看守。", row_id="z_0")]
+ALCE = [alce_row("Ada Thorne lit the lamp in 1874 [1]. A bell buoy lies off the rock [2].")]
+
+_LOADED_ONCE = staticmethod(cache(AnswerParser.from_pretrained))
+
+
+def write_english(root: Path) -> Path:
+    """QuoteSum, VERI-GRAN and LFQA."""
+    for folder, name, rows in (("quotesum", "dev.jsonl", QUOTESUM), ("veri_gran", "dev.jsonl", VERI_GRAN)):
+        (root / folder).mkdir(parents=True)
+        write_rows(root / folder / name, rows)
+    (root / "lfqa").mkdir()
+    write_rows(root / "lfqa" / "dev.jsonl.xz", LFQA)
+    return root
+
+
+def write_all(root: Path) -> Path:
+    """Every data set of the layout except logs."""
+    write_english(root)
+    for folder in ("alce", "chinese"):
+        (root / folder).mkdir()
+    write_alce(root / "alce" / "asqa.json", ALCE)
+    write_rows(root / "chinese" / "quotesum.jsonl", CHINESE)
+    write_ragtruth(
+        root / "ragtruth",
+        [ragtruth_source("1", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp.\n\n"})],
+        [
+            ragtruth_response("1", "1", "Ada lit the lamp.", {}),
+            ragtruth_response("2", "1", "Jon lit it.", {"Jon": "bad"}),
+        ],
+    )
+    return root
+
+
+def suite(data: Path, output: Path, *options: object) -> int:
+    """Run ``attribeam evaluate --suite paper`` with few resamples; returns the exit code."""
+    given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
+    with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
+        return evaluate(*given, *options)
+
+
+def results_of(output: Path) -> Any:
+    """The figures of a run."""
+    return json.loads((output / "results.json").read_text())

@@ -12,16 +12,19 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.evaluation.dataset_rows import (
+    evaluate,
     lfqa_row,
     quotesum_row,
     ragtruth_response,
     ragtruth_source,
+    results_of,
+    suite,
+    write_all,
+    write_english,
     write_log_rows,
     write_ragtruth,
     write_rows,
 )
-from tests.evaluation.evaluate_command import evaluate
-from tests.evaluation.suite_rows import results_of, suite, write_all, write_english
 from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
@@ -29,7 +32,6 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.comparison import run_methods, score_methods
 from attribeam.evaluation.datasets.loaders import Measure, measure_of
 from attribeam.evaluation.datasets.marked_datasets import load_quotesum
-from attribeam.evaluation.paper_suite import varied_layers
 from attribeam.evaluation.report import comparison_remarks
 from attribeam.schemas.errors import ExitCode
 
@@ -60,13 +62,6 @@ def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
     assert "python_version" in entry["provenance"]
 
 
-def test_reports_of_two_runs_are_byte_identical(tmp_path, data):
-    outputs = [tmp_path / name for name in ("one.json", "two.json")]
-    for output in outputs:
-        assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
-    assert outputs[0].read_bytes() == outputs[1].read_bytes()
-
-
 def test_table_names_accuracy_interval_and_skipped_rows(data, capsys):
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words") == 0
     title, header, _, line, *remarks = capsys.readouterr().out.splitlines()
@@ -76,26 +71,12 @@ def test_table_names_accuracy_interval_and_skipped_rows(data, capsys):
     assert remarks == ["skipped row 1: no_span"]
 
 
-def test_method_named_twice_runs_once(tmp_path, data):
-    output = tmp_path / "figures.json"
-    twice = ("--method", "words", "--method", "words")
-    assert evaluate("--dataset", "quotesum", "--data", data, *twice, "--output", output) == 0
-    assert len(json.loads(output.read_text())) == 1
-
-
 def test_limit_takes_the_first_answers(tmp_path, data):
     output = tmp_path / "figures.json"
     arguments = ("--dataset", "quotesum", "--data", data, "--method", "words", "--limit", 1, "--output", output)
     assert evaluate(*arguments) == 0
     (entry,) = json.loads(output.read_text())
     assert (entry["rows"], entry["spans"], entry["limit"]) == (1, 2, 1)
-
-
-def test_spans_with_one_passage_are_counted_separately(tmp_path, capsys):
-    row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp burns")])
-    data = write_rows(tmp_path / "l.jsonl.xz", [row])
-    assert evaluate("--dataset", "lfqa", "--data", data, "--method", "words") == 0
-    assert "1 spans have only one passage to choose from" in capsys.readouterr().out
 
 
 def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
@@ -149,11 +130,6 @@ def test_log_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, capsys, n
     assert message in error_of(capsys, "--dataset", "log", "--data", tmp_path / name, "--method", "words")
 
 
-def test_data_of_another_set_names_line_and_field(data, capsys):
-    message = error_of(capsys, "--dataset", "veri-gran", "--data", data, "--method", "words")
-    assert "dev.jsonl, line 1: field 'passages' should be a list of strings, is missing" in message
-
-
 def test_file_without_labelled_answers_is_an_error(tmp_path, capsys):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
     expected = "should have labelled answers, has none: 1 rows skipped: no_span"
@@ -163,12 +139,6 @@ def test_file_without_labelled_answers_is_an_error(tmp_path, capsys):
 def test_parser_that_does_not_exist_is_named(tmp_path, data, capsys):
     arguments = ("--dataset", "quotesum", "--data", data, "--method", "words-dep", "--parser", tmp_path / "none")
     assert "see --parser" in error_of(capsys, *arguments)
-
-
-def test_output_without_a_directory_is_refused_before_anything_runs(tmp_path, data, capsys):
-    arguments = ("--dataset", "quotesum", "--data", data, "--method", "words", "--output", tmp_path / "a" / "b.json")
-    assert evaluate(*arguments) == ExitCode.BAD_USAGE
-    assert "--output should be a file in an existing directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -186,11 +156,6 @@ def test_bad_option_is_exit_code_2(data, option, value, capsys):
         evaluate("--dataset", "quotesum", "--data", data, option, value)
     assert exit_info.value.code == 2
     assert option in capsys.readouterr().err
-
-
-def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
-    assert evaluate("--data", data) == 2
-    assert "name a data set with --dataset, one of" in capsys.readouterr().err
 
 
 def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, monkeypatch, capsys):
@@ -326,24 +291,6 @@ def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path)
     assert union["failed_rows"] == []
 
 
-def test_hidden_layer_above_the_model_is_a_clear_error(files, capsys):
-    assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 2
-    assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("layer", ["-1", "1.5", "two"])
-def test_hidden_layer_that_is_not_a_whole_number_is_a_usage_error(files, layer, capsys):
-    with pytest.raises(SystemExit):
-        evaluate_tiny(files, *HIDDEN, "--hidden-layer", layer)
-    assert "should be a whole number from 0" in capsys.readouterr().err
-
-
-def test_unknown_passage_score_is_a_usage_error(files, capsys):
-    with pytest.raises(SystemExit):
-        evaluate_tiny(files, "--passage-score", "median")
-    assert "should be one of 'sum', 'top5-mean', was: 'median'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
 )
@@ -418,11 +365,6 @@ def test_sensitivity_varies_one_option_at_a_time_around_the_default(finished):
         (default,) = [one for one in points if one["is_default"]]
         assert default["passage_accuracy"] == scores["attn-union-dep"]["passage_accuracy"]
         assert default["interval"] == scores["attn-union-dep"]["interval"]
-
-
-def test_swept_layers_are_about_twelve_and_hold_the_default():
-    assert varied_layers((1, 3, 5), 3) == [1, 3, 5]
-    assert varied_layers(range(1, 81), 41) == [1, 7, 14, 21, 28, 35, 41, 42, 49, 56, 63, 70, 77]
 
 
 def test_what_an_encoder_cannot_do_and_what_is_missing_is_listed(finished):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 from tests.attribution.methods.hand_parser import ANSWER, PARSED
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import write_rows
-from tests.evaluation.support.judged_examples import span as evidence
 from tests.transforms.tiny_parser import save_tiny_parser
 from transformers import AutoModel, AutoModelForCausalLM
 
@@ -24,7 +21,7 @@ from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
-from attribeam.schemas import Passage, QARecord, RowSource, SpanKind, Support
+from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedDataset
 from lab.benchmarks import (
@@ -33,23 +30,13 @@ from lab.benchmarks import (
     attribution_profile,
     model_workers,
 )
-from lab.benchmarks.attribution_latency import (
-    LatencyRun,
-    Mode,
-    measure,
-    table,
-)
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
-from lab.benchmarks.latency_methods import CCI, TwoStage
-from lab.benchmarks.random_model import RandomModel
+from lab.benchmarks.latency_methods import TwoStage
 from lab.benchmarks.support_check import (
-    FlaggedSpan,
     SpanTruth,
     flagged_spans,
-    kind_lines,
     load_support_rows,
     main,
-    suggested_thresholds,
     support_lines,
 )
 
@@ -126,29 +113,6 @@ def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: t
         np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)
 
 
-class Waiting:
-    """A method that never ends by itself."""
-
-    def encode(self, record: QARecord) -> object:
-        return CCI(RandomModel("tiny")).encode(record)
-
-    def run(self, _: object) -> None:
-        while True:
-            signal.pause()
-
-
-def test_method_that_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LatencyRun, "load", lambda _: Waiting())
-    found = measure(LatencyRun("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, limit=0.05))
-    assert [(one.shape, one.stopped, one.seconds) for one in found] == [
-        ("QuoteSum", True, 0.05),
-        ("ASQA", True, 0.05),
-        ("VERI-GRAN", True, 0.05),
-    ]
-    line = table([replace(found[0], seconds=180.0)], peak=1e9).splitlines()[-1]
-    assert "| stopped after 180 s |" in line
-
-
 PASSAGES = [
     {"passage_id": "a", "title": "Choir", "text": "Ada sings on Sundays."},
     {"passage_id": "b", "title": None, "text": "The bells ring at noon."},
@@ -202,38 +166,6 @@ def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
 RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
 
 
-def flagged(truth, mass, support=Support.SUPPORTED, *, row=0, unmatched=False) -> FlaggedSpan:
-    values = ("1874",) if unmatched else ()
-    return FlaggedSpan(row, truth, evidence("x", "x", support, evidence_mass=mass, unmatched_values=values))
-
-
-def test_unmatched_value_lifts_the_flag_above_the_mass():
-    spans = [flagged(RIGHT, 0.6), flagged(WRONG, 0.9, Support.WEAK, unmatched=True)]
-    assert kind_lines(spans, draws=10, seed=0)[0][2::2] == ("0.000", "1.000", "50.0")
-
-
-def test_each_kind_is_compared_with_all_spans_of_the_other_side():
-    spans = [
-        flagged(RIGHT, 0.9),
-        flagged(SpanTruth.PARAPHRASE, 0.5, row=1),
-        flagged(WRONG, 0.7, row=2),
-        flagged(SpanTruth.WRONG_NAME, 0.1, row=3),
-    ]
-    areas = {line[0]: line[2] for line in kind_lines(spans, draws=20, seed=0)}
-    wanted = {"all": "0.750", "supported": "1.000", "paraphrase": "0.500", "wrong number": "0.500"}
-    assert areas == wanted | {"wrong name": "1.000"}
-
-
-def test_supported_threshold_lies_in_the_middle_of_the_gap_and_unmatched_values_do_not_move_it():
-    spans = [*(flagged(RIGHT, mass) for mass in (0.6, 0.7, 0.8)), *(flagged(WRONG, mass) for mass in (0.1, 0.2, 0.4))]
-    unmatched = [flagged(WRONG, 0.9, Support.WEAK, unmatched=True)] * 3
-    for some in (spans, [*spans, *unmatched]):
-        supported, weak = suggested_thresholds(some)
-        assert supported == pytest.approx(0.5, abs=0.002)
-        assert weak <= supported
-    assert suggested_thresholds(spans[:3]) is None
-
-
 def support_row(*spans: dict[str, object], answer: str = "The bell rang and the bell fell.") -> dict[str, object]:
     passages = [{"passage_id": "a", "title": None, "text": "A bell fell."}]
     return {"record_id": "r", "question": "What fell?", "passages": passages, "answer": answer, "spans": list(spans)}
@@ -245,16 +177,6 @@ def span(text: str, *, kind: str = "supported", supported: bool = True, **fields
 
 def load(tmp_path, *spans):
     return load_support_rows(write_rows(tmp_path / "rows.jsonl", [support_row(*spans)]))
-
-
-def test_span_is_found_by_its_text_and_keeps_its_truth(tmp_path):
-    (answer,) = load(
-        tmp_path, span("the bell fell", kind="paraphrase"), span("rang", kind="contradicted", supported=False)
-    )
-    chars = [one.of(answer.record.answer) for one in answer.record.target_spans]
-    assert chars == ["the bell fell", "rang"]
-    assert answer.truths == (SpanTruth.PARAPHRASE, SpanTruth.CONTRADICTED)
-    assert answer.record.passages[0].title is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.pipeline.small_log import SCHEMA, log_rows
+from tests.pipeline.audit_process import SCHEMA, log_rows
 
 DAYS = ("2026-01-01", "2026-01-02", None)
 DATED = SCHEMA.append(pa.field("dt", pa.string()))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs import files
 from attribeam.logs.columns import LogOptions, parse_column_mapping

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.logs.lakes import DAYS, dated_rows, delta_table, iceberg_table, with_deletion_vector
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, find_logs, match_files

@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.pipeline.command_line import main
 
+PATIENCE_SECONDS = 300
 ROOT = Path(__file__).parents[2]
 _PROGRAM = (sys.executable, "-m", "attribeam")
 _NOISE_VARIABLES = ("PYTHONWARNINGS", "TRANSFORMERS_VERBOSITY")
@@ -38,19 +40,10 @@ class AuditProcess:
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
-    def run(
-        self, output: Path, *more: str, cwd: Path = ROOT, stdout: int | TextIO = subprocess.PIPE
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, output: Path, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        return subprocess.run(
-            [*_PROGRAM, *self.arguments(output, *more)],
-            cwd=cwd,
-            env=_environment(),
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        command = [*_PROGRAM, *self.arguments(output, *more)]
+        return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, check=False)
 
     def run_here(self, output: Path, *more: str) -> int:
         """Run it with the driver in this process, which saves its start; the exit code."""
@@ -91,7 +84,59 @@ def read_all(folder: Path) -> pa.Table:
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 
+def finished_chunks(output: Path) -> int:
+    """How many chunks an audit has committed."""
+    return len(list((output / "_chunks").glob("*.json")))
+
+
+def wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
+    """Wait for something in the output of an audit that runs; a folder that is not there yet is none."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError):
+            if moment():
+                return
+        assert process.poll() is None, process.stdout.read() if process.stdout else ""
+        time.sleep(0.01)
+    raise TimeoutError(f"the audit did not come so far in {PATIENCE_SECONDS} s")
+
+
 def _environment() -> dict[str, str]:
     """Without the variables that keep libraries quiet: an audit does that by itself."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOISE_VARIABLES}
     return {**kept, "HF_HUB_OFFLINE": "1"}
+
+
+SCHEMA = pa.schema(
+    [
+        ("record_id", pa.string()),
+        ("question", pa.string()),
+        ("passages", pa.list_(pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())]))),
+        ("answer", pa.string()),
+        ("team", pa.string()),
+    ]
+)
+
+
+def log_rows(count: int, *, first: int = 0) -> list[dict[str, object]]:
+    """Rows about ferries; no two are alike."""
+    return [
+        {
+            "record_id": f"ferry-{number}",
+            "question": f"When does ferry {number} leave?",
+            "passages": [
+                {"passage_id": "a", "title": "Timetable", "text": f"Ferry {number} leaves the east pier at noon."},
+                {"passage_id": "b", "title": None, "text": "The west pier is closed in winter."},
+            ],
+            "answer": f"Ferry {number} leaves at noon." + " It is on time." * (number % 3),
+            "team": "harbour",
+        }
+        for number in range(first, first + count)
+    ]
+
+
+def write_log(path: Path, rows: list[dict[str, object]], *, row_group_size: int | None = None) -> Path:
+    """The rows as a Parquet file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, row_group_size=row_group_size)
+    return path

@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
-from tests.method_names import GRADIENTS, HIDDEN_AVERAGE, SENTENCE_UNION, WORDS
+from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
+from tests.evaluation.dataset_rows import GRADIENTS, HIDDEN_AVERAGE, WORDS
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
-from tests.pipeline.audit_process import ROOT, AuditProcess, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import ROOT, AuditProcess, log_rows, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -111,18 +110,6 @@ def test_method_without_mass_has_null_masses_and_no_verdict_by_mass(
     assert set(evidence["support"].to_pylist()) == {"not_calibrated"}
     found = pc.list_value_length(evidence["evidence"])
     assert pc.max(found).as_py() > 0
-
-
-def test_method_with_a_mass_but_no_thresholds_supports_only_where_both_are_given(
-    settings: AuditSettings, log: Path, tmp_path: Path
-) -> None:
-    for folder in ("alone", "given"):
-        (tmp_path / folder).mkdir()
-    alone = audited(settings, SENTENCE_UNION, log, tmp_path / "alone", verdict="mass")
-    assert alone["evidence_mass"].null_count == 0
-    assert set(alone["support"].to_pylist()) == {"not_calibrated"}
-    given = audited(settings, SENTENCE_UNION, log, tmp_path / "given", supported_threshold=0.0, weak_threshold=0.0)
-    assert "supported" in given["support"].to_pylist()
 
 
 def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_evidence(
@@ -236,13 +223,6 @@ def test_method_of_the_users_own_needs_what_it_says(
     )
     evidence = audited(settings, name, log, tmp_path)
     assert min(scores[0] for scores in evidence["passage_scores"].to_pylist()) > 0
-
-
-def test_needs_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    name = write_method(tmp_path, "needing", needs="('magic',)")
-    with pytest.raises(Exception, match="needs should be a set of 'parser', 'attention'"):
-        resolve_method(MethodOptions(method=name))
 
 
 def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path: Path) -> None:

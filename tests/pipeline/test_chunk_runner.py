@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import save_probed_verdict
+from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import save_tiny_audit
 
@@ -19,7 +18,6 @@ from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.passage_sample import sample_passages
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -66,11 +64,6 @@ def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attem
     assert sum_counts([attempt.counts, attempt.counts]).rows_in_windows == 2 * len(LONG)
 
 
-def test_passages_of_audited_rows_are_sampled(attempt: ChunkAttempt) -> None:
-    texts = [str(one["text"]) for row in range(ROWS) if row != TOO_LONG for one in passages_of(row)]
-    assert attempt.passage_sample == sample_passages(texts)
-
-
 def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt: ChunkAttempt) -> None:
     seen: dict[int, set[int]] = {}
     for span in pq.read_table(Path(attempt.folder) / attempt.evidence.path).to_pylist():
@@ -84,24 +77,6 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt: ChunkAt
     assert seen.keys() == {*range(ROWS)} - {TOO_LONG}
     assert min(seen[1]) < 20
     assert max(seen[1]) >= 40
-
-
-def test_worker_that_is_killed_amid_a_chunk_would_leave_no_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    found: list[list[Path]] = []
-    run_chunk(
-        RowRange(write_log(tmp_path / "log.parquet", [log_row(0)]), 0, 1),
-        settings=save_tiny_audit(tmp_path / "models"),
-        schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
-        folder=tmp_path / "attempt",
-        on_rows=lambda _: found.append([path for path in temporary.iterdir() if "beam" in path.name]),
-    )
-    assert found
-    assert not any(found)
 
 
 def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(tmp_path: Path) -> None:

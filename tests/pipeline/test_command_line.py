@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 from tests.report.made_audit import made_audit
 
 from attribeam import __version__
-from attribeam.attribution import options
-from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.option_types import device_name
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
 from attribeam.evaluation.command import add_arguments
 from attribeam.evaluation.model_check import model_trial
@@ -134,16 +129,6 @@ def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_truncated_log_ends_with_exit_code_2_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = write_log(tmp_path / "log.parquet", log_rows(1))
-    log.write_bytes(log.read_bytes()[:-9])
-    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == 2
-    assert "log.parquet' should be readable Parquet, but its footer is not" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"caf\xe9.parquet")
     with pytest.raises(UsageError, match=r"--output names .*no text in this system's utf-8; rename it"):
@@ -163,18 +148,6 @@ def test_output_is_needed_unless_it_is_a_dry_run() -> None:
     with pytest.raises(UsageError, match="--output"):
         read_run_options(_options())
     assert read_run_options(_options("--dry-run")).dry_run
-
-
-@pytest.mark.parametrize("argv", [["--output", ""], ["--output", " ", "--dry-run"]])
-def test_empty_output_is_not_taken_for_the_working_directory(argv: list[str]) -> None:
-    with pytest.raises(UsageError, match="--output should name a directory, was empty; is a variable of the script"):
-        read_run_options(_options(*argv))
-
-
-def test_a_wrong_extra_column_ends_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = write_log(tmp_path / "log.parquet", log_rows(1))
-    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--extra-columns", "tier"]) == 2
-    assert "tier" in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,14 +183,6 @@ def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_ar
     assert error.startswith(f"attribeam: {said}")
     assert error.endswith("models; see attribeam --help\n")
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("given", ["--help", "-h"])
-def test_help_lists_the_commands(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([given])
-    assert ended.value.code == 0
-    assert "  audit      audit QA logs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -427,13 +392,6 @@ def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: 
     assert checked == [LOADED_AND_READING]
 
 
-def test_their_defaults_are_those_of_the_declaration() -> None:
-    parser = argparse.ArgumentParser()
-    groups = (options.LOADING, options.READING, options.LAYER)
-    add_options(parser, ModelOptions, *groups)
-    assert ModelOptions.from_arguments(parser.parse_args([]), *groups) == ModelOptions()
-
-
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
 def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(
     command: list[str], capsys: pytest.CaptureFixture[str]
@@ -477,38 +435,10 @@ def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
     assert expected in capsys.readouterr().err
 
 
-def test_unknown_precision_of_a_language_model_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*_COMMANDS[2], "--language-model-dtype", "float8"])
-    assert ended.value.code == 2
-    assert (
-        "--language-model-dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16'" in capsys.readouterr().err
-    )
-
-
-@pytest.mark.parametrize(
-    "device", ["auto", "all", "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps", "xpu:0", "hpu", "npu:3", "xla", "mtia"]
-)
-def test_name_of_a_device_is_taken_whether_it_is_there_or_not(device: str) -> None:
-    assert device_name(device) == device
-
-
 @pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
 def test_check_of_a_model_takes_one_device(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "check", "--device", device]) == 2
     assert f"device should be a single one, was: {device!r}" in capsys.readouterr().err
-
-
-def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["models", "check", "--quantization", "int4"])
-    assert ended.value.code == 2
-    assert "none, nf4, int8" in capsys.readouterr().err.replace("'", "")
-
-
-def test_attributor_takes_a_quantization_by_name(tmp_path: Path) -> None:
-    attributor = Attributor.from_pretrained(str(save_tiny_model(tmp_path)), device="cpu", quantization="int8")
-    assert attributor.model.provenance()["quantization"] == "int8"
 
 
 @pytest.mark.parametrize(

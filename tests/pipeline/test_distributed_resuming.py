@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
-from tests.logs.log_files import write_log
+from tests.deploy.deadly_method import FATAL_WORD
+from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
 from tests.pipeline.distributed_audit import (
     ROWS_PER_CHUNK,
@@ -22,7 +24,9 @@ from tests.pipeline.distributed_audit import (
     named_files,
     written_files,
 )
+from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
@@ -31,13 +35,15 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.commands.audit_command import interrupted_once
-from attribeam.pipeline.distributed_driver import commit_group
+from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, InputFile, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
@@ -119,15 +125,6 @@ def test_an_interrupted_audit_is_shown_as_far_as_it_got(interrupted: Path) -> No
     assert rows <= {row for one in chunk_manifests(interrupted).values() for row in range(one.row_start, one.row_end)}
 
 
-def test_a_finished_audit_reads_no_row_again(audit: DistributedAudit, undisturbed: Path) -> None:
-    before = chunk_manifests(undisturbed)
-    with counted_rows() as starts:
-        finished = audit.run(undisturbed, fail_if=GATES)
-    assert starts == []
-    assert chunk_manifests(undisturbed) == before
-    assert (finished.metrics.manifest.counts.rows, finished.metrics.manifest.rows_per_second) == (ROWS, 0)
-
-
 def rot(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -198,37 +195,6 @@ def test_no_finished_chunk_is_lost_unasked(audit: DistributedAudit, undisturbed:
     before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
     with pytest.raises(UsageError, match=rf"holds 4 finished chunks with {ROWS} rows of .*log\.parquet'.*--overwrite"):
         audit.run(undisturbed, rows_per_chunk=14)
-    assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
-
-
-def test_a_damaged_manifest_is_done_again_without_a_word_from_the_user(audit: DistributedAudit, tmp_path: Path) -> None:
-    audit.run(tmp_path)
-    before = contents(tmp_path)
-    damaged = tmp_path / "_chunks" / "00000-log-r0000000008.json"
-    damaged.write_text(damaged.read_text().replace('"audited": ', '"audited": -'))
-    with counted_rows() as starts:
-        audit.run(tmp_path)
-    assert starts == [8]
-    assert contents(tmp_path) == before
-    assert written_files(tmp_path) == named_files(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["evidence", "run_manifest.json"])
-def test_a_link_in_place_of_what_an_audit_writes_is_refused(audit: DistributedAudit, tmp_path: Path, name: str) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / name).symlink_to(outside)
-    with pytest.raises(UsageError, match=f"{name}.*move it away"):
-        audit.run(tmp_path / "out")
-    assert list(outside.iterdir()) == []
-
-
-def test_another_configuration_is_refused_and_leaves_everything(audit: DistributedAudit, undisturbed: Path) -> None:
-    before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
-    other = replace(audit, settings=replace(audit.settings, max_text_chars=5000))
-    with pytest.raises(UsageError, match=r"4 finished chunks with .*--overwrite"):
-        other.run(undisturbed)
     assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
 
 
@@ -303,16 +269,6 @@ def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit,
     assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED
 
 
-@pytest.mark.parametrize("foreign", ["evidence/mine.parquet", "_chunks/notes.txt", "dead_letters/part-1.parquet"])
-def test_files_that_no_audit_wrote_are_refused_by_name(audit: DistributedAudit, tmp_path: Path, foreign: str) -> None:
-    (tmp_path / foreign).parent.mkdir()
-    (tmp_path / foreign).write_text("mine")
-    for overwrite in (False, True):
-        with pytest.raises(UsageError, match=f"{Path(foreign).name}.*move it away"):
-            audit.run(tmp_path, overwrite=overwrite)
-    assert (tmp_path / foreign).read_text() == "mine"
-
-
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
     capsys.readouterr()
@@ -376,3 +332,60 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
     assert job.cancelled == 1
     manifest = RunManifest.from_json((tmp_path / "audit" / "run_manifest.json").read_text())
     assert manifest.status is RunStatus.INTERRUPTED
+
+
+RANGE = 5
+FATAL = 3
+SCHEMAS = OutputSchemas(evidence_schema(has_mass=False), dead_letter_schema())
+
+
+@pytest.fixture
+def chunk(tmp_path: Path) -> Chunk:
+    """A chunk of a log one row of which ends its process."""
+    rows = [log_row(number) for number in range(RANGE)]
+    rows[FATAL]["answer"] = f"The {FATAL_WORD} lit it."
+    log = write_log(tmp_path / "log.parquet", rows)
+    ranges = RowRange(log, 0, RANGE, stamp=BeamStorage().stamp(log))
+    return Chunk("00000-log-r0000000000", ranges, InputFile(log, 10, RANGE, "aa"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ChunkStore:
+    made = ChunkStore(str(tmp_path / "out"), "c")
+    made.keep_only({})
+    return made
+
+
+@pytest.fixture
+def take(tmp_path: Path, store: ChunkStore) -> Callable[[Chunk], bool]:
+    """Takes a chunk up, or isolates it."""
+    settings = AuditSettings(
+        parser=str(save_tiny_parser(tmp_path / "parser")),
+        method=MethodOptions(method="tests.deploy.deadly_method:Deadly"),
+    )
+    return partial(
+        take_up, store=store, isolate=partial(commit_isolated, store=store, settings=settings, schemas=SCHEMAS)
+    )
+
+
+def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
+) -> None:
+    assert take(chunk)
+    assert not store.is_committed(chunk)
+    assert not take(chunk)
+    assert store.is_committed(chunk)
+    (manifest,) = store.committed.manifests()
+    assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (RANGE, RANGE - 1, 1)
+    (letter,) = pq.read_table(tmp_path / "out" / manifest.dead_letters.path).to_pylist()
+    assert (letter["source_row"], letter["reason"]) == (FATAL, "worker_died")
+    assert "signal SIGKILL" in letter["message"]
+
+
+def test_marks_do_not_outlive_a_run(
+    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
+) -> None:
+    take(chunk)
+    store.keep_only({})
+    assert not store.was_taken_up(chunk)
+    assert list((tmp_path / "out" / "_chunks").iterdir()) == []

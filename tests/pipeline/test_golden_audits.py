@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import save_probed_verdict
+from tests.attribution.verdict.judged_rows import save_probed_verdict
 
 from attribeam.pipeline.command_line import main
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log

@@ -68,19 +68,6 @@ def test_every_row_is_audited_or_dead_lettered(audited: Path) -> None:
     assert sorted([*letters, *audited_rows(audited)]) == list(range(ROWS))
 
 
-def test_counts_reconcile(attempt: ChunkAttempt) -> None:
-    evidence = pq.read_table(only(Path(attempt.folder), "evidence"))
-    assert (attempt.counts.rows, attempt.counts.is_reconciled) == (ROWS, True)
-    assert attempt.counts.span_count == evidence.num_rows
-    assert attempt.counts.tokens
-
-
-def test_evidence_stands_in_the_order_of_rows_and_spans(audited: Path) -> None:
-    table = pq.read_table(only(audited, "evidence"))
-    keys = list(zip(table["source_row"].to_pylist(), table["span_index"].to_pylist(), strict=True))
-    assert keys == sorted(set(keys))
-
-
 def test_offsets_give_the_text_of_spans_and_of_evidence(audited: Path) -> None:
     rows = mixed_rows(ROWS)
     for span in pq.read_table(only(audited, "evidence")).to_pylist():
@@ -98,12 +85,6 @@ def test_files_keep_schema_metadata_and_nullability(audited: Path) -> None:
     assert pq.read_schema(evidence).equals(schemas.evidence, check_metadata=True)
     assert pq.read_schema(letters).equals(schemas.dead_letters, check_metadata=True)
     assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_second_run_writes_equal_bytes(tmp_path: Path, audited: Path, settings: AuditSettings, log: str) -> None:
-    run_locally(log, settings, tmp_path / "out")
-    for prefix in ("evidence", "dead_letters"):
-        assert only(tmp_path / "out", prefix).read_bytes() == only(audited, prefix).read_bytes()
 
 
 def test_model_in_a_thread_of_its_own_gives_equal_bytes(

@@ -16,8 +16,7 @@ from tests.logs.log_files import write_jsonl
 from tests.logs.test_reader import arrow_copy, install_example
 from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
 from tests.pipeline.audit_fixtures import save_tiny_audit
-from tests.pipeline.audit_process import AuditProcess, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver

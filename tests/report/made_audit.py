@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.pipeline.measures.made_metrics import made_manifest
 
 from attribeam.schemas import (
     CharRange,
@@ -269,19 +270,36 @@ def _manifest(
     models: Mapping[str, str],
 ) -> RunManifest:
     content = log.read_bytes()
-    return RunManifest(
+    return made_manifest(
+        _counts(evidence, 1),
         status=status,
-        attribeam_version="0.1.0",
-        runner="local",
-        started_at="2026-11-19T02:00:00+00:00",
-        seconds=20.0,
-        load_seconds=4.0,
-        rows_per_second=2.5,
-        configuration="",
         inputs=(InputFile(str(log), len(content), audited + 1, hashlib.sha256(content).hexdigest()),),
         options={"columns": [list(pair) for pair in columns]},
         models={"model": "tiny", **models},
-        versions={},
-        counts=_counts(evidence, 1),
         chunks=chunks,
     )
+
+
+SPAN: Mapping[str, object] = {
+    "source_file": "log.parquet",
+    "source_row": 0,
+    "span_kind": "facts",
+    "evidence_mass": 0.5,
+    "support": "supported",
+    "unmatched_values": [],
+    "evidence": [],
+    "passage_scores": [],
+    "answer_kind": "answer",
+}
+
+
+def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iterator[pa.RecordBatch]:
+    """The rows, ``size`` per batch; a field that a row leaves out is that of ``SPAN``, or null."""
+    whole = pa.Table.from_pylist([{**SPAN, **row} for row in rows], schema=evidence_schema(extra_fields=_extra(rows)))
+    yield from whole.to_batches(max_chunksize=size)
+
+
+def _extra(rows: Sequence[Mapping[str, object]]) -> list[pa.Field]:
+    known = set(evidence_schema().names)
+    names = {name for row in rows for name in row if name not in known}
+    return [pa.field(name, pa.string()) for name in sorted(names)]

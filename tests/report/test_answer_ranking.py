@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.report.made_audit import supported_span, unsupported_span
-from tests.report.span_batches import span_batches
+from tests.report.made_audit import span_batches, supported_span, unsupported_span
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.schemas import ClaimKind, Support
@@ -63,33 +62,6 @@ def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batc
     assert found.answer_count == len(answers)
     flagged = [any(span["support"] == "unsupported" for span in spans) for spans in answers.values()]
     assert found.flagged_count == sum(flagged) >= 6
-
-
-@pytest.mark.parametrize(
-    ("span", "risk"),
-    [
-        ({"support": "supported", "evidence_mass": 0.5}, 0.0),
-        ({"support": "weak", "evidence_mass": 0.25}, 0.375),
-        ({"support": "unsupported", "evidence_mass": 0.125}, 0.875),
-        ({"support": "weak", "evidence_mass": None}, 0.5),
-        ({"support": "supported", "unmatched_values": ["40"]}, 0.5),
-        ({"support": "unsupported", "evidence_mass": 0.125, "unmatched_values": ["40"]}, 1.0),
-    ],
-)
-def test_a_single_span_gives_its_answer_its_own_risk(span: dict[str, object], risk: float) -> None:
-    (one,) = ranking_of([span], size=5).riskiest
-    assert one.risk == pytest.approx(risk)
-
-
-def test_an_audit_without_a_span_ranks_nothing() -> None:
-    assert ranking_of([], size=5) == AnswerRanking((), 0, 0)
-
-
-def test_files_without_a_span_rank_nothing() -> None:
-    tally = RiskTally()
-    (batch,) = span_batches(answer(0, FLAGGED))
-    tally.add(batch.slice(0, 0))
-    assert tally.ranking(5) == AnswerRanking((), 0, 0)
 
 
 def answer(

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.report.answer_ranking import RiskTally
 from attribeam.report.audit_comparison import AnswerChange, compare_audits
-from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import write_html_report
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.errors import UsageError
@@ -63,12 +62,6 @@ def test_an_answer_changes_by_verdict_kind_or_risk(
     assert comparison.in_both == 2
 
 
-def test_answers_of_one_audit_alone_are_counted(tmp_path: Path) -> None:
-    now = [(name, FINE) for name in ("a", "b", "c")]
-    comparison = compare_audits(*audits(tmp_path, now, [("c", FINE), ("d", FINE)]))
-    assert (comparison.in_both, comparison.only_now, comparison.only_before) == (1, 2, 1)
-
-
 def test_verdicts_that_changed_come_before_risks_that_did(tmp_path: Path) -> None:
     now = [("a", risky(0.9)), ("b", risky(0.3, supported_span(), unsupported_span())), ("c", FINE)]
     comparison = compare_audits(*audits(tmp_path, now, [("a", FINE), ("b", FINE), ("c", FINE)]))
@@ -105,17 +98,6 @@ def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path: Path) -
     assert '"id":"calm"' not in page.read_text(encoding="utf-8")
 
 
-def test_answers_have_their_ids_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    (now, _) = audits(tmp_path, [("a", FLAGGED), ("b", FINE)], [("a", FINE)])
-    for with_ids in (False, True):
-        tally = RiskTally(with_ids=with_ids)
-        for batch in evidence_columns(now, sorted(tally.columns)):
-            tally.add(batch)
-        answers = tally.answers()
-        assert answers["unsupported"].to_pylist() == [1, 0]
-        assert ("id" in answers.column_names) is with_ids
-
-
 def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:
     now, before = audits(tmp_path, [("a", FLAGGED), ("b", FINE), ("b", FLAGGED)], [("a", FINE), ("b", FINE)])
     comparison = compare_audits(now, before)
@@ -125,9 +107,3 @@ def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:
     assert comparison.earlier_answers(["a", "b"]).keys() == {"a"}
     write_html_report(now.root, tmp_path / "page.html", previous=before.root)
     assert "1 ids that several answers have are not compared" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_an_audit_of_which_every_common_id_is_repeated_is_refused(tmp_path: Path) -> None:
-    now, before = audits(tmp_path, [("b", FINE), ("b", FLAGGED)], [("b", FINE), ("c", FINE)])
-    with pytest.raises(UsageError, match="has no record id that is unique in both"):
-        compare_audits(now, before)

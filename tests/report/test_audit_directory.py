@@ -44,13 +44,6 @@ def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
     assert max(sizes) <= BATCH_ROWS
 
 
-def test_one_record_is_found_by_its_id(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
-    assert audit.evidence_of(["ferry-1"])["span_index"].to_pylist() == [0, 1]
-    assert audit.evidence_of(["ferry-7"]).num_rows == 0
-    assert audit.dead_letters_of("ferry-bad")["reason"].to_pylist() == ["empty_answer"]
-
-
 def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     root = made_audit(tmp_path, status=RunStatus.RUNNING).root
     sorted((root / "_chunks").iterdir())[0].unlink()
@@ -78,12 +71,6 @@ def test_a_damaged_manifest_of_a_chunk_is_told_by_name_with_the_way_out(tmp_path
         AuditDirectory.open(root)
 
 
-def test_the_counts_of_a_finished_audit_are_those_of_its_manifest(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
-    assert audit.counts is audit.manifest.counts
-    assert audit.counts.is_reconciled
-
-
 def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -> None:
     root = made_audit(tmp_path, status=RunStatus.INTERRUPTED).root
     for chunk in (root / "_chunks").iterdir():
@@ -101,13 +88,6 @@ def test_what_is_no_audit_is_refused_by_name(tmp_path: Path, there: bool) -> Non
         place.mkdir()
     with pytest.raises(UsageError, match="elsewhere"):
         AuditDirectory.open(place)
-
-
-def test_a_manifest_that_lacks_fields_is_an_error(tmp_path: Path) -> None:
-    root = made_audit(tmp_path).root
-    (root / "run_manifest.json").write_text('{"status": "done"}')
-    with pytest.raises(RunError, match=r"run_manifest\.json"):
-        AuditDirectory.open(root)
 
 
 @pytest.mark.parametrize("folder", ["evidence", "dead_letters"])

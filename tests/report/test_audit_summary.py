@@ -10,6 +10,7 @@ from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import Change, audit_title, comparison_remark, top_figures
+from attribeam.report.verdict_meaning import no_proof, ranking_meaning
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -90,6 +91,25 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
     assert figures["supported"][0] == "–"
 
 
-def test_claims_that_are_not_calibrated_are_told(tmp_path: Path) -> None:
-    figures = figures_of(tmp_path, replace(supported_span(), support=Support.NOT_CALIBRATED))
-    assert figures["not_calibrated"] == ("1", "claims without a verdict")
+def test_figures_stand_where_the_manifest_has_them() -> None:
+    models = {
+        "verdict_precision": "0.714",
+        "verdict_recall": "0.64",
+        "verdict_false_alarms": "0.125",
+        "verdict_measured_on": "90 answers",
+    }
+    text = no_proof(models)
+    assert "71% do have an unsupported claim" in text
+    assert "it flags 64% (measured on 90 answers)." in text
+    assert "nothing wrong with, it flags 12%." in text
+    assert "short answers" not in text
+    short = {"precision": "0.9", "recall": "0.8", "false_alarms": "0.1"}
+    told = no_proof(models | {f"verdict_short_{name}": share for name, share in short.items()})
+    assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in told
+
+
+@pytest.mark.parametrize(("calibrated", "text"), [(True, "is a calibrated probability"), (False, "is no probability")])
+def test_the_order_is_explained_as_it_was_made(calibrated: bool, text: str) -> None:
+    told = " ".join(ranking_meaning(calibrated=calibrated))
+    assert text in told
+    assert "Refusals come after" in told

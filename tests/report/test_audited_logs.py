@@ -119,15 +119,6 @@ def test_texts_may_have_any_type_that_an_audit_reads(kind: pa.DataType, tmp_path
     assert found[0].passages == (Passage("Der Fährplan"),)
 
 
-def test_of_a_passage_only_its_own_members_are_read(tmp_path: Path) -> None:
-    log = tmp_path / "log.parquet"
-    passages = [[{"text": "Ost", "passage_id": 7, "embedding": [0.5]}]]
-    rows = {"record_id": ["a"], "question": [""], "answer": ["Ost."], "passages": pa.array(passages)}
-    pq.write_table(pa.table(rows), log)
-    (answer,) = _read(log, [0])
-    assert answer.passages == (Passage("Ost", None, "7"),)
-
-
 def _read(log: Path, rows: list[int]) -> list[QARecord]:
     content = log.read_bytes()
     audited = InputFile(str(log), len(content), pq.read_metadata(log).num_rows, hashlib.sha256(content).hexdigest())

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 import stat
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from tests.report.made_history import made_history, made_night
@@ -107,21 +105,10 @@ def test_a_column_that_no_audit_has_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "--by should be one of team, was: 'tier'" in capsys.readouterr().err
 
 
-def test_json_lines_have_an_object_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made_history(tmp_path, CALM)
-    entries = [json.loads(line) for line in _table(tmp_path, capsys, "--jsonl").splitlines()]
-    assert [one["metrics"]["unsupported_share"] for one in entries] == [number / 1000 for number in CALM]
-
-
 @pytest.mark.parametrize(("last", "code"), [(60, 0), (20, 0), (120, 3)])
 def test_an_alert_about_the_newest_audit_can_fail_the_command(tmp_path: Path, last: int, code: int) -> None:
     made_history(tmp_path, [*CALM, last])
     assert main(["history", str(tmp_path), "--fail-on-alert"]) == code
-
-
-def test_an_old_alert_does_not_fail_the_command(tmp_path: Path) -> None:
-    made_history(tmp_path, [*CALM, 120, 60])
-    assert main(["history", str(tmp_path), "--fail-on-alert"]) == 0
 
 
 def test_the_page_loads_nothing_and_runs_nothing(tmp_path: Path) -> None:
@@ -150,26 +137,6 @@ def test_a_drawing_has_a_point_an_audit_within_its_frame_and_marks_what_moved(tm
     for one in page.all("rect", **{"class": "expected"}):
         assert 0 <= float(one["y"] or "") <= float(one["y"] or "") + float(one["height"] or "") <= HEIGHT + 1
     assert any("expected" in text and "12.00%" in text for text in page.texts)
-
-
-def test_the_bars_of_a_day_fill_the_scale(tmp_path: Path) -> None:
-    page = _page(made_history(tmp_path, CALM))
-    heights: dict[str | None, float] = {}
-    for one in page.all("rect", **{"class": "fill-"}):
-        heights[one["x"]] = heights.get(one["x"], 0.0) + float(one["height"] or "")
-    assert len(heights) == len(CALM)
-    assert all(abs(height - (HEIGHT - 10)) < 0.2 for height in heights.values())
-
-
-def test_links_lead_from_the_page_to_the_reports(tmp_path: Path) -> None:
-    root = tmp_path / "all audits"
-    made_night(root, 0, name="a #1?")
-    (made_night(root, 1, name="b") / "report.html").unlink()
-    pages = tmp_path / "pages"
-    pages.mkdir()
-    links = {str(one["href"]) for one in _page(root, pages / "history.html").all("a", href="..")}
-    assert links == {"../all%20audits/a%20%231%3F/report.html"}
-    assert (pages / unquote(links.pop())).resolve() == root / "a #1?" / "report.html"
 
 
 def test_names_and_values_are_texts_and_never_markup(tmp_path: Path) -> None:

@@ -154,14 +154,6 @@ def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(
     assert str(file) in str(error.value)
 
 
-def test_a_later_row_without_an_id_is_refused_and_one_without_a_label_says_nothing(tmp_path: Path) -> None:
-    whole = {"record_id": "a", "label": "supported"}
-    file = written(tmp_path / "marks.jsonl", whole, {"record_id": "b"})
-    assert (len(read_marks([file]).marks), read_marks([file]).silent) == (1, 1)
-    with pytest.raises(DataError, match="row 2: record_id should be the id"):
-        read_marks([written(tmp_path / "marks.jsonl", whole, {"label": "supported"})])
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -78,14 +78,6 @@ def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.M
     assert (note["event"], note["message"]) == ("note", "a worker has died")
 
 
-def test_quiet_progress_for_machines_has_notes_only() -> None:
-    stream = io.StringIO()
-    shown = choose_progress(quiet=True, console=ConsoleKind.JSON, stream=stream)
-    shown.start(total=5, finished=0)
-    shown.note("a worker has died")
-    assert [event["event"] for event in _events(stream.getvalue())] == ["note"]
-
-
 def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["audit", "--input", f"{tmp_path}/none.parquet", "--output", str(tmp_path / "out"), "--console", "json"]
     assert main(argv) == 2
@@ -192,14 +184,6 @@ def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(
     assert [char for char in printed if not char.isprintable() and char != "\n"] == []
     assert [text for text in printed.split("\n") if text.startswith("attribeam audit: all rows fine")] == []
     assert "Traceback" not in printed
-
-
-def test_several_messages_are_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    Messages("attribeam x").say("one\nattribeam x: forged", "two")
-    assert capsys.readouterr().err == "attribeam x: one attribeam x: forged\nattribeam x: two\n"
-    Messages("attribeam x", ConsoleKind.JSON).say("a\x7f", "b")
-    (event,) = _events(capsys.readouterr().err)
-    assert event["message"] == "a\x7f\nb"
 
 
 def test_data_for_a_terminal_is_harmless_and_data_for_a_pipe_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

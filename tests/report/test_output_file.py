@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from attribeam.report.output_file import check_output, write_lines
+from attribeam.report.privacy import as_private_as
 from attribeam.schemas.errors import RunError, UsageError
 
 
@@ -25,12 +27,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_lines(str(output), _failing())
     assert output.read_bytes() == "a\r\né\r\n".encode()
     assert list(tmp_path.iterdir()) == [output]
-
-
-def test_file_that_cannot_be_made_is_told_by_name(tmp_path: Path) -> None:
-    output = tmp_path / ("x" * 300)
-    with pytest.raises(RunError, match=r"x' cannot be written: .*File name too long"):
-        write_lines(str(output), ["row"])
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "link to a device", "folder", "pipe"])
@@ -87,3 +83,32 @@ def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None
 
     write_lines(str(tmp_path / "rows"), parts())
     assert (tmp_path / "rows").read_text().count("row\n") == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("folders", "modes"),
+    [
+        ([], (0o644, 0o755)),
+        (["open"], (0o644, 0o755)),
+        (["open", "group"], (0o640, 0o750)),
+        (["open", "group", "private"], (0o600, 0o700)),
+        (["private", "s3://bucket/audit"], (0o600, 0o700)),
+    ],
+    ids=str,
+)
+def test_what_is_made_of_audits_is_as_private_as_the_most_private_of_them(
+    folders: list[str], modes: tuple[int, int], tmp_path: Path
+) -> None:
+    for name, mode in (("open", 0o755), ("group", 0o750), ("private", 0o700)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+    before = os.umask(0o022)
+    try:
+        with as_private_as([name if "://" in name else tmp_path / name for name in folders]):
+            (tmp_path / "page").touch()
+            (tmp_path / "pages").mkdir()
+        (tmp_path / "later").touch()
+    finally:
+        os.umask(before)
+    found = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("page", "pages", "later")]
+    assert found == [*modes, 0o644]

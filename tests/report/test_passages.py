@@ -6,12 +6,19 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import made_audit
-from tests.report.span_batches import span_batches
+from tests.report.made_audit import made_audit, span_batches
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.passages import SHOWN_PASSAGES, SHOWN_RANKS, PassageTally, RankTally, retrieved_passages
+from attribeam.report.passages import (
+    SHOWN_PASSAGES,
+    SHOWN_RANKS,
+    PassageTally,
+    RankTally,
+    passage_names,
+    retrieved_passages,
+)
+from attribeam.schemas import Passage, QARecord, RowSource
 
 PIECE = {"passage_index": 0, "in_title": False, "char_start": 0, "char_end": 1, "text": "x", "score": 1.0}
 
@@ -39,13 +46,6 @@ def test_places_are_counted_as_offered_used_and_best(seed: int) -> None:
         scores = [row["passage_scores"][place] for row in rows if len(row["passage_scores"]) > place]
         best = sum(row["top_passage_index"] == place for row in rows)
         assert (one.offered, one.used, one.best) == (len(scores), sum(score > 0 for score in scores), best)
-
-
-def test_places_that_no_prompt_has_are_left_out() -> None:
-    tally = RankTally()
-    for batch in span_batches([{"passage_scores": [0.0, 1.0], "top_passage_index": 1}, {}]):
-        tally.add(batch)
-    assert [(one.rank, one.offered, one.used, one.best) for one in tally.result()] == [(1, 1, 0, 0), (2, 1, 1, 1)]
 
 
 def random_evidence(seed: int) -> list[dict[str, object]]:
@@ -104,3 +104,50 @@ def test_a_log_that_changed_counts_no_retrieved_passage(tmp_path: Path) -> None:
     made = made_audit(tmp_path)
     made.log.write_bytes(made.log.read_bytes() + b"x")
     assert retrieved_passages(AuditedLogs.of(AuditDirectory.open(made.root))) is None
+
+
+def record(row: int, *passages: Passage) -> QARecord:
+    return QARecord(f"r{row}", "Why?", passages, "So.", RowSource("log", row))
+
+
+def rows(*texts: dict[str, str]) -> list[QARecord]:
+    """One record per mapping of passage ids to texts."""
+    return [
+        record(row, *(Passage(text, f"About {one}", one) for one, text in own.items())) for row, own in enumerate(texts)
+    ]
+
+
+def test_the_first_title_of_an_id_is_its_name() -> None:
+    names = passage_names(
+        [record(0, Passage("a", None, "p")), record(1, Passage("a", "One", "p"), Passage("b", "Two"))]
+    )
+    assert names.titles == {"p": "One"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "per_row"),
+    [
+        ([{"source1": "a", "source2": "b"}, {"source1": "c", "source2": "d"}], True),
+        ([{"source1": "a", "source2": "b"}, {"source1": "a", "source2": "b"}], False),
+        ([{"source1": "old"}, {"source1": "old"}, {"source1": "new"}, {"source1": "new"}], False),
+        ([{"source1": "a"}], False),
+    ],
+)
+def test_an_id_is_one_of_a_row_if_most_rows_give_it_another_text(texts: list[dict[str, str]], per_row: bool) -> None:
+    names = passage_names(rows(*texts))
+    assert names.is_per_row("source1") is per_row
+    assert names.is_per_row("source27") is per_row
+    assert not names.is_per_row("doc-1")
+
+
+def test_one_changed_document_does_not_make_all_ids_of_its_shape_those_of_rows() -> None:
+    same = {"doc1": "a", "doc2": "b", "doc3": "c"}
+    names = passage_names(rows(same, {**same, "doc3": "c, revised"}))
+    assert not names.is_per_row("doc3")
+
+
+def test_ids_of_rows_are_left_out_of_the_ranking_and_counted() -> None:
+    names = passage_names(rows({"source1": "a", "doc1": "x"}, {"source1": "b", "doc1": "x"}))
+    ranking = PassageTally().result({"source1": 9, "source2": 4, "doc1": 2}, names)
+    assert [(use.passage_id, use.title) for use in ranking.least_used] == [("doc1", "About doc1")]
+    assert (ranking.passage_count, ranking.per_row_ids) == (1, 2)

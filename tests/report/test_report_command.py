@@ -79,14 +79,6 @@ def test_comparison_with_an_audit_of_other_logs_says_so(
     assert remark in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
-def test_comparison_with_an_audit_of_the_same_log_is_made_without_a_remark(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    same = made_audit(tmp_path / "same")
-    assert _report(made, tmp_path / "out.html", "--previous", str(same.root)) == 0
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
@@ -119,14 +111,3 @@ def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_i
     assert "status is interrupted" in capsys.readouterr().err
     assert _report(made, tmp_path / "page.html") == 0
     assert "status is interrupted" in capsys.readouterr().err
-
-
-def test_a_page_does_not_go_to_standard_output(made: MadeAudit, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _report(made, "-") == 2
-    assert "name a file" in capsys.readouterr().err
-
-
-def test_what_is_no_audit_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--audit", str(tmp_path), "--output", str(tmp_path / "out"), "--format", "csv"]
-    assert main(["report", *given]) == 2
-    assert "run_manifest.json" in capsys.readouterr().err

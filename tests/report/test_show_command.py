@@ -80,11 +80,6 @@ def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.Capt
     assert "\x1b" not in out
 
 
-def test_there_is_no_colour_where_nobody_watches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    assert "\x1b" not in capsys.readouterr().out
-
-
 def test_spans_have_colour_on_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,18 +220,6 @@ def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(
     assert "Question\n" not in out
 
 
-def test_only_so_many_pieces_of_evidence_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    out = capsys.readouterr().out
-    assert "(+1, see --evidence)" in out
-    assert "passage 1, title" not in out
-
-
-def test_what_is_no_audit_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "x", "--audit", str(tmp_path)]) == 2
-    assert "run_manifest.json" in capsys.readouterr().err
-
-
 IDS = ["trace-8f3a-001", "trace-8f3a-002", "trace-77c0-001", "0451"]
 
 
@@ -264,15 +247,6 @@ def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_pa
     audit = AuditDirectory.open(made_audit(tmp_path, record_ids=ids).root)
     assert nearest_ids(audit, "qa-9")[0] == "qa-009"
     assert nearest_ids(audit, "QA-0090", count=1) == ["qa-090"]
-
-
-def test_an_id_unlike_any_gets_some_that_there_are(audit: AuditDirectory) -> None:
-    assert nearest_ids(audit, "Z", count=2) == ["ferry-bad", "trace-8f3a-001"]
-
-
-def test_no_id_is_named_twice(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "ferry", "ferry"]).root)
-    assert nearest_ids(audit, "ferrx") == ["ferry", "ferry-bad"]
 
 
 def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(

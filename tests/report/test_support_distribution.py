@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from tests.report.span_batches import span_batches
+from tests.report.made_audit import span_batches
 
 from attribeam.report.support_distribution import (
     MASS_BINS,
@@ -111,25 +111,6 @@ def test_one_bin_too_many_takes_the_next_wider_unit(unit: str, last: datetime, n
     assert timeline_of([{"answered_at": START}, {"answered_at": later}]).unit == next_unit
 
 
-def test_times_at_the_ends_of_the_calendar_are_counted_in_their_years() -> None:
-    ends = [datetime.min.replace(tzinfo=UTC), datetime(1684, 7, 28, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
-    found = timeline_of([{"answered_at": moment} for moment in (*ends, START)])
-    years = sorted(floor(moment, "year").isoformat() for moment in (*ends, START))
-    assert (found.unit, [one.start for one in found.bins]) == ("year", years)
-
-
-def test_the_last_moment_of_an_hour_far_away_belongs_to_it() -> None:
-    last = datetime(9998, 6, 1, 11, 59, 59, 999_999, tzinfo=UTC)
-    found = timeline_of([{"answered_at": last}, {"answered_at": last + timedelta(microseconds=1)}])
-    assert [one.start for one in found.bins] == ["9998-06-01T11:00:00+00:00", "9998-06-01T12:00:00+00:00"]
-
-
-def test_spans_without_a_time_are_counted_apart() -> None:
-    found = timeline_of([{"answered_at": START}, {}, {"support": "weak"}])
-    assert (len(found.bins), found.undated) == (1, 2)
-    assert timeline_of([{}]).bins == ()
-
-
 @pytest.mark.parametrize("value_count", [1, SHOWN_VALUES, SHOWN_VALUES + 1, MAX_VALUES])
 def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value_count: int) -> None:
     chance = random.Random(value_count)
@@ -148,17 +129,6 @@ def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value
     shares = [group.counts.unsupported / group.counts.spans for group in found.groups]
     assert shares == sorted(shares, reverse=True)
     assert not found.too_many_values
-
-
-def test_a_column_with_too_many_values_lists_none() -> None:
-    found = shares_of([{"team": str(number)} for number in range(MAX_VALUES + 1)], "team")
-    assert found.too_many_values
-    assert found.groups == ()
-
-
-def test_a_long_value_is_cut() -> None:
-    (group,) = shares_of([{"team": "x" * 81}], "team").groups
-    assert group.value == "x" * 79 + "…"
 
 
 @pytest.mark.parametrize(

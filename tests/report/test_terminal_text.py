@@ -62,15 +62,6 @@ def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start
     assert _plain("Noon east.", marks) == [("Noon east.", "1ssss2UUss")]
 
 
-def test_a_label_without_room_is_left_out() -> None:
-    marks = [Mark(0, 2, "s", "cyan", label="12"), Mark(3, 6, "w", "yellow", label="13")]
-    assert _plain("40 cars", marks) == [("40 cars", "ss 13w")]
-
-
-def test_letters_are_as_wide_as_the_characters_above_them() -> None:
-    assert _plain("語é🚢", [Mark(1, 3, "U", "red")]) == [("語é🚢", "  UUU")]
-
-
 def test_a_mark_goes_on_in_the_next_line() -> None:
     marks = [Mark(5, 14, "w", "yellow")]
     assert _plain("Noon east pier.", marks, width=9) == [("Noon east", "     wwww"), ("pier.", "wwww")]
@@ -79,10 +70,6 @@ def test_a_mark_goes_on_in_the_next_line() -> None:
 def test_style_covers_the_marked_characters_of_a_line_only() -> None:
     (line,) = marked_lines("Noon, east pier", [Mark(6, 10, "U", "red")], width=40)
     assert [(span.start, span.end, span.style) for span in line.text.spans] == [(6, 10, "red")]
-
-
-def test_a_mark_beyond_the_text_is_cut() -> None:
-    assert _plain("Noon", [Mark(2, 99, "U", "red", label="1")]) == [("Noon", "  1U")]
 
 
 @given(TEXTS, WIDTHS)

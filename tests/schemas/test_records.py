@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.pipeline.measures.made_metrics import made_manifest
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
@@ -58,7 +59,6 @@ from attribeam.schemas.run_manifest import (
     OutputFile,
     ReadingNote,
     RunManifest,
-    RunStatus,
     sum_counts,
 )
 
@@ -106,11 +106,6 @@ def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
     assert table.equals(pa.Table.from_pylist(expected, schema=schema), check_metadata=True)
 
 
-def test_evidence_table_of_no_spans_has_no_rows() -> None:
-    schema = evidence_schema(extra_fields=[pa.field("region", pa.string())])
-    assert evidence_table([(RECORD, ())], schema).equals(schema.empty_table())
-
-
 def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
     letter = DeadLetter("r", SOURCE, Stage.PARSE, Reason.PARSE_FAILED, "should, does not", column="answer")
     row = dead_letter_row(letter)
@@ -140,11 +135,6 @@ def test_row_fault_survives_pickling() -> None:
 def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, char_end: int) -> None:
     with pytest.raises(ValueError, match="0 <= char_start < char_end"):
         CharRange(char_start, char_end)
-
-
-def test_ranges_that_only_touch_do_not_overlap() -> None:
-    assert not CharRange(0, 2).overlaps(CharRange(2, 4))
-    assert CharRange(0, 3).overlaps(CharRange(2, 4))
 
 
 def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
@@ -234,27 +224,14 @@ CHUNK = ChunkManifest(
     seconds=1.5,
     passage_sample=sample_passages(["A text", "Another text."]),
 )
-RUN = RunManifest(
-    status=RunStatus.DONE,
-    attribeam_version="0.1.0",
-    runner="local",
-    started_at="2026-11-19T02:00:00+00:00",
-    seconds=2.5,
-    load_seconds=1.0,
-    rows_per_second=1.2,
-    configuration="cd",
+RUN = made_manifest(
+    COUNTS,
     inputs=(InputFile("log.parquet", 1000, 3, "ab", (ReadingNote("answer read from response", 3),)),),
     options={"parser": "bundled"},
-    models={"layer": "2"},
     versions={"python": "3.11"},
-    counts=COUNTS,
     chunks=("00000-log-r0000000000",),
     cut_passages=CutPassages(9, 12, "characters", 200),
 )
-
-
-def test_a_chunk_manifest_comes_back_from_json() -> None:
-    assert ChunkManifest.from_json(CHUNK.to_json()) == CHUNK
 
 
 def test_a_run_manifest_comes_back_from_json() -> None:
@@ -291,10 +268,6 @@ def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: 
     del fields["counts"]
     with pytest.raises(SchemaVersionError, match=r"^here is of schema version '2.0', but only files of version '1.2'"):
         type(manifest).from_json(json.dumps(fields), "here")
-
-
-def test_tokens_that_were_not_counted_stay_unknown() -> None:
-    assert sum_counts([COUNTS, AuditCounts(tokens=None)]).tokens is None
 
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")

@@ -12,14 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
-from apache_beam.typehints.row_type import RowTypeConstraint
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit, with_token_budget
 from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
 from attribeam.logs.privacy.redactor import MASK
-from attribeam.schemas import evidence_schema
 from attribeam.transforms.audit_answers import row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_rows import read_answers
@@ -133,15 +131,6 @@ def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_de
     nameless = {(row["reason"], row["column"]) for row in letters if row["record_id"] is None}
     assert nameless == {("invalid_value", None), ("missing_value", "record_id")}
     assert all(row["answer"] is None and "Ada" not in row["message"] for row in letters)
-
-
-def test_both_outputs_have_schemas(settings: AuditSettings) -> None:
-    audited = beam.Pipeline() | beam.Create([given(0)], reshuffle=False) | AuditAnswers(settings)
-    types = audited.evidence.element_type, audited.dead_letters.element_type
-    assert all(isinstance(kind, RowTypeConstraint) for kind in types)
-    assert [name for name, _ in types[0]._fields] == evidence_schema().names
-    assert {"record_id", "reason", "column", "message"} <= {name for name, _ in types[1]._fields}
-    assert set(audited) == {"evidence", "dead_letters"}
 
 
 def outcomes(settings: AuditSettings, element: object) -> list[Any]:

@@ -98,10 +98,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return made
 
 
-def test_whoever_loads_the_storage_reuses_clients() -> None:
-    assert boto3_client.Client == beam_storage._idle_clients.client
-
-
 def test_later_operations_use_the_client_of_the_first(made: list[object]) -> None:
     for _ in range(5):
         s3io.S3IO(options=OPTIONS).client.stream = "open"

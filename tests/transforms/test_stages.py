@@ -37,7 +37,6 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.schemas.run_manifest import StageSeconds, sum_stage_seconds
 from attribeam.transforms import attribute_rows
 from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
 from attribeam.transforms.audit_answers import RowGroupCoder
@@ -145,11 +144,6 @@ def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_th
         raise ValueError("no")
     assert [one.stage for one in take_stage_seconds()] == ["read", "parse", "write"]
     assert take_stage_seconds() == ()
-
-
-def test_seconds_of_chunks_are_summed_a_stage() -> None:
-    chunks = [(StageSeconds("read", 1.0, 0.5),), (StageSeconds("read", 2.0, 0.25), StageSeconds("write", 1.0, 1.0))]
-    assert sum_stage_seconds(chunks) == (StageSeconds("read", 3.0, 0.75), StageSeconds("write", 1.0, 1.0))
 
 
 def read(file: str, *, rows: int, with_text: bool = False) -> RowGroup:

@@ -25,7 +25,7 @@ from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config, P
 
 from attribeam.attribution.attention import end_to_end_attention as attention_module
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import groups_by_border, rope_border
+from attribeam.attribution.attention.batching import rope_border
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
     TORCH_VARLEN,
@@ -36,7 +36,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
     varlen_attention,
     varlen_kernels,
 )
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, current_rows, rows_end_to_end
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
 from attribeam.attribution.attention.plain_attention import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -144,39 +144,6 @@ def test_blocks_of_queries_change_nothing(
     monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 420 * 7)
     in_blocks = end_to_end_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(in_blocks, whole, atol=1e-5, rtol=1e-4)
-
-
-@given(packed_rows())
-def test_every_place_is_one_rows_own(rows: EndToEndRows) -> None:
-    own = [place for one in rows.places for place in range(one.start, one.end)]
-    assert own == list(range(rows.token_count))
-
-
-@given(packed_rows())
-def test_positions_go_on_behind_the_prefix(rows: EndToEndRows) -> None:
-    positions = rows.positions.tolist()
-    for one in rows.places:
-        assert positions[one.start : one.end] == list(range(one.prefix_length, len(one)))
-
-
-@given(packed_rows(), st.data())
-def test_states_of_a_row_are_those_of_its_places(rows: EndToEndRows, data: st.DataObject) -> None:
-    sequence = torch.arange(rows.token_count)[None, :, None]
-    one = data.draw(st.sampled_from(rows.places))
-    start = data.draw(st.integers(0, len(one) - 1))
-    end = data.draw(st.integers(start + 1, len(one)))
-    assert one.states(sequence, start, end).flatten().tolist() == places_of(one)[start:end]
-
-
-@given(packed_rows())
-def test_keys_of_all_rows_come_one_row_after_the_other(rows: EndToEndRows) -> None:
-    expected = [place for one in rows.places for place in places_of(one)]
-    if rows.key_places is None:
-        assert expected == list(range(rows.token_count))
-    else:
-        assert rows.key_places.tolist() == expected
-    assert rows.key_starts[-1] == len(expected)
-    assert rows.longest[1] == max(len(places_of(one)) for one in rows.places)
 
 
 def test_row_that_shares_more_than_there_is_is_refused() -> None:
@@ -406,19 +373,6 @@ def test_local_attention_is_attention_under_the_band_of_its_row(lengths: list[in
     torch.testing.assert_close(found, attend_with_a_mask(states, rows.row_of, window, 0.7), atol=1e-5, rtol=1e-4)
 
 
-def test_positions_begin_anew_with_each_row() -> None:
-    rows = EndToEndRows.of_lengths([2, 3], CPU)
-    assert rows.positions.tolist() == [0, 1, 0, 1, 2]
-    assert rows.starts == (0, 2, 5)
-
-
-def test_rows_are_known_inside_the_block_only() -> None:
-    rows = EndToEndRows.of_lengths([1], CPU)
-    with rows_end_to_end(rows):
-        assert current_rows() is rows
-    assert current_rows() is None
-
-
 @pytest.fixture(scope="module", params=[SoftmaxOver.VISIBLE, SoftmaxOver.PROMPT])
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_encoder(
@@ -458,17 +412,6 @@ def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory
         assert isinstance(one, TokenAttribution)
         expected = eager_similarity(directory, row, model.softmax_over)
         np.testing.assert_allclose(spread(one), expected, atol=1e-5)
-
-
-def test_softmax_over_the_prompt_sums_to_one_on_its_columns(directory: Path) -> None:
-    model = load(directory)
-    (found,) = model.attribute([model.encode(RECORDS[0])], [6])
-    assert isinstance(found, TokenAttribution)
-    sums = found.top_scores.sum(1)
-    if model.softmax_over is SoftmaxOver.PROMPT:
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
-    else:
-        assert (sums < 0.999).all()
 
 
 def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path: Path) -> None:
@@ -563,18 +506,6 @@ def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(ro
         np.testing.assert_allclose(full_similarity(together), expected, atol=TOLERANCE, rtol=0)
 
 
-def test_transformers_itself_turns_a_short_row_otherwise_beside_a_long_one(tmp_path: Path) -> None:
-    rotary_model = save(tmp_path, PHI3)
-    model = load_rotary(rotary_model)
-    long, short = rows_around_the_border(model)[:2]
-    network = AutoModel.from_pretrained(rotary_model).eval()
-    ids = np.stack([np.pad(short.token_ids, (0, 2), mode="edge"), long.token_ids]).astype(np.int64)
-    with torch.no_grad():
-        alone = network(torch.from_numpy(ids[:1, :-2])).last_hidden_state[0]
-        beside = network(torch.from_numpy(ids)).last_hidden_state[0, :-2]
-    assert (alone - beside).abs().max() > 0.01
-
-
 @pytest.mark.parametrize(
     ("config", "border"),
     [
@@ -598,12 +529,3 @@ def test_border_of_parameters_for_each_kind_of_layer_is_the_lowest() -> None:
     config = PreTrainedConfig()
     config.rope_parameters = parameters
     assert rope_border(config) == 50
-
-
-@given(lengths=st.lists(st.integers(1, 9)), border=st.none() | st.integers(0, 9))
-def test_every_row_is_in_one_group_of_one_side(lengths: list[int], border: int | None) -> None:
-    groups = groups_by_border(lengths, border)
-    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
-    assert all(group == sorted(group) and group for group in groups)
-    for group in groups:
-        assert len({border is not None and lengths[index] > border for index in group}) == 1

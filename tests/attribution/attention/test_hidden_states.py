@@ -127,12 +127,6 @@ STATES = [[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [-1.0, 0.0], [4.0, 3.0], [0.0, 5.0
 PASSAGE = [-1, 0, 0, 1, 1]
 
 
-def test_similarity_is_the_cosine_of_the_tokens_own_states():
-    found = similarity(STATES, PASSAGE, 2).top_columns(2)
-    assert found.top_columns.tolist() == [[2, 1], [0, 4]]
-    np.testing.assert_allclose(found.top_scores, [[1.0, 0.8], [1.0, 0.8]], rtol=1e-6)
-
-
 def test_negative_cosine_counts_as_nothing():
     found = similarity(STATES, PASSAGE, 2).top_columns(5)
     assert found.top_scores.min() == 0.0
@@ -147,13 +141,6 @@ def test_average_is_compared_with_every_window_of_a_passage():
     np.testing.assert_allclose(found.cosines[0], [1.0, 0.6], rtol=1e-6)
     np.testing.assert_allclose(found.cosines[1], [13 / 5 / np.sqrt(7.25), 11.5 / 5 / np.sqrt(7.25)], rtol=1e-6)
     assert [[columns.tolist() for columns in of_span] for of_span in found.columns] == [[[2], [4]], [[1], [4]]]
-
-
-def test_passage_shorter_than_the_window_is_one_window():
-    found = similarity(STATES, PASSAGE, 2).best_windows(np.array([[True, False]]), window=8)
-    # means of the passages: (1.5, 3) and (1.5, 1.5)
-    np.testing.assert_allclose(found.cosines, [[3 / np.sqrt(11.25), np.sqrt(0.5)]], rtol=1e-6)
-    assert [columns.tolist() for columns in found.columns[0]] == [[1, 2], [3, 4]]
 
 
 def test_span_without_tokens_and_passage_without_tokens_have_no_window_above_zero():

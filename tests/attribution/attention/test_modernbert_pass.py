@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model, tiny_model
+from tests.attribution.tiny_models import save_tiny_encoder, tiny_model
 from transformers import ModernBertConfig, ModernBertModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -177,11 +177,6 @@ def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path: Path) -
     assert plain.network.config.num_hidden_layers == 2
     with pytest.raises(RuntimeError, match="loaded for the fused pass"):
         _ = fused.network
-
-
-def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu")
-    assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
 
 
 def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
     SENTENCES,
     VOCABULARY_SIZE,
+    save_nested_model,
     save_tiny_bert,
     save_tiny_encoder,
     save_tiny_model,
@@ -24,7 +24,6 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
-from attribeam.attribution.language_models import decoder as decoder_module
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.language_models.language_model import LanguageModel, NotCausalError, ablated_row
 from attribeam.attribution.models.model_directory import read_model_directory
@@ -171,22 +170,6 @@ def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory: Pat
 def test_layer_that_the_model_lacks_is_refused(directory: Path) -> None:
     with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
         load(directory, layer=5)
-
-
-def test_batches_keep_to_the_token_budget(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = load(directory, token_budget=100)
-    rows, sizes = [decoder.encode(one) for one in (*RECORDS, *RECORDS)], []
-    real = decoder_module.layer_states
-
-    def counting(network: object, **inputs: object) -> torch.Tensor:
-        sizes.append(inputs["input_ids"].numel())
-        return real(network, **inputs)
-
-    monkeypatch.setattr(decoder_module, "layer_states", counting)
-    assert {place for place, _ in decoder.response_states(rows)} == {*range(8)}
-    assert 1 < len(sizes) < 8
-    assert max(sizes) <= 100
-    assert sum(sizes) < sum(len(row.token_ids) for row in rows) / 2  # prompts that rows share run once
 
 
 def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(
@@ -349,18 +332,6 @@ def test_ablated_row_is_the_prompt_rendered_anew_before_the_same_answer(model):
     np.testing.assert_array_equal(found.response_char_start, whole.response_char_start)
 
 
-def test_ablated_row_may_keep_no_passage(model):
-    whole = model.encode(LM_RECORD)
-    row = ablated_row(model, LM_RECORD, kept=(), response_of=whole)
-    assert set(row.column_passage.tolist()) == {-1}
-    np.testing.assert_array_equal(row.token_ids[row.prompt_length :], whole.token_ids[whole.prompt_length :])
-
-
-def test_ablated_row_of_an_unknown_passage_is_an_error(model):
-    with pytest.raises(ValueError, match=r"should lie in \[0, 3\), were: \[3\]"):
-        ablated_row(model, LM_RECORD, kept={3}, response_of=model.encode(LM_RECORD))
-
-
 def test_generated_answer_is_greedy_and_of_the_passages_alone(model, lm_directory):
     answer = model.generate(LM_RECORD, max_new_tokens=5)
     assert answer == model.generate(replace(LM_RECORD, answer="Something else."), max_new_tokens=5)
@@ -397,12 +368,6 @@ def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
     assert fault.value.reason is Reason.NON_FINITE_ATTENTION
 
 
-def test_row_that_is_too_long_is_refused(lm_directory):
-    with pytest.raises(RowFault) as fault:
-        load_lm(lm_directory, max_tokens=20).encode(LM_RECORD)
-    assert fault.value.reason is Reason.TOO_MANY_TOKENS
-
-
 def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
     lm_directory = save_tiny_model(tmp_path)
     tokenizer = json.loads((lm_directory / "tokenizer.json").read_text(encoding="utf-8"))
@@ -412,12 +377,6 @@ def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
     model = load_lm(lm_directory, prompt_template=str(template))
     with pytest.raises(RowFault, match="should precede the answer"):
         model.encode(replace(LM_RECORD, question="", passages=()))
-
-
-def test_encoder_is_no_causal_language_model(tmp_path):
-    lm_directory = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
-    with pytest.raises(NotCausalError, match=r"should be a causal language model, is an encoder \(modernbert\)"):
-        load_lm(lm_directory)
 
 
 def test_masked_language_model_with_a_causal_class_is_refused_because_it_sees_later_tokens(tmp_path):
@@ -430,11 +389,6 @@ def test_model_saved_without_its_language_model_head_is_refused(tmp_path, lm_dir
     AutoModel.from_pretrained(lm_directory).save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match=r"lacks 1: lm_head\.weight"):
         load_lm(tmp_path)
-
-
-def test_missing_directory_is_named(tmp_path):
-    with pytest.raises(ModelLoadError, match=r"none' should be a directory with config\.json"):
-        load_lm(tmp_path / "none")
 
 
 def test_probabilities_that_are_not_finite_fail_before_the_run(tmp_path):

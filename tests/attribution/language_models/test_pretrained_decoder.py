@@ -26,12 +26,10 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import states_of_layers
-from attribeam.attribution.attention.model_check import top_columns_agreement
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.evaluation.methods.observed_attention import attribute_layers
+from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Passage, QARecord, RowSource
@@ -136,32 +134,6 @@ def test_hidden_states_are_transformers_own(model: AttentionModel, directory: Pa
         torch.testing.assert_close(
             found[layer].reshape(expected[layer].shape), expected[layer], atol=1e-5 * largest, rtol=1e-4
         )
-
-
-def test_rows_of_a_batch_get_what_each_gets_alone(model: AttentionModel) -> None:
-    rows, count = [model.encode(record(answer)) for answer in ANSWERS], len(PASSAGES)
-    assert sum(len(row.token_ids) for row in rows) < model.token_budget
-    together = model.attribute(rows, [count] * len(rows))
-    for row, found in zip(rows, together, strict=True):
-        assert isinstance(found, TokenAttribution)
-        expected = full_similarity(attributed(model, row, count))
-        np.testing.assert_allclose(full_similarity(found), expected, atol=1e-5, rtol=0)
-
-
-def test_layers_of_one_pass_are_those_of_models_that_end_there(model: AttentionModel, directory: Path) -> None:
-    row, count = model.encode(record()), len(PASSAGES)
-    found = attribute_layers(model, row, count, layers=[9, LAYER], top_k=EVERYTHING)
-    for layer, tokens in found.items():
-        alone = attributed(load(directory, layer=layer), row, count)
-        np.testing.assert_allclose(full_similarity(tokens), full_similarity(alone), atol=1e-5, rtol=0)
-
-
-def test_bfloat16_mostly_keeps_the_two_best_columns(model: AttentionModel, directory: Path) -> None:
-    rough = load(directory, dtype="bfloat16")
-    assert rough.dtype == torch.bfloat16
-    row, count = model.encode(record()), len(PASSAGES)
-    agreement = top_columns_agreement([attributed(rough, row, count)], [attributed(model, row, count)])
-    assert 0.8 <= agreement <= 1
 
 
 def test_attention_finds_the_passages_of_paraphrases(directory: Path) -> None:

@@ -11,11 +11,9 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.attribution_config import AttributionConfig
-from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
-from attribeam.schemas.errors import ModelLoadError
 
 
 def written(tmp_path: Path, values: object) -> Path:
@@ -115,9 +113,3 @@ def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path: Path)
         ModelOptions(model=str(model), device="cpu", attribution_config=str(own)), method=MethodOptions()
     )
     assert (loaded.layer, loaded.settings.top_k, loaded.settings.isolation_tau) == (1, 2, 3)
-
-
-def test_settings_of_a_file_that_is_missing_are_an_error(tmp_path: Path) -> None:
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), attribution_config=str(tmp_path / "absent.json"))
-    with pytest.raises(ModelLoadError, match=r"absent\.json should be a readable file"):
-        read_model_directory(options)

@@ -2,17 +2,442 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.attribution.models.hostile_models import DAMAGES, HARMLESS
-from tests.attribution.tiny_models import save_tiny_model
+import torch
+from safetensors.torch import load_file, save_file
+from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE, save_tiny_model
 
 from attribeam import Attributor
 from attribeam.attribution.models import directory_check
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import UsageError
+
+CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
+WEIGHTS, INDEX, SETTINGS = "model.safetensors", "model.safetensors.index.json", "attribution_config.json"
+BILLION = 10**9
+DEEP = 100_000
+
+Damage = Callable[[Path], None]
+
+
+def _holds(name: str, content: bytes | str) -> Damage:
+    def write(folder: Path) -> None:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return write
+
+
+def _without(name: str) -> Damage:
+    return lambda folder: (folder / name).unlink()
+
+
+def _cut(name: str) -> Damage:
+    return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
+
+
+def _queue(name: str) -> Damage:
+    """A FIFO that nobody writes to."""
+
+    def replace(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+
+    return replace
+
+
+def _link(name: str, target: str) -> Damage:
+    def replace(folder: Path) -> None:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+
+    return replace
+
+
+def _folder(name: str) -> Damage:
+    def replace(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return replace
+
+
+def _edited(name: str, edit: Callable[[Any], object]) -> Damage:
+    def write(folder: Path) -> None:
+        values = json.loads((folder / name).read_text()) if (folder / name).exists() else {}
+        (folder / name).write_text(json.dumps(edit(values) or values))
+
+    return write
+
+
+def _says(name: str = CONFIG, **changes: object) -> Damage:
+    return _edited(name, lambda values: values | changes)
+
+
+def _config_of(kind: str, **changes: object) -> Damage:
+    """The config of another architecture beside the same weights."""
+    return _holds(CONFIG, json.dumps(CONFIGS[kind].to_diff_dict() | changes, default=str))
+
+
+def _model(**changes: object) -> Damage:
+    """A tokenizer.json whose model has these parts."""
+    return _edited(TOKENIZER, lambda values: values["model"].update(changes))
+
+
+def _nested(start: str, end: str, depth: int = DEEP) -> str:
+    return start * depth + end * depth
+
+
+def _weights(change: Callable[[torch.Tensor], torch.Tensor], name: str = "") -> Damage:
+    def write(folder: Path) -> None:
+        found = load_file(folder / WEIGHTS)
+        save_file({key: change(one) if name in key else one for key, one in found.items()}, folder / WEIGHTS)
+
+    return write
+
+
+def _named(rename: Callable[[str], str | None]) -> Damage:
+    """Weights under other names, without those that get none."""
+
+    def write(folder: Path) -> None:
+        found = {rename(name): one for name, one in load_file(folder / WEIGHTS).items()}
+        save_file({name: one for name, one in found.items() if name is not None}, folder / WEIGHTS)
+
+    return write
+
+
+def _header(edit: Callable[[dict[str, Any]], object], *, length: int | None = None) -> Damage:
+    """Weights whose header says something else of the same bytes."""
+
+    def write(folder: Path) -> None:
+        content = (folder / WEIGHTS).read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + size])
+        text = json.dumps(edit(header) or header).encode()
+        (folder / WEIGHTS).write_bytes(
+            (len(text) if length is None else length).to_bytes(8, "little") + text + content[8 + size :]
+        )
+
+    return write
+
+
+def _first(**changes: object) -> Damage:
+    """A header whose first tensor says something else."""
+    return _header(lambda header: next(one for name, one in header.items() if name != "__metadata__").update(changes))
+
+
+def _indexed(weight_map: object) -> Damage:
+    def write(folder: Path) -> None:
+        (folder / WEIGHTS).rename(folder / "a.safetensors")
+        (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+    return write
+
+
+class _Touch:
+    """Touches a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self._path,)
+
+
+def _pickled(name: str) -> Damage:
+    def write(folder: Path) -> None:
+        (folder / WEIGHTS).unlink()
+        (folder / name).write_bytes(pickle.dumps(_Touch(folder / "RAN")))
+
+    return write
+
+
+def _named_by(name: str, key: str, code: str = "raise SystemExit(7)") -> Damage:
+    """A file that names code of the directory."""
+
+    def write(folder: Path) -> None:
+        (folder / "own.py").write_text(f"import pathlib; pathlib.Path({str(folder / 'RAN')!r}).touch(); {code}")
+        _says(name, auto_map={key: "own.Own"}, model_type="own")(folder)
+
+    return write
+
+
+def _all_of(*damages: Damage) -> Damage:
+    def write(folder: Path) -> None:
+        for one in damages:
+            one(folder)
+
+    return write
+
+
+def _larger_vocabulary(values: Any) -> None:
+    vocabulary = values["model"]["vocab"]
+    values["model"]["vocab"] = {word: number + VOCABULARY_SIZE for word, number in vocabulary.items()}
+    for one in values["added_tokens"]:
+        one["id"] += VOCABULARY_SIZE
+
+
+def _wide_numbers(values: Any) -> None:
+    values["model"]["vocab"] = {word: 2**32 - 1 - number for word, number in values["model"]["vocab"].items()}
+
+
+_QUANTIZED = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+_NORMALIZERS = '{"type":"Sequence","normalizers":['
+
+CONFIGS_DAMAGED: Mapping[str, Damage] = {
+    "no config": _without(CONFIG),
+    "empty config": _holds(CONFIG, ""),
+    "cut config": _cut(CONFIG),
+    "garbage config": _holds(CONFIG, b"\xff\xfe\x00" * 99),
+    "config is a list": _holds(CONFIG, "[]"),
+    "config is null": _holds(CONFIG, "null"),
+    "config nested deep": _holds(CONFIG, _nested("[", "]")),
+    "config with a part nested deep": _holds(
+        CONFIG, '{"model_type":"llama","x":' + '{"a":' * DEEP + "1" + "}" * DEEP + "}"
+    ),
+    "config is a folder": _folder(CONFIG),
+    "config links in a circle": _link(CONFIG, CONFIG),
+    "config is a queue": _queue(CONFIG),
+    "config is endless": _link(CONFIG, "/dev/zero"),
+    "config of another kind": _says(model_type="wavenet"),
+    "kind is a number": _says(model_type=5),
+    "kind is an object": _says(model_type={"a": 1}),
+    "no kind": _edited(CONFIG, lambda values: values.pop("model_type") and None),
+    "no layers": _says(num_hidden_layers=0),
+    "negative layers": _says(num_hidden_layers=-1),
+    "a billion layers": _says(num_hidden_layers=BILLION),
+    "layers in words": _says(num_hidden_layers="four"),
+    "layers of 400 digits": _holds(CONFIG, '{"model_type":"llama","num_hidden_layers":1' + "0" * 400 + "}"),
+    "digits without end": _holds(CONFIG, '{"model_type":"llama","num_hidden_layers":1' + "0" * 5000 + "}"),
+    "layers as a float": _says(num_hidden_layers=1e300),
+    "a billion words": _says(vocab_size=BILLION),
+    "no words": _says(vocab_size=0),
+    "negative words": _says(vocab_size=-400),
+    "a billion numbers a state": _says(hidden_size=BILLION),
+    "a state of NaN": _says(hidden_size=float("nan")),
+    "a billion numbers between": _says(intermediate_size=BILLION),
+    "no heads": _says(num_attention_heads=0),
+    "a billion heads": _says(num_attention_heads=BILLION),
+    "heads that do not divide": _says(num_attention_heads=3, head_dim=None),
+    "a billion numbers a head": _says(head_dim=BILLION),
+    "a billion positions": _config_of("bert", max_position_embeddings=BILLION),
+    "ten million positions": _config_of("bert", max_position_embeddings=10**7),
+    "negative positions": _says(max_position_embeddings=-5),
+    "a billion labels": _says(num_labels=BILLION),
+    "a billion experts": _config_of("gpt_oss", num_local_experts=BILLION),
+    "a billion layers inside": _says(
+        model_type="gemma3", text_config={"model_type": "gemma3_text", "num_hidden_layers": BILLION}
+    ),
+    "layers of unknown kinds": _says(layer_types=["nonsense"] * 4),
+    "layers of no kind": _says(layer_types=[1, None, {}, []]),
+    "more kinds than layers": _says(layer_types=["full_attention"] * 4000),
+    "rotation by a word": _says(rope_parameters={"rope_type": "nonsense", "rope_theta": "x"}),
+    "rotation by a list": _says(rope_parameters=[1, 2]),
+    "rotation by zero": _says(rope_parameters={"rope_type": "default", "rope_theta": 0}),
+    "rotation by NaN": _says(rope_parameters={"rope_type": "default", "rope_theta": float("nan")}),
+    "dtype of its own": _says(dtype="float7"),
+    "quantised by nobody": _says(quantization_config={"quant_method": "nonsense"}),
+    "quantised by a number": _says(quantization_config=5),
+    "said to be quantised": _says(quantization_config=_QUANTIZED),
+    "inner config is a list": _says(text_config=[1]),
+    "architecture is a number": _says(architectures=7),
+    "padding far away": _says(pad_token_id=BILLION),
+    "code of its own": _named_by(CONFIG, "AutoConfig"),
+    "eps of a word": _says(rms_norm_eps="x"),
+    "activation of its own": _says(hidden_act="nonsense"),
+    "config of another kind of weights": _config_of("gpt2"),
+    "an encoder-decoder": _says(is_encoder_decoder=True),
+}
+
+TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
+    "no tokenizer": _all_of(_without(TOKENIZER), _without(TOKENIZER_CONFIG)),
+    "empty tokenizer": _holds(TOKENIZER, ""),
+    "cut tokenizer": _cut(TOKENIZER),
+    "garbage tokenizer": _holds(TOKENIZER, b"\xff\xfe\x00" * 99),
+    "tokenizer is null": _holds(TOKENIZER, "null"),
+    "tokenizer nested deep": _holds(TOKENIZER, _nested("[", "]")),
+    "normalizers nested deep": _says(TOKENIZER, normalizer=json.loads(_nested(_NORMALIZERS, "]}", 100))),
+    "tokenizer is a queue": _queue(TOKENIZER),
+    "tokenizer is endless": _link(TOKENIZER, "/dev/zero"),
+    "tokenizer of other words": _edited(TOKENIZER, _larger_vocabulary),
+    "numbers of words without end": _edited(TOKENIZER, _wide_numbers),
+    "negative numbers of words": _model(vocab={"a": -1, "b": -2}, merges=[]),
+    "tokenizer without words": _model(vocab={}, merges=[]),
+    "merges of no words": _model(merges=[["qq", "zz"]]),
+    "merges of three": _model(merges=[["a", "b", "c"]]),
+    "unigram of nothing": _says(TOKENIZER, model={"type": "Unigram", "vocab": [], "unk_id": 7}),
+    "unigram far away": _says(TOKENIZER, model={"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": BILLION}),
+    "words without an unknown one": _says(TOKENIZER, model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"}),
+    "pieces without an unknown one": _says(
+        TOKENIZER,
+        model={
+            "type": "WordPiece",
+            "vocab": {"a": 0},
+            "unk_token": "b",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 5,
+        },
+    ),
+    "map of garbage": _says(TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
+    "map of nothing": _says(TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": ""}),
+    "map that points away": _says(
+        TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8="}
+    ),
+    "split by a bad pattern": _says(
+        TOKENIZER, pre_tokenizer={"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}
+    ),
+    "split by a slow pattern": _says(
+        TOKENIZER,
+        pre_tokenizer={"type": "Split", "pattern": {"Regex": "(.*)*(.*)*x"}, "behavior": "Isolated", "invert": False},
+    ),
+    "split by a large pattern": _says(
+        TOKENIZER,
+        pre_tokenizer={
+            "type": "Split",
+            "pattern": {"Regex": "((((a{99}){99}){99}){99}){99}"},
+            "behavior": "Isolated",
+            "invert": False,
+        },
+    ),
+    "text grows without end": _says(
+        TOKENIZER,
+        normalizer={
+            "type": "Sequence",
+            "normalizers": [{"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 30}] * 8,
+        },
+    ),
+    "every letter dropped": _says(TOKENIZER, normalizer={"type": "Replace", "pattern": {"Regex": "."}, "content": ""}),
+    "post-processor of no words": _says(
+        TOKENIZER,
+        post_processor={
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}],
+            "pair": [],
+            "special_tokens": {},
+        },
+    ),
+    "added words far away": _edited(TOKENIZER, lambda values: values["added_tokens"][0].update(id=BILLION)),
+    "added words of a number": _edited(TOKENIZER, lambda values: values["added_tokens"][0].update(content=5)),
+    "empty added word": _edited(
+        TOKENIZER,
+        lambda values: values["added_tokens"].append(
+            values["added_tokens"][0] | {"id": VOCABULARY_SIZE, "content": ""}
+        ),
+    ),
+    "tokenizer settings nested deep": _holds(TOKENIZER_CONFIG, _nested("[", "]")),
+    "tokenizer settings are a list": _holds(TOKENIZER_CONFIG, "[]"),
+    "tokenizer settings are garbage": _holds(TOKENIZER_CONFIG, b"\xff" * 9),
+    "tokenizer settings are a queue": _queue(TOKENIZER_CONFIG),
+    "tokenizer of no class": _says(TOKENIZER_CONFIG, tokenizer_class=5),
+    "tokenizer of an odd class": _says(TOKENIZER_CONFIG, tokenizer_class="os.system"),
+    "special words are numbers": _says(TOKENIZER_CONFIG, bos_token=5, eos_token=[1], pad_token={"a": 1}),
+    "tokenizer with code": _named_by(TOKENIZER_CONFIG, "AutoTokenizer"),
+    "chat without end": _says(TOKENIZER_CONFIG, chat_template="{% for i in range(10**9) %}{{ i }}{% endfor %}"),
+    "chat nested deep": _says(TOKENIZER_CONFIG, chat_template="{% if 1 %}" * 5000),
+    "chat of a large power": _says(TOKENIZER_CONFIG, chat_template="{{ 10 ** 10 ** 10 }}"),
+    "chat with code": _says(TOKENIZER_CONFIG, chat_template="{{ cycler.__init__.__globals__.os.system('touch RAN') }}"),
+    "chat is a number": _says(TOKENIZER_CONFIG, chat_template=5),
+    "chat is a queue": _queue("chat_template.jinja"),
+}
+
+WEIGHTS_DAMAGED: Mapping[str, Damage] = {
+    "no weights": _without(WEIGHTS),
+    "empty weights": _holds(WEIGHTS, b""),
+    "weights of eight bytes": _holds(WEIGHTS, b"\0" * 8),
+    "cut weights": _cut(WEIGHTS),
+    "garbage weights": _holds(WEIGHTS, os.urandom(999)),
+    "GGUF under another name": _holds(WEIGHTS, b"GGUF\x03\0\0\0" + b"\xff" * 99),
+    "GGUF beside nothing": _all_of(_without(WEIGHTS), _without(CONFIG), _holds("model.gguf", b"GGUF" + b"\xff" * 99)),
+    "GGUF beside a config": _all_of(_without(WEIGHTS), _holds("model.gguf", b"GGUF" + b"\xff" * 99)),
+    "zip under another name": _holds(WEIGHTS, b"PK\x03\x04" + b"\0" * 99),
+    "pickle beside a config": _pickled("pytorch_model.bin"),
+    "pickle under another name": _pickled(WEIGHTS),
+    "header longer than the file": _header(dict, length=10**12),
+    "header of the longest length": _header(dict, length=2**64 - 1),
+    "header of length zero": _header(dict, length=0),
+    "header cut": _header(dict, length=99),
+    "header nested deep": _holds(WEIGHTS, (2 * DEEP).to_bytes(8, "little") + _nested("[", "]").encode()),
+    "header is a list": _header(lambda header: [header]),
+    "header is empty": _header(lambda header: header.clear()),
+    "offsets beyond the file": _first(data_offsets=[0, 10**15]),
+    "negative offsets": _first(data_offsets=[-8, 0]),
+    "offsets the wrong way": _first(data_offsets=[64, 0]),
+    "offsets of words": _first(data_offsets=["a", "b"]),
+    "shape that overflows": _first(shape=[2**62, 2**62]),
+    "shape of a billion": _first(shape=[BILLION, BILLION]),
+    "negative shape": _first(shape=[-1, -32]),
+    "shape of no dimension": _first(shape=[]),
+    "unknown dtype": _first(dtype="F7"),
+    "another dtype": _first(dtype="I64"),
+    "metadata of numbers": _header(lambda header: header.update(__metadata__=7)),
+    "weights turned": _weights(lambda one: one.t().contiguous() if one.dim() == 2 else one),
+    "weights of one number": _weights(lambda one: one.flatten()[:1].clone()),
+    "weights of booleans": _weights(lambda one: one > 0),
+    "weights of whole numbers": _weights(lambda one: one.to(torch.int64)),
+    "weights of bytes": _weights(lambda one: one.to(torch.float8_e4m3fn)),
+    "weights of complex numbers": _weights(lambda one: one.to(torch.complex64)),
+    "NaN weights": _weights(lambda one: one * float("nan")),
+    "infinite weights": _weights(lambda one: one * float("inf")),
+    "enormous weights": _weights(lambda one: one * 1e38),
+    "NaN in one place": _weights(lambda one: one.index_fill(0, torch.tensor([0]), float("nan")), "embed_tokens"),
+    "layer left out": _named(lambda name: None if ".1." in name else name),
+    "other names": _named("x.{}".format),
+    "weights are a queue": _queue(WEIGHTS),
+    "weights are a folder": _folder(WEIGHTS),
+    "weights link in a circle": _link(WEIGHTS, WEIGHTS),
+    "weights are endless": _link(WEIGHTS, "/dev/zero"),
+    "index is garbage": _all_of(_without(WEIGHTS), _holds(INDEX, "{")),
+    "index nested deep": _all_of(_without(WEIGHTS), _holds(INDEX, _nested("[", "]"))),
+    "index is a list": _all_of(_without(WEIGHTS), _holds(INDEX, "[]")),
+    "index of a list": _indexed(["a.safetensors"]),
+    "index of numbers": _indexed({"model.embed_tokens.weight": 5}),
+    "index of nothing": _indexed({}),
+    "index of one tensor": _indexed({"model.norm.weight": "a.safetensors"}),
+    "index of other folders": _indexed({"model.embed_tokens.weight": "../../etc/passwd"}),
+    "index of a queue": _all_of(_indexed({"model.embed_tokens.weight": "b.safetensors"}), _queue("b.safetensors")),
+    "index is a queue": _all_of(_without(WEIGHTS), _queue(INDEX)),
+    "an adapter": _holds("adapter_config.json", "{}"),
+}
+
+SETTINGS_DAMAGED: Mapping[str, Damage] = {
+    "settings are garbage": _holds(SETTINGS, b"\xff" * 9),
+    "settings nested deep": _holds(SETTINGS, _nested("[", "]")),
+    "settings with a part nested deep": _holds(SETTINGS, '{"layer":' + _nested("[", "]") + "}"),
+    "settings are a list": _holds(SETTINGS, "[]"),
+    "settings of other names": _holds(SETTINGS, json.dumps({"x" * 99: 1, **{f"y{one}": 1 for one in range(999)}})),
+    "settings of a far layer": _holds(SETTINGS, json.dumps({"layer": BILLION})),
+    "settings of NaN": _holds(SETTINGS, '{"isolation_tau": NaN}'),
+    "settings of digits without end": _holds(SETTINGS, '{"layer": 1' + "0" * 5000 + "}"),
+    "settings of thresholds the wrong way": _holds(SETTINGS, '{"supported_threshold": 0.1, "weak_threshold": 0.9}'),
+    "settings of a number as template": _holds(SETTINGS, '{"prompt_template": 5}'),
+    "settings are a queue": _queue(SETTINGS),
+    "settings are endless": _link(SETTINGS, "/dev/zero"),
+}
+
+HARMLESS = frozenset(
+    {
+        "added words far away",
+        "architecture is a number",
+        "empty added word",
+        "enormous weights",
+        "index of one tensor",
+        "quantised by nobody",
+        "tokenizer of an odd class",
+        "tokenizer with code",
+        "weights of bytes",
+    }
+)
+"""Those whose oddity is without effect: their attention is taken as of any model."""
+
+DAMAGES = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTINGS_DAMAGED}
+
 
 LONGEST_SENTENCE = 1_500
 

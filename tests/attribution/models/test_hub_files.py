@@ -138,11 +138,6 @@ def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
         read_model_directory(ModelOptions(model=NAME))
 
 
-def test_files_in_folders_of_a_repository_are_left_out(hub: tuple[Path, list[dict[str, Any]]]) -> None:
-    read_model_directory(ModelOptions(model=NAME))
-    assert [one["ignore_patterns"] for one in hub[1]] == [["*/*"]]
-
-
 def _answered(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
     request = httpx2.Request("GET", "https://hub.invalid/brigg/lighthouse")
     return kind("refused", response=httpx2.Response(status, request=request))

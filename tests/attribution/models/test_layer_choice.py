@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from transformers import (
     Gemma2Config,
     Gemma3Config,
-    GPT2Config,
     LlamaConfig,
     MambaConfig,
     MistralConfig,
@@ -47,14 +46,6 @@ def test_default_that_cannot_see_the_passages_moves_to_the_nearest_full_layer(ki
         "layer_kinds": ", ".join(sorted([f"{FULL} 2", f"{kind} 4"])),
         "layer_choice": f"layer 5 of 6: nearest full_attention layer to the default 4 ({kind})",
     }
-
-
-def test_layers_with_attention_beside_a_recurrent_state_see_everything() -> None:
-    assert chosen(with_types(LINEAR, "hybrid", LINEAR, LINEAR)) == 2
-
-
-def test_tie_between_full_layers_goes_to_the_lower() -> None:
-    assert chosen(with_types(SLIDING, FULL, SLIDING, FULL)) == 2
 
 
 def test_model_with_windows_everywhere_keeps_the_default_and_says_what_it_misses() -> None:
@@ -129,7 +120,3 @@ def test_layers_above_are_cut_from_every_list_of_layers() -> None:
     trimmed = without_layers_above(config, 3)
     assert (trimmed.num_hidden_layers, trimmed.layer_types) == (3, [FULL, SLIDING, FULL])
     assert config.num_hidden_layers == 4
-
-
-def test_layers_are_cut_under_other_names_of_the_field_too() -> None:
-    assert without_layers_above(GPT2Config(n_layer=6), 4).n_layer == 4

@@ -16,7 +16,6 @@ from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import packed_layers
 from attribeam.attribution.models.packed_layers import is_packed, pack_linear_layers, unpack_linear_layers
-from attribeam.attribution.models.weight_memory import held_size
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
@@ -65,19 +64,6 @@ def test_packed_layer_gives_the_same_product(shape: tuple[int, ...], bias: bool)
     assert_near(layer(given), expected)
 
 
-def test_states_that_do_not_lie_in_one_piece_are_served() -> None:
-    layer = nn.Linear(IN, OUT).bfloat16().requires_grad_(False)
-    given = [
-        states(IN, 9).t(),
-        states(4, 2 * IN)[:, ::2],
-        states(IN).expand(3, -1),
-    ]
-    expected = [layer(one) for one in given]
-    assert pack_linear_layers(layer) == 1
-    for one, product in zip(given, expected, strict=True):
-        assert_near(layer(one), product)
-
-
 @pytest.mark.parametrize("shape", [(0,), (1,), (2, 33), (512,), (513,), (3, 400)], ids=str)
 def test_gated_block_serves_any_number_of_tokens(shape: tuple[int, ...]) -> None:
     block = gated_block(bias=True)
@@ -107,18 +93,6 @@ def test_the_operator_meets_few_numbers_of_tokens(monkeypatch: pytest.MonkeyPatc
     for tokens in range(1, 1300, 7):
         network(states(1, tokens, IN))
     assert len(met) <= 16
-
-
-def test_weights_keep_shape_dtype_and_size() -> None:
-    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN)).bfloat16().requires_grad_(False)
-    size = held_size(network)
-    assert pack_linear_layers(network) == 2
-    assert held_size(network) == size
-    assert [(one.weight.shape, one.weight.dtype) for one in network if isinstance(one, nn.Linear)] == [
-        ((OUT, IN), torch.bfloat16),
-        ((IN, OUT), torch.bfloat16),
-    ]
-    assert pack_linear_layers(network) == 0, "packed layers should be left alone"
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
 from tests.attribution.prompts.test_passage_windows import attributed, full_matrix
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 pytestmark = pytest.mark.pretrained
@@ -51,14 +51,6 @@ def model(directory: Path) -> AttentionModel:
 def record(repeats: int = 1) -> QARecord:
     passages = tuple(Passage(text, name) for _ in range(repeats) for name, text in PASSAGES.items())
     return QARecord("ferry", QUESTION, passages, ANSWER, RowSource("log", 0))
-
-
-def test_encoder_is_read_at_the_tokens_own_positions_up_to_its_512(model: AttentionModel) -> None:
-    assert (model.layer, model.layer_count, model.query_position) == (4, 6, QueryPosition.SELF)
-    found = model.provenance()
-    assert found["model_type"] == "bert"
-    assert len(model.encode(record(1)).windows) == 0
-    assert all(len(window.row.token_ids) <= 512 for window in model.encode(record(6)).windows)
 
 
 def test_captured_attention_is_transformers_own(model: AttentionModel, directory: Path) -> None:

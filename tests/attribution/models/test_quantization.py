@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bitsandbytes.functional import dequantize_4bit
-from bitsandbytes.nn import Linear4bit, Linear8bitLt, modules
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
+from bitsandbytes.nn import Linear4bit, Linear8bitLt
+from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models.language_model import load_causal_weights
-from attribeam.attribution.models import integer_products, quantization
+from attribeam.attribution.models import quantization
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.quantization import quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
@@ -70,36 +68,6 @@ def test_attention_is_close_to_that_of_the_unquantised_model(
     expected, found = masses(load(directory, Quantization.NONE)), masses(load(directory, kind, dtype))
     assert expected.std() > 0.03
     assert 0 < np.abs(found - expected).max() < difference
-
-
-@pytest.mark.usefixtures("either_processor")
-def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(directory: Path) -> None:
-    rounded, plain = load(directory, Quantization.NF4), load(directory, Quantization.NONE)
-    for name, module in rounded.network.named_modules():
-        if isinstance(module, Linear4bit) and module.weight is not None:
-            weight = dequantize_4bit(module.weight.data, module.weight.quant_state)
-            plain.network.get_submodule(name).weight.data = weight
-    np.testing.assert_allclose(masses(rounded), masses(plain), atol=1e-5)
-
-
-@pytest.mark.usefixtures("either_processor")
-def test_nf4_layers_hold_two_weights_a_byte_and_the_embedding_table_the_dtype(directory: Path) -> None:
-    model = load(directory, Quantization.NF4, "bfloat16").network
-    projection = model.layers[0].mlp.up_proj
-    assert isinstance(projection, Linear4bit)
-    assert (projection.weight.dtype, projection.weight.numel()) == (torch.uint8, 128 * 256 // 2)
-    assert projection.weight.quant_state.quant_type == "nf4"
-    assert projection.weight.quant_state.nested
-    assert model.embed_tokens.weight.dtype == torch.bfloat16
-
-
-def test_int8_layers_hold_one_weight_a_byte(directory: Path) -> None:
-    model = load(directory, Quantization.INT8, "float16").network
-    projection = model.layers[1].self_attn.q_proj
-    assert isinstance(projection, Linear8bitLt)
-    assert (projection.weight.dtype, projection.weight.numel()) == (torch.int8, 128 * 128)
-    assert projection.weight.data.data_ptr() == projection.weight.CB.data_ptr()
-    assert model.embed_tokens.weight.dtype == torch.float16
 
 
 def test_int8_weights_that_no_pass_reaches_are_released(directory: Path) -> None:
@@ -204,27 +172,3 @@ def test_int8_runs_in_integers_wherever_a_model_is_loaded(directory: Path, monke
     options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.INT8)
     model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
     assert model(input_ids=torch.arange(9)[None]).logits.isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_int8_attention_is_the_same_with_and_without_instructions(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
-) -> None:
-    if not integer_products.has_fast_product():
-        pytest.skip("this processor has no fast product of integers")
-    found = []
-    for fast in (False, True):
-        monkeypatch.setattr(integer_products, "has_fast_product", lambda fast=fast: fast)
-        found.append(masses(load(directory, Quantization.INT8, dtype)))
-    np.testing.assert_array_equal(*found)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_nf4_attention_is_the_same_on_either_processor(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
-) -> None:
-    found = []
-    for supported in (False, True):
-        monkeypatch.setattr(modules, "has_avx512bf16", lambda supported=supported: supported)
-        found.append(masses(load(directory, Quantization.NF4, dtype)))
-    np.testing.assert_array_equal(*found)

@@ -70,6 +70,9 @@ def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory:
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", trust_remote_code=True))
     assert type(model.network).__name__ == "OwnModel"
     assert model.provenance()["model_code"] == "of its repository"
+    assert model.network.config.num_hidden_layers == 4, "own code is given all of its layers"
+    (tokens,) = model.attribute([model.encode(RECORD)], [1])
+    assert isinstance(tokens, TokenAttribution)
 
 
 def test_flag_alone_runs_no_code_and_is_not_named(tmp_path: Path) -> None:
@@ -122,14 +125,6 @@ def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_pa
 
 
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", RowSource("log.parquet", 0))
-
-THROUGH_THE_INTERFACE = """
-from transformers import LlamaModel
-
-
-class OwnModel(LlamaModel):
-    pass
-"""
 
 PAST_THE_INTERFACE = """
 import torch
@@ -196,21 +191,6 @@ def _modules_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", folder)
 
 
-def test_own_code_runs_only_where_it_is_trusted(tmp_path: Path) -> None:
-    directory = save(tmp_path, THROUGH_THE_INTERFACE + "\n\nraise RuntimeError('own code was run')\n")
-    assert load(directory, trusted=False).provenance()["model_code"] == "of transformers"
-    with pytest.raises(RuntimeError, match="own code was run"):
-        load(directory)
-
-
-def test_own_code_that_uses_the_interface_gives_its_attention_and_is_named(tmp_path: Path) -> None:
-    model = load(save(tmp_path, THROUGH_THE_INTERFACE))
-    assert type(model.network).__name__ == "OwnModel"
-    assert model.provenance()["model_code"] == "of its repository"
-    (tokens,) = model.attribute([model.encode(RECORD)], [1])
-    assert isinstance(tokens, TokenAttribution)
-
-
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
@@ -227,7 +207,3 @@ def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path: Path, code:
 def test_attention_that_takes_numbers_unknown_here_is_refused_by_their_name(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match="its attention takes slopes, which this version does not know"):
         load(save(tmp_path, UNKNOWN_NUMBERS))
-
-
-def test_own_code_is_given_all_of_its_layers(tmp_path: Path) -> None:
-    assert load(save(tmp_path, THROUGH_THE_INTERFACE)).network.config.num_hidden_layers == 4

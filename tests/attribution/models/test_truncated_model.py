@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity, full_similarity
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model
+from tests.attribution.tiny_models import CONFIGS, RECORD, save_tiny_model, save_tiny_tokenizer, tiny_model
 from transformers import AutoConfig, EsmcConfig, Gemma3nTextConfig, GPTNeoXJapaneseConfig, PreTrainedConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -32,13 +31,6 @@ def test_most_models_only_build_their_layers_by_their_number(kind: str) -> None:
 )
 def test_scales_shared_keys_and_last_layers_are_found(config: PreTrainedConfig) -> None:
     assert depth_matters(config)
-
-
-def test_config_without_a_model_in_transformers_is_taken_to_matter() -> None:
-    class OwnConfig(PreTrainedConfig):
-        model_type = "own"
-
-    assert depth_matters(OwnConfig())
 
 
 def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path: Path) -> None:
@@ -102,11 +94,3 @@ def test_weight_that_is_used_elsewhere_under_another_name_stays() -> None:
     with drop_unused_weights(model, 1):
         torch.add(shared, 1)
     assert [name for name, _ in model.named_parameters()] == ["layers.0.shared"]
-
-
-def test_weights_below_the_captured_layer_stay_though_the_pass_left_them_out() -> None:
-    model = torch.nn.Module()
-    model.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
-    with drop_unused_weights(model, 2):
-        pass
-    assert [name for name, _ in model.named_parameters()] == ["layers.0.weight", "layers.0.bias"]

@@ -11,9 +11,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.lighthouse_row import RECORD
-from tests.attribution.nested_models import NESTED, save_nested_model
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import NESTED, RECORD, save_nested_model, save_tiny_model
 from transformers import AutoModelForCausalLM, modeling_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -113,13 +111,6 @@ def test_file_that_is_needed_and_missing_is_named(tmp_path: Path) -> None:
     file = files["model.layers.1.mlp.up_proj.weight"]
     (tmp_path / file).unlink()
     with pytest.raises(ModelLoadError, match=rf"lacks 1 of \d+: {file}; fetch them again"):
-        load(tmp_path, layer=2)
-
-
-def test_broken_index_is_a_load_error(tmp_path: Path) -> None:
-    save_in_shards(tmp_path)
-    (tmp_path / "model.safetensors.index.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(ModelLoadError, match="with a 'weight_map', but is not"):
         load(tmp_path, layer=2)
 
 

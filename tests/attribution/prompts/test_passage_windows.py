@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import hostile_texts
+from tests.attribution.small_tokenizers import hostile_texts
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model, tiny_tokenizer
 from tests.transforms.tiny_parser import save_tiny_parser
 
@@ -121,18 +120,6 @@ def test_windows_make_up_the_row_as_it_would_be_in_one_piece(
     name: str, passages: list[Passage], max_tokens: int
 ) -> None:
     assert_same_row(cut(passages, TEMPLATES[name], max_tokens), encoded(passages, TEMPLATES[name]).row)
-
-
-@EVERY_TEMPLATE
-@settings(max_examples=20, deadline=None)
-@given(passages=wild_passages)
-def test_one_window_is_the_row_itself(name: str, passages: list[Passage]) -> None:
-    whole = encoded(passages, TEMPLATES[name]).row
-    row = cut(passages, TEMPLATES[name], len(whole.token_ids))
-    (window,) = row.windows
-    assert_same_row(row, whole)
-    assert_same_row(window.row, whole)
-    np.testing.assert_array_equal(window.columns, np.arange(whole.prompt_length))
 
 
 @EVERY_TEMPLATE
@@ -276,15 +263,6 @@ def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(
     assert found.passage_mass.dtype == np.float32
 
 
-def test_merge_of_one_window_changes_nothing() -> None:
-    similarity = np.random.default_rng(7).random((RESPONSES, 9), np.float32)
-    mass = np.ones((RESPONSES, 2), np.float32)
-    one = attributed(similarity, 4, mass, sink_mass=0.3)
-    found = merge_windows(row_with_windows([range(9)]), [one], top_k=4)
-    for name in ("top_columns", "top_scores", "passage_mass", "sink_mass"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(one, name))
-
-
 def test_mass_outside_the_passages_is_the_mean_over_windows_and_shares_still_add_up() -> None:
     similarity, nothing = np.zeros((RESPONSES, 3), np.float32), np.zeros((RESPONSES, 2), np.float32)
     first, second = nothing + np.array([0.5, 0], np.float32), nothing + np.array([0, 0.125], np.float32)
@@ -316,12 +294,6 @@ def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_i
     assert outcomes[1].passage_mass.shape == (RESPONSES, 5)
     assert isinstance(outcomes[2], RowFault)
     assert outcomes[2].reason is Reason.OUT_OF_MEMORY
-
-
-@pytest.mark.parametrize("counts", [[1], [1, 2, 3]])
-def test_one_passage_count_a_row_is_needed(counts: list[int]) -> None:
-    with pytest.raises(ValueError, match="zip"):
-        attribute_with_windows([made_row(4), made_row(4)], counts, top_k=2, attribute=lambda _rows, _counts: [])
 
 
 EVERYTHING = 10_000
@@ -395,31 +367,6 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: 
     np.testing.assert_array_equal(outcomes[1].top_columns, alone.top_columns)
     np.testing.assert_allclose(outcomes[1].top_scores, alone.top_scores, atol=1e-6)
     assert_same(outcomes[0], outcomes[2])
-
-
-def test_provenance_names_the_template_beside_its_digest(model: AttentionModel) -> None:
-    provenance = model.provenance()
-    assert (provenance["prompt_template_name"], provenance["prompt_template"]) == ("plain", model.template.digest)
-
-
-def test_one_window_gives_exactly_what_the_row_gives(model: AttentionModel) -> None:
-    row = model.encode(record(5))
-    window = PassageWindow(row, np.arange(row.prompt_length, dtype=np.int32))
-    assert_same(attributed_by(model, replace(row, windows=(window,)), 5), attributed_by(model, row, 5))
-
-
-def test_limit_of_the_users_makes_windows_and_every_passage_keeps_its_mass(directory: Path) -> None:
-    options = ModelOptions(model=str(directory), device="cpu", max_tokens=180)
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING), threads=1)
-    row = model.encode(record(12))
-    assert len(row.windows) > 2
-    found = attributed_by(model, row, 12)
-    assert found.top_columns.shape == (len(row.response_chars), row.prompt_length)
-    assert (found.passage_mass > 0).all()
-    for window in row.windows:
-        shown = sorted({*window.row.column_passage.tolist()} - {-1})
-        alone = attributed_by(model, window.row, 12)
-        np.testing.assert_array_equal(found.passage_mass[:, shown], alone.passage_mass[:, shown])
 
 
 def test_evidence_of_a_long_row_points_at_its_passages_own_words(directory: Path, tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import hostile_answers, hostile_passages, hostile_texts
-from tests.attribution.small_tokenizers import byte_level, metaspace
+from tests.attribution.small_tokenizers import byte_level, hostile_answers, hostile_passages, hostile_texts, metaspace
 from tests.attribution.tiny_models import save_tiny_model
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -38,21 +37,10 @@ def test_plain_template_renders_titles_texts_and_question() -> None:
     assert prompt.text == "Title\nBody.\n\nUntitled.\n\nQuestion: Who?\nAnswer: "
 
 
-def test_empty_title_is_no_title() -> None:
-    template = PromptTemplate()
-    without = template.render(question="Who?", passages=[Passage("Body.")])
-    assert template.render(question="Who?", passages=[Passage("Body.", "")]) == without
-
-
 def test_index_counts_passages_from_one_whether_titled_or_not() -> None:
     template = PromptTemplate(titled_passage="[{index}] {title}: {text}\n", passage="[{index}] {text}\n")
     prompt = template.render(question="q", passages=[Passage("a", "A"), Passage("b")])
     assert prompt.text.startswith("[1] A: a\n[2] b\n")
-
-
-def test_doubled_braces_are_literal() -> None:
-    template = PromptTemplate(preamble="{{raw}} ", question="{{Q}} {question} ->")
-    assert template.render(question="why", passages=[]).text == "{{raw}} {Q} why ->"
 
 
 @given(question=texts, passages=passages)
@@ -102,16 +90,6 @@ def test_bad_file_is_an_error_with_its_path(tmp_path: Path, content: str) -> Non
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"template\.json"):
         PromptTemplate.from_file(path)
-
-
-def test_missing_file_is_an_error_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"absent\.json"):
-        PromptTemplate.from_file(tmp_path / "absent.json")
-
-
-def test_digest_tells_templates_apart_and_lasts() -> None:
-    assert PromptTemplate().digest == PromptTemplate().digest
-    assert PromptTemplate().digest != PromptTemplate(preamble=" ").digest
 
 
 def test_some_of_the_passages_keep_their_numbers_in_the_row() -> None:
@@ -335,11 +313,6 @@ TEMPLATE = JinjaTemplate(SOURCE)
 
 def looped(passage: str) -> str:
     return "{{ question }}{% for p in passages %}" + passage + "\n{% endfor %}"
-
-
-def test_template_renders_titles_texts_and_question() -> None:
-    prompt = TEMPLATE.render(question="Who?", passages=[Passage("Body.", "Title"), Passage("Untitled.")])
-    assert prompt.text == "Use these sources.\n[1] Title: Body.\n[2] Untitled.\nQuestion: Who?\nAnswer: "
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.prompt_texts import harmless_texts, hostile_answers, hostile_passages, hostile_texts
-from tests.attribution.small_tokenizers import KINDS, SPECIALS
+from tests.attribution.small_tokenizers import (
+    KINDS,
+    SPECIALS,
+    harmless_texts,
+    hostile_answers,
+    hostile_passages,
+    hostile_texts,
+)
 from tests.attribution.tiny_models import tiny_tokenizer
 from tokenizers import Tokenizer, processors
 
@@ -113,15 +119,6 @@ def test_blank_before_the_answer_goes_into_its_first_token_but_not_into_its_rang
 
 
 @TOKENIZERS
-def test_blank_line_between_passages_belongs_to_none(tokenizer: Tokenizer) -> None:
-    row = encode([Passage("A tower."), Passage("A lamp.")], "Yes", tokenizer, PromptTemplate())
-    tokens = [tokenizer.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
-    blank = [row.column_passage[index] for index, token in enumerate(tokens) if token and not token.strip()]
-    assert blank
-    assert set(blank) == {-1}
-
-
-@TOKENIZERS
 def test_white_space_within_a_passage_lies_in_it_and_covers_nothing(tokenizer: Tokenizer) -> None:
     row = encode([Passage("tower\n\n\nlamp")], "Yes", tokenizer, PromptTemplate())
     inside = (row.column_passage == 0) & (row.column_char_start == row.column_char_end)
@@ -137,25 +134,11 @@ def test_every_part_of_a_split_character_covers_all_of_it(text: str) -> None:
     assert all(chars and chars.char_end - chars.char_start == 1 for chars in row.response_chars[1:])
 
 
-def test_rows_begin_with_exactly_one_bos() -> None:
-    row = encode([Passage("One."), Passage("Two.", "Title")], "Three.", PLAIN, PromptTemplate())
-    assert row.token_ids[0] == 0
-    assert (row.token_ids == 0).sum() == 1
-    assert row.column_passage[0] == -1
-
-
 def test_title_tokens_count_in_the_title() -> None:
     row = encode([Passage("The lamp.", "The tower")], "Yes", PLAIN, PromptTemplate())
     assert covered(row.column_char_start[row.column_in_title], row.column_char_end[row.column_in_title]) == visible(
         "The tower"
     )
-
-
-def test_question_and_template_lie_in_no_passage() -> None:
-    row = encode([Passage("Where?")], "Here", PLAIN, PromptTemplate(preamble="Read this. "))
-    tokens = [PLAIN.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
-    text = "".join(token for token, passage in zip(tokens, row.column_passage, strict=True) if passage < 0)
-    assert text.replace(" ", "").replace("\n", "") == "Readthis.Question:Who?Answer:"
 
 
 def test_lone_surrogate_is_a_row_fault() -> None:
@@ -241,24 +224,6 @@ def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(
     expected = untouched(kind, specials_are_text=True).encode(page)
     assert found.ids.tolist() == expected.ids
     assert found.offsets.tolist() == [list(pair) for pair in expected.offsets]
-
-
-@pytest.mark.parametrize(
-    ("preamble", "add", "expected"),
-    [
-        ("", None, 1),
-        ("<s>", None, 1),
-        ("Read <|im_start|>", None, 1),
-        ("", False, 0),
-        ("<s>", False, 1),
-    ],
-)
-def test_bos_comes_once_or_as_asked(preamble: str, add: bool | None, expected: int) -> None:
-    tokenizer = PageTokenizer(KINDS["byte level"](), add_special_tokens=add)
-    prompt = PromptTemplate(preamble=preamble).render(question="Who <s>?", passages=[Passage("<s>A lamp.")])
-    found = tokenizer.tokenise(prompt, "Ada <s>.")
-    assert found.ids.tolist().count(0) == expected
-    assert (found.ids[0] == 0) == (expected == 1)
 
 
 def test_special_token_between_a_template_and_a_text_is_text() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.attribution.answers.test_citation_marks import ENDS, MARKS, PASSAGES
-from tests.method_names import FACT_WORDS
+from tests.evaluation.dataset_rows import FACT_WORDS
 
 from attribeam import Attributor
 from attribeam.schemas import RowFault, SpanEvidence, Support

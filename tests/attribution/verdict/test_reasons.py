@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import RECORD, parse, record
-from tests.method_names import WORDS
+from tests.evaluation.dataset_rows import WORDS
 
 from attribeam import Attributor, SpanEvidence
 from attribeam.attribution.verdict.claim_kinds import word_kinds

@@ -86,11 +86,6 @@ def test_record_with_a_long_review_in_several_lines_is_a_record() -> None:
     assert kind_of("", json.dumps({**business, "reviews": [{"text": review}]})) is RowKind.RECORD
 
 
-@pytest.mark.parametrize(("part", "end"), [("a ", ""), ("give ", ""), ("sum a ", ""), ("\n", "?"), ("? ", "x")])
-def test_very_long_questions_have_a_kind(part: str, end: str) -> None:
-    assert kind_of(part * 50_000 + end, LANTERN) is RowKind.QUESTION
-
-
 def kind_of_signals(row: QARecord) -> RowKind:
     parsed = parse(row.answer)
     (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))

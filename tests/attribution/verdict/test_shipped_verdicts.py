@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
@@ -11,7 +10,7 @@ from shutil import copyfile
 import numpy as np
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
+from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source
@@ -69,11 +68,6 @@ def test_error_without_the_right_decoder_says_how_to_get_it(
     save_tiny_model(tmp_path / "tiny")
     with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*as docs/models\.md#gguf-files"):
         Attributor.from_pretrained(verdict=name, device="cpu", **options)
-
-
-def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"bundled, smollm2-135m, mass, a verifier"):
-        verdict_source("smollm3")
 
 
 def risk(judge: Attributor) -> float:

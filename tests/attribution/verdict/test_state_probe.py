@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import (
+from tests.attribution.verdict.judged_rows import (
     DOUBTFUL,
     LAYER,
     SAME_SHARE,
@@ -21,7 +21,7 @@ from tests.attribution.verdict.probed_verdict import (
     made_regression,
     save_probed_verdict,
 )
-from tests.method_names import GRADIENTS
+from tests.evaluation.dataset_rows import GRADIENTS
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -92,12 +92,6 @@ def test_state_of_a_word_is_the_mean_over_its_tokens(decoder: SavedDecoder) -> N
     for word, state in zip(words, found, strict=True):
         tokens = [place for place, chars in enumerate(row.response_chars) if chars and chars.overlaps(word)]
         assert state == pytest.approx(states[tokens].mean(dim=0).detach().numpy(), abs=1e-4)
-
-
-def test_word_without_a_token_has_the_state_before_it() -> None:
-    states = AnswerStates(np.array([0, 6]), np.array([3, 9]), np.array([[1.0], [5.0]], dtype=np.float32))
-    words = [CharRange(0, 3), CharRange(4, 5), CharRange(2, 8), CharRange(10, 12)]
-    assert states.of_words(words).tolist() == [[1.0], [1.0], [3.0], [5.0]]
 
 
 @pytest.mark.parametrize("of_records", [0.25, 0.75])
@@ -295,14 +289,6 @@ def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder: S
     assert 0 < risk(attributor(tmp_path / "same", decoder.directory)) < 1
     with pytest.raises(ModelLoadError, match="language_model_revision is sha256:0"):
         attributor(tmp_path / "other", decoder.directory)
-
-
-def test_model_that_is_no_decoder_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
-    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
-    with pytest.raises(
-        ModelLoadError, match=r"a verdict with a probe, cci .* need a causal .* was fitted to what Ada Thorne has"
-    ):
-        Attributor.from_pretrained(verdict=str(verdict), device="cpu")
 
 
 def test_errors_of_a_named_language_model_name_its_option(decoder: SavedDecoder, tmp_path: Path) -> None:

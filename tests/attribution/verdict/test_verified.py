@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.tiny_verifiers import save_verifier
-from tests.attribution.verdict.probed_verdict import DOUBTFUL, save_probed_verdict
-from tests.method_names import WORDS
+from tests.attribution.verdict.judged_rows import DOUBTFUL, save_probed_verdict
+from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_types import VERIFIER_FILE, names_verifier
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.verified import Blend, VerifiedAnswer, VerifierForm, verified_records
+from attribeam.attribution.verdict.verified import VerifiedAnswer, VerifierForm, verified_records
 from attribeam.attribution.verifiers.verdict_reader import has_own_model
 from attribeam.schemas import CharRange, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
@@ -131,16 +131,6 @@ def test_words_of_an_unsupported_claim_are_those_that_the_verifier_doubts(folder
     assert all(one.support is Support.SUPPORTED for one in found.values() if one.claim_index == claims[0].span_index)
 
 
-@pytest.mark.parametrize("blend", [Blend(), Blend(bias=-1.0, verifier=0.5, bundled=0.25)])
-def test_blend_rises_with_both_scores_and_stays_a_probability(blend: Blend) -> None:
-    shares = np.array([0.0, 1e-12, 0.2, 0.5, 0.99, 1.0])
-    found = blend.of(shares, shares[::-1])
-    assert ((found > 0) & (found < 1)).all()
-    if blend == Blend():
-        assert found[2:5] == pytest.approx(shares[2:5])
-        assert (np.diff(found) >= 0).all()
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "complaint"),
     [
@@ -192,17 +182,6 @@ def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(
 def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given: dict[str, object], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         resolve_method(MethodOptions(**given))
-
-
-@pytest.mark.parametrize("given", ["0.1", "0.6,0.1", "0.1,1.5", "a,b", "0.1,0.2,0.3", (0.5, 0.5)])
-def test_band_should_be_two_ascending_shares(given: object) -> None:
-    with pytest.raises(ValueError, match="verdict_band should be two numbers from 0 to 1, the smaller one first"):
-        MethodOptions(verdict_band=given)
-
-
-@pytest.mark.parametrize("given", ["0.1,0.6", "0.1, 0.6", [0.1, 0.6], (0.1, 0.6)])
-def test_band_is_read_from_text_and_lists(given: object) -> None:
-    assert MethodOptions(verdict_band=given).verdict_band == (0.1, 0.6)
 
 
 @pytest.mark.parametrize(

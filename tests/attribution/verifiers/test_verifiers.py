@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.tiny_verifiers import KINDS, save_verifier
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -115,13 +114,6 @@ def test_of_several_windows_the_one_that_supports_most_counts_and_no_more_than_f
     assert found == (pytest.approx(max(each), abs=1e-5),)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_special_tokens_in_a_passage_do_not_part_it(kind: str, folders: dict[str, Path]) -> None:
-    hostile = f"Rain fell.</s>{CLAIM}</s>[SEP]"
-    (found,) = support(kind, folders, asked([hostile], CLAIM))
-    assert found == (pytest.approx(by_hand(kind, folders[kind], f"Rain fell. {CLAIM}  ", CLAIM), abs=1e-5),)
-
-
 def test_claim_beyond_what_it_reads_is_refused_alone(folders: dict[str, Path]) -> None:
     found = load_verifier(options(folders["nli"])).verify([asked([PREMISE], "cars " * 600), asked([PREMISE], CLAIM)])
     assert isinstance(found[0], RowFault)
@@ -154,15 +146,6 @@ def test_model_that_is_no_verifier_is_refused(
     _changed(folder, **changes)
     with pytest.raises(ModelLoadError, match=complaint):
         load_verifier(options(folder))
-
-
-def test_decoder_and_model_without_its_head_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match="says LlamaForCausalLM; a causal model goes with --verdict smollm2-135m"):
-        load_verifier(options(save_tiny_model(tmp_path / "decoder")))
-    headless = save_tiny_model(tmp_path / "encoder", "bert")
-    _changed(headless, architectures=["BertForSequenceClassification"], id2label={"0": "no", "1": "entailment"})
-    with pytest.raises(ModelLoadError, match="should have all weights of a classifier, lacks"):
-        load_verifier(options(headless))
 
 
 class OwnVerifier:

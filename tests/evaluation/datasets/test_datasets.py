@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.dataset_rows import (
-    DOCUMENTS,
     alce_row,
     bump_row,
     clapnq_row,
+    evaluate,
     lfqa_row,
     mtrag_row,
     quotesum_row,
@@ -24,7 +24,6 @@ from tests.evaluation.dataset_rows import (
     write_ragtruth,
     write_rows,
 )
-from tests.evaluation.evaluate_command import evaluate
 
 from attribeam.evaluation.datasets.judged_summaries import load_bump, load_summedits
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
@@ -59,13 +58,6 @@ def marked_texts(marked: str) -> list[tuple[str, int]]:
 def test_marked_text_replaces_its_bracket_and_keeps_its_number(marked, text, spans):
     assert remove_markup(marked).text == text
     assert marked_texts(marked) == spans
-
-
-@pytest.mark.parametrize(
-    ("marked", "start"), [("Ada met Ada, then [ 1 Ada ] left.", len("Ada met Ada, then ")), ("🙂🙂 [ 1 灯台 🗼 ] .", 3)]
-)
-def test_a_span_is_where_it_was_marked_counted_in_code_points(marked, start):
-    assert remove_markup(marked).spans[0].chars.char_start == start
 
 
 @pytest.mark.parametrize(
@@ -112,13 +104,6 @@ def test_quotesum_number_names_the_source_even_after_a_gap(tmp_path):
     (labelled,) = load_quotesum(write_rows(tmp_path / "q.jsonl", [row])).answers
     assert labelled.record.passages[1] == Passage(text="The rock is grey.", title=None, passage_id="source4")
     assert labelled.gold_passages == (frozenset({1}),)
-
-
-def test_row_without_a_marked_span_is_skipped_and_listed(tmp_path):
-    rows = [quotesum_row("No mark."), quotesum_row("[ 1 Ada Thorne ] keeps it.")]
-    dataset = load_quotesum(write_rows(tmp_path / "q.jsonl", rows))
-    assert [one.record.source.source_row for one in dataset.answers] == [1]
-    assert dataset.skipped == (SkippedRow(0, "no_span"),)
 
 
 def test_quotesum_number_without_a_source_is_an_error_with_line_and_field(tmp_path):
@@ -196,53 +181,9 @@ def test_missing_field_is_named_with_the_existing_ones(tmp_path):
         load_veri_gran(write_rows(tmp_path / "v.jsonl", [{"question": "?"}]))
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"\n{]\n", "line 2: should be one JSON object, could not be parsed"),
-        (b"[1]\n", "line 1: should be one JSON object, was: list"),
-        (b'"\xff"\n', "readable UTF-8"),
-    ],
-)
-def test_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
-    path = tmp_path / "q.jsonl"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=problem):
-        load_quotesum(path)
-
-
-def test_file_that_is_not_xz_is_one_clear_error(tmp_path):
-    path = tmp_path / "l.jsonl.xz"
-    path.write_bytes(b"plain text")
-    with pytest.raises(DataError, match="readable UTF-8"):
-        load_lfqa(path)
-
-
 def test_missing_file_is_one_clear_error(tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.jsonl does not exist; --data should name"):
         load_quotesum(tmp_path / "nowhere.jsonl")
-
-
-def test_first_answers_keep_the_rows_skipped_before_them(tmp_path):
-    rows = [quotesum_row(summary) for summary in ("None.", "[ 1 Ada ] .", "None.", "[ 1 Ada ] .")]
-    dataset = load_quotesum(write_rows(tmp_path / "q.jsonl", rows)).first(1)
-    assert [one.record.source.source_row for one in dataset.answers] == [1]
-    assert dataset.skipped == (SkippedRow(0, "no_span"),)
-
-
-def test_gold_passage_outside_the_record_is_refused(tmp_path):
-    (labelled,) = load_quotesum(write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 1 Ada ] .")])).answers
-    with pytest.raises(ValueError, match=r"gold passages should lie in \[0, 2\)"):
-        LabelledAnswer(labelled.record, (frozenset({2}),))
-    assert labelled.spans == (CharRange(0, 3),)
-
-
-@pytest.mark.parametrize("line", ["[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
-def test_json_that_python_cannot_hold_is_an_error_with_its_line(tmp_path, line):
-    path = tmp_path / "q.jsonl"
-    path.write_text(line, encoding="utf-8")
-    with pytest.raises(DataError, match="line 1: should be one JSON object, could not be parsed"):
-        load_quotesum(path)
 
 
 def test_lfqa_documents_with_the_same_name_are_refused(tmp_path):
@@ -325,15 +266,6 @@ def test_every_sentence_is_a_target_span_with_what_it_cites(tmp_path, in_data):
     assert (answer.gold_passages, answer.gold_evidence) == ((), ())
 
 
-def test_passages_are_the_documents_with_title_and_id(tmp_path):
-    (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it.")])).answers
-    assert answer.record.passages == (
-        Passage(text=DOCUMENTS[0]["text"], title="Brigg Point", passage_id="17"),
-        Passage(text=DOCUMENTS[1]["text"], title="Skell Rock", passage_id="18"),
-        Passage(text=DOCUMENTS[2]["text"]),
-    )
-
-
 @pytest.mark.parametrize(
     ("output", "answer"),
     [
@@ -344,11 +276,6 @@ def test_passages_are_the_documents_with_title_and_id(tmp_path):
 def test_answer_is_the_first_line_without_the_end_of_turn(tmp_path, output, answer):
     (found,) = load_alce(write_alce(tmp_path / "a.json", [alce_row(output)])).answers
     assert found.record.answer == answer
-
-
-def test_citation_of_a_missing_document_is_kept(tmp_path):
-    (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it [9].")])).answers
-    assert answer.citations == ((8,),)
 
 
 def test_rows_without_an_answer_or_documents_are_skipped_and_listed(tmp_path):
@@ -372,22 +299,6 @@ def test_rows_without_an_answer_or_documents_are_skipped_and_listed(tmp_path):
 )
 def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, change, problem):
     path = write_alce(tmp_path / "a.json", [alce_row("Fine."), alce_row("Fine.") | change])
-    with pytest.raises(DataError, match=problem):
-        load_alce(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("{", "should be JSON, could not be parsed"),
-        ("3", "should be a list or an object, was: int"),
-        ('{"rows": []}', r"field 'data' should be .* is missing; the row has: \['rows'\]"),
-        ("[1]", "field 'data' should be a list of objects"),
-    ],
-)
-def test_alce_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
-    path = tmp_path / "a.json"
-    path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=problem):
         load_alce(path)
 
@@ -553,12 +464,6 @@ def test_mtrag_answer_with_a_mean_of_at_most_two_is_unsupported(tmp_path, grades
     assert answer.is_supported is supported
 
 
-def test_mtrag_answers_that_people_wrote_are_a_split_of_their_own(tmp_path):
-    rows = [mtrag_row("Ada did.", "4", model="reference"), mtrag_row("Ada.", "4")]
-    dataset = load_mtrag(write_rows(tmp_path / "m.jsonl", rows))
-    assert [answer.split for answer in dataset.answers] == ["reference", "test"]
-
-
 def test_mtrag_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     rows = [mtrag_row(" ", "4"), mtrag_row("Ada.", "1", passages=[]), mtrag_row("Ada."), mtrag_row("Ada.", "1")]
     dataset = load_mtrag(write_rows(tmp_path / "m.jsonl", rows))
@@ -604,12 +509,6 @@ def test_summedits_repeated_summary_is_skipped_also_in_another_file(tmp_path):
     assert dataset.first(1).skipped == ()
 
 
-def test_summedits_rows_without_text_are_skipped(tmp_path):
-    rows = [summedits_row(" "), summedits_row("Ada.", doc="\n")]
-    dataset = load_summedits(write_rows(tmp_path / "s.jsonl", rows))
-    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"))
-
-
 def test_faulty_summedits_label_is_an_error_with_its_place(tmp_path):
     path = write_rows(tmp_path / "s.jsonl", [summedits_row("Ada.", label=2)])
     with pytest.raises(DataError, match=r"s\.jsonl, line 1: field 'label' should be 0 or 1, was: 2"):
@@ -631,12 +530,6 @@ def test_bump_reference_counts_once_and_every_different_edit_once(tmp_path):
     ]
     assert dataset.skipped == (SkippedRow(2, "duplicate"),)
     assert {one.group for one in dataset.answers} == {"bump_task1"}
-
-
-def test_bump_rows_without_text_are_skipped(tmp_path):
-    rows = [bump_row(0, " "), bump_row(1, "Jon.", article="")]
-    dataset = load_bump(write_rows(tmp_path / "b.jsonl", rows))
-    assert dataset.skipped == (SkippedRow(0, "empty_answer"), SkippedRow(1, "no_passages"))
 
 
 def test_directory_without_files_is_one_clear_error(tmp_path):
@@ -666,13 +559,6 @@ def test_imported_log_has_the_judgements_of_the_data_set(tmp_path, source, load,
 
 def without_place(answers):
     return [str(answer).replace(repr(answer.record.source), "") for answer in answers]
-
-
-def test_import_of_several_files_names_the_file_of_a_skipped_row(tmp_path, capsys):
-    write_rows(tmp_path / "bump_1.jsonl", [bump_row(0, "Jon.")])
-    write_rows(tmp_path / "bump_2.jsonl", [bump_row(0, "Jon.")])
-    assert main(["import", "bump", "--data", str(tmp_path), "--output", str(tmp_path / "log.parquet")]) == 0
-    assert "skipped, duplicate: 1 rows: bump_2.jsonl row 0" in capsys.readouterr().out
 
 
 def test_answer_without_any_judgement_is_refused():

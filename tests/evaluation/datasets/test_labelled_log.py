@@ -27,7 +27,6 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import MadeAudit, made_audit
 
-from attribeam.evaluation.datasets import import_command
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran
 from attribeam.evaluation.datasets.marked_spans import load_marks
@@ -66,12 +65,6 @@ def test_gold_passages_and_evidence_become_labels(tmp_path):
     assert answer.gold_evidence == ((PassageRange(0, CharRange(0, 7)),), (PassageRange(1, CharRange(2, 6)),))
 
 
-def test_span_without_a_gold_passage_is_not_evaluated(tmp_path):
-    labels = [label(gold_passages=[]), label(gold_passages=[1])]
-    (answer,) = load_log(write_log_rows(tmp_path / "l.parquet", [row(span_labels=labels)])).answers
-    assert answer.spans == (CharRange(12, 30),)
-
-
 def test_evidence_that_only_some_spans_have_is_not_compared(tmp_path):
     marked = label(gold_passages=[0], gold_evidence=[{"passage_index": 0, "char_start": 0, "char_end": 7}])
     rows = [row(span_labels=[marked, marked]), row(record_id="s", span_labels=[marked, label(gold_passages=[1])])]
@@ -89,12 +82,6 @@ def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     dataset = load_log(write_log_rows(tmp_path / "l.parquet", rows))
     reasons = ("no_gold_passage", "empty_answer", "no_passages", "no_gold_passage")
     assert dataset.skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
-
-
-def test_citations_are_read_even_if_their_passages_do_not_exist(tmp_path):
-    labels = [label(cited_passages=[]), label(cited_passages=[1, 9])]
-    (answer,) = load_cited_log(write_log_rows(tmp_path / "l.parquet", [row(span_labels=labels)])).answers
-    assert (answer.citations, answer.gold_passages) == (((), (1, 9)), ())
 
 
 def test_unsupported_spans_judge_the_whole_answer_and_leave_the_choice_of_spans_to_the_audit(tmp_path):
@@ -143,21 +130,6 @@ def test_renamed_columns_are_read(tmp_path):
     assert answer.record.answer == ANSWER
 
 
-def test_log_of_plain_texts_and_whole_numbers_as_ids_is_read(tmp_path):
-    table = pa.table(
-        {
-            "record_id": [7],
-            "question": ["Who?"],
-            "passages": [["Ada lit the lamp."]],
-            "answer": ["Ada."],
-            "unsupported_spans": pa.array([[]], pa.list_(pa.struct([("char_start", pa.int64())]))),
-        }
-    )
-    pq.write_table(table, tmp_path / "l.parquet")
-    (answer,) = load_judged_log(tmp_path / "l.parquet").answers
-    assert (answer.record.record_id, answer.record.passages) == ("7", (Passage("Ada lit the lamp."),))
-
-
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):
     columns = {name: [""] for name in ("record_id", "question", "answer")} | {"passages": [[""]]}
     pq.write_table(pa.table(columns), tmp_path / "l")
@@ -170,15 +142,6 @@ def test_file_that_is_not_a_log_is_one_clear_error(tmp_path, name, problem):
     (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
     with pytest.raises(DataError, match=problem):
         load_log(tmp_path / name)
-
-
-def test_answer_judged_as_a_whole_needs_no_ranges(tmp_path):
-    rows = [row(answer_supported=False, faithfulness=1.5, error_kinds=["swap"]), row(answer_supported=None)]
-    dataset = load_judged_log(write_log_rows(tmp_path / "l.parquet", rows))
-    (answer,) = dataset.answers
-    assert (answer.unsupported, answer.is_supported, answer.faithfulness) == (None, False, 1.5)
-    assert (answer.error_kinds, answer.record.target_spans) == (("swap",), None)
-    assert dataset.skipped == (SkippedRow(1, "not_judged"),)
 
 
 def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
@@ -216,12 +179,6 @@ def test_answers_that_are_not_there_any_more_are_skipped(made: MadeAudit, tmp_pa
         "text_gone",
         "not_in_audit",
     ]
-
-
-def test_a_claim_beyond_its_answer_is_refused(made: MadeAudit, tmp_path: Path) -> None:
-    file = save(tmp_path / "marks.jsonl", [{**answer_marks([0])[0], "char_start": 40, "char_end": 400}])
-    with pytest.raises(DataError, match="ends beyond its answer"):
-        load_marks(file, AuditDirectory.open(made.root))
 
 
 def test_evaluate_scores_against_marks(made: MadeAudit, tmp_path: Path) -> None:
@@ -351,14 +308,6 @@ def test_row_with_the_id_of_an_earlier_row_is_skipped(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[1] == "skipped, duplicate_record_id: 1 rows: 1"
 
 
-def test_row_with_invalid_unicode_is_skipped(tmp_path, capsys):
-    rows = [quotesum_row("[ 1 Ada ] keeps it.", row_id="a"), quotesum_row("[ 1 Jon ] too.", row_id="b", title1="X?")]
-    data = write_rows(tmp_path / "q.jsonl", rows)
-    data.write_text(data.read_text().replace("X?", "\\ud83d"))
-    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 0
-    assert capsys.readouterr().out.splitlines()[1] == "skipped, invalid_unicode: 1 rows: 1"
-
-
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
@@ -377,19 +326,6 @@ def test_faulty_data_leaves_no_file(tmp_path, capsys):
     assert import_into(tmp_path / "log.parquet", "quotesum", data) == ExitCode.BAD_USAGE
     assert "line 2: field 'summary' marks source 7" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
-
-
-def test_data_without_importable_rows_is_an_error(tmp_path, capsys):
-    data = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
-    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 2
-    assert "has none: {'no_span': [0]}" in capsys.readouterr().err
-
-
-def test_rows_that_do_not_add_up_are_an_error(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(import_command, "write_log", lambda *_: 1)
-    assert import_into(tmp_path / "log.parquet", "quotesum", quotesum(tmp_path)) == ExitCode.FAILED
-    said = "each of the 3 rows should be written or skipped, 1 were written and 1 skipped"
-    assert said in capsys.readouterr().err
 
 
 def test_surrogate_in_a_label_is_a_skipped_row(tmp_path, capsys):
@@ -417,11 +353,3 @@ def test_row_that_an_audit_would_refuse_is_skipped_with_its_reason(tmp_path, cap
     said = capsys.readouterr().out
     assert "skipped, no_record_id: 1 rows: 0" in said
     assert "skipped, no_passages: 1 rows: 1" in said
-
-
-def test_limit_counts_no_rows_after_the_last_answer(tmp_path, capsys):
-    source = ragtruth_source("s", "Ada lit the lamp.")
-    responses = [ragtruth_response(str(row), "s", text) for row, text in enumerate(["", "Ada lit it.", "", "Bells."])]
-    folder = write_ragtruth(tmp_path / "ragtruth", [source], responses)
-    assert import_into(tmp_path / "log.parquet", "ragtruth", folder, "--limit", "1") == 0
-    assert "2 rows read, 1 written" in capsys.readouterr().out

@@ -6,8 +6,7 @@ from functools import partialmethod
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
-from tests.evaluation.dataset_rows import quotesum_row, write_rows
-from tests.evaluation.evaluate_command import evaluate
+from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
 from tests.evaluation.methods.test_language_model_methods import PASSAGES, SPANS, labelled
 
 from attribeam.attribution.evidence.union_results import SpanResult
@@ -87,12 +86,6 @@ def test_drop_of_a_method_is_the_mean_over_spans_of_its_passages(monkeypatch, me
     (score,) = drops(monkeypatch, method)
     assert score.log_probability_drop == pytest.approx(total / 4)
     assert (score.spans, score.rows, score.spans_without_passage) == (4, 2, without_passage)
-
-
-def test_interval_is_over_resamples_of_rows(monkeypatch):
-    """Resamples of the two rows give the means 7/2, 2 and 1/2."""
-    (score,) = drops(monkeypatch, Says(((9.0, 1.0, 0.0), (0.0, 2.0, 1.0))))
-    assert (score.interval.low, score.interval.high) == (0.5, 3.5)
 
 
 def test_random_is_the_mean_of_three_draws(monkeypatch):
@@ -236,8 +229,3 @@ def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_
     assert "name one with --language-model" in capsys.readouterr().err
     assert evaluate(*command, "--answers", "generated") == 2
     assert "add --spans cti to --answers generated" in capsys.readouterr().err
-
-
-def test_command_refuses_spans_without_labels_for_other_measures(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 2
-    assert "--spans applies to --measure faithfulness, not to passages" in capsys.readouterr().err

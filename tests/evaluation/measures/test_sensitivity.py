@@ -10,7 +10,7 @@ from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, ModelOptions
 from attribeam.evaluation.comparison import run_methods, score_methods
-from attribeam.evaluation.measures.layer_sweep import SensitivityPoint, default_point, sweep
+from attribeam.evaluation.measures.layer_sweep import SensitivityPoint, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -72,12 +72,3 @@ def test_refused_row_counts_as_wrong_in_every_point(directory):
     point = [SensitivityPoint(3, 2, 2)]
     (alone,) = sweep([refused], models, point, settings=MethodSettings(), draws=50)
     assert (alone.failed_rows, alone.spans, alone.passage_accuracy) == (1, 3, 0.0)
-
-
-def test_default_point_is_the_setting_of_a_plain_evaluation(directory):
-    assert default_point(load(directory), MethodSettings(top_k=4)) == SensitivityPoint(3, 4, 2)
-
-
-def test_sweep_without_a_model_is_refused():
-    with pytest.raises(ValueError, match="needs an attention model"):
-        sweep(ANSWERS, LoadedModels(PARSER), POINTS, settings=MethodSettings())

@@ -1,11 +1,11 @@
 """cci, random and oracle: by hand, against the definition on a small model, and what they say where they cannot run."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from tests.attribution.language_models.test_decoder import RECORD
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -16,7 +16,14 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.methods.gradients import ContrastiveGradients
-from attribeam.evaluation.methods.language_context import language_of
+from attribeam.evaluation.methods.language_context import (
+    LanguageContext,
+    contrast_tokens,
+    contrastive_saliency,
+    language_of,
+    sensitive_spans,
+    sensitive_tokens,
+)
 from attribeam.evaluation.methods.registry import (
     LabelledContext,
     OraclePassage,
@@ -24,7 +31,7 @@ from attribeam.evaluation.methods.registry import (
     chosen_methods,
     lab_methods,
 )
-from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -117,34 +124,9 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
 
 
-def test_cci_of_a_row_that_the_model_refuses_is_a_fault(models):
-    far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]))
-    with pytest.raises(RowFault, match="should have at most"):
-        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(far, models))
-
-
-def test_random_is_uniform_and_repeats_itself():
-    def drawn(method, row):
-        results = method.span_results(LabelledContext(labelled(row=row), LoadedModels()))
-        assert all(sorted(result.passage_scores) == [0.0, 0.0, 1.0] for result in results)
-        return [result.passage_scores.index(1.0) for result in results]
-
-    rows = [drawn(RandomPassage(seed=7), row) for row in range(300)]
-    assert rows == [drawn(RandomPassage(seed=7), row) for row in range(300)]
-    counts = Counter(passage for row in rows for passage in row)
-    assert all(150 < counts[passage] < 250 for passage in range(3))
-    assert rows != [drawn(RandomPassage(seed=8), row) for row in range(300)]
-    assert rows != [drawn(RandomPassage(seed=7, draw=1), row) for row in range(300)]
-
-
 def test_oracle_names_the_labelled_passages():
     results = OraclePassage().span_results(LabelledContext(labelled(), LoadedModels()))
     assert [result.passage_scores for result in results] == [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0)]
-
-
-def test_oracle_finds_nothing_where_nothing_is_labelled():
-    results = OraclePassage().span_results(LabelledContext(LabelledAnswer(labelled().record), LoadedModels()))
-    assert [result.passage_scores for result in results] == [(0.0, 0.0, 0.0)] * 2
 
 
 def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
@@ -169,6 +151,145 @@ def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
     assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
 
 
-def test_method_that_hides_its_need_of_a_language_model_is_an_error():
-    with pytest.raises(RuntimeError, match="asked for language model, but does not say that it needs it"):
-        ContrastiveGradients(MethodSettings()).span_results(LabelledContext(labelled(), LoadedModels()))
+class WeightedSum:
+    """A language model whose logits are W times a sum of embeddings, each times its place's factor."""
+
+    factors = torch.tensor([3.0, 1.0, 2.0, 0.0])
+    output = torch.tensor([[3.0, 4.0], [0.0, 0.0], [0.0, 5.0]])
+    infinite = False
+
+    def embeddings(self, row):
+        return torch.ones(1, len(row.token_ids), 2)
+
+    def response_logits(self, rows, *, embeddings):
+        (row,) = rows
+        hidden = (self.factors[:, None] * embeddings[0]).sum(0) * (float("inf") if self.infinite else 1.0)
+        return [(hidden @ self.output.T).expand(len(row.token_ids) - row.prompt_length, -1)]
+
+
+def row_of(token_ids: list[int], prompt_length: int) -> EncodedRow:
+    nothing = np.zeros(prompt_length, dtype=np.int32)
+    responses = np.zeros(len(token_ids) - prompt_length, dtype=np.int32)
+    ids = np.array(token_ids, dtype=np.int32)
+    columns = (nothing - 1, nothing.astype(bool), nothing, nothing)
+    return EncodedRow(ids, prompt_length, *columns, responses, responses)
+
+
+def test_saliency_is_the_norm_of_the_difference_of_two_logits_gradients():
+    # the gradient of logit 0 - logit 1 at place j is factor_j * (3, 4), of length 5 * factor_j
+    row = row_of([7, 7, 7, 0], 3)
+    found = contrastive_saliency(WeightedSum(), row, responses=[0], contrast=[1])
+    assert found.tolist() == [[15.0, 5.0, 10.0]]
+
+
+def test_what_stands_behind_the_last_token_is_not_read(tmp_path):
+    model = LanguageModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
+    row = model.encode(RECORD)
+    read = []
+    handle = model._model.register_forward_pre_hook(
+        lambda _module, _inputs, named: read.append(named["inputs_embeds"].shape[1]), with_kwargs=True
+    )
+    found = contrastive_saliency(model, row, responses=[2, 0], contrast=[5, 6])
+    handle.remove()
+    assert read == [row.prompt_length + 3] < [len(row.token_ids)]
+    other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
+    torch.testing.assert_close(contrastive_saliency(model, other, responses=[2, 0], contrast=[5, 6]), found)
+
+
+def test_gradient_that_is_not_finite_is_a_fault():
+    model = WeightedSum()
+    model.infinite = True
+    with pytest.raises(RowFault) as fault:
+        contrastive_saliency(model, row_of([7, 7, 7, 0], 3), responses=[0], contrast=[1])
+    assert fault.value.reason is Reason.NON_FINITE_ATTENTION
+
+
+def naive_saliency(directory, row, response: int, contrast: int):
+    """The definition, in float64, on the tokens before the response token and nothing else."""
+    model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64)
+    ids = torch.from_numpy(row.token_ids.astype(np.int64))
+    place = row.prompt_length + response
+    embedded = model.get_input_embeddings()(ids[None, :place]).detach().requires_grad_()
+    log_probabilities = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
+    value = log_probabilities[ids[place]] - (0 if contrast == ids[place] else log_probabilities[contrast])
+    value.backward()
+    return embedded.grad[0, : row.prompt_length].norm(dim=-1)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt2"])
+def test_saliency_of_a_model_is_that_of_the_definition(tmp_path, kind):
+    directory = save_tiny_model(tmp_path, kind)
+    model = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    row = model.encode(replace(RECORD, answer="In 1874."))
+    responses = range(len(row.token_ids) - row.prompt_length)
+    own = row.token_ids[row.prompt_length :].tolist()
+    contrast = [own[0], *[(token + 5) % 300 for token in own[1:]]]
+    found = contrastive_saliency(model, row, responses=responses, contrast=contrast)
+    for response in responses:
+        expected = naive_saliency(directory, row, response, contrast[response])
+        np.testing.assert_allclose(found[response], expected, rtol=1e-3, atol=1e-4 * float(expected.max()))
+
+
+def test_contrast_is_the_likeliest_token_and_the_lower_of_equals():
+    assert contrast_tokens(torch.tensor([[-1.0, -0.5, -2.0], [-1.0, -3.0, -1.0]])) == [1, 0]
+
+
+def test_token_at_mean_plus_one_deviation_is_labelled():
+    # mean 2, deviation sqrt((1 + 1 + 1 + 9) / 4) = sqrt(3): the threshold is 3.73
+    assert sensitive_tokens(np.array([1.0, 1.0, 1.0, 5.0])) == [3]
+    # mean 2, deviation 2: exactly at the threshold
+    assert sensitive_tokens(np.array([0.0, 4.0])) == [1]
+    # mean 3, deviation sqrt(6): the threshold is 5.45
+    assert sensitive_tokens(np.array([0.0, 6.0, 1.0, 5.0])) == [1]
+
+
+def test_each_sensitive_token_is_a_span_of_its_own_once():
+    characters = [CharRange(4, 6), None, CharRange(0, 3), CharRange(4, 6)]
+    spans = sensitive_spans(np.array([9.0, 9.0, 9.0, 9.0]), characters)
+    assert spans == (CharRange(0, 3), CharRange(4, 6))
+    assert sensitive_spans(np.array([0.0, 9.0, 0.0, 0.0]), characters) == ()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    directory = save_tiny_model(tmp_path_factory.mktemp("tiny"))
+    return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+
+
+def test_divergences_of_an_answer_are_those_of_the_definition(model):
+    record = labelled().record
+    found = LanguageContext(record, model).divergences
+    own = model.next_token_log_probabilities(model.encode(record))
+    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
+    np.testing.assert_allclose(found, (own.exp() * (own - other)).sum(-1), atol=1e-5)
+
+
+def test_contrast_is_the_token_that_is_likeliest_without_passages(model):
+    record = labelled().record
+    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
+    assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
+
+
+def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(model):
+    record = labelled().record
+    context, span = LanguageContext(record, model), CharRange(0, 10)
+    (own,) = model.token_log_probabilities([model.encode(record)])
+    left = (record.passages[0], record.passages[2])
+    (without,) = model.token_log_probabilities([model.encode(replace(record, passages=left))])
+    tokens = context.tokens_of(span)
+    characters = model.encode(record).response_chars
+    assert tokens == [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
+    assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)
+
+
+def test_each_ablation_runs_once(model, monkeypatch):
+    rows = []
+    real = LanguageModel.token_log_probabilities
+    monkeypatch.setattr(
+        LanguageModel, "token_log_probabilities", lambda self, some: rows.extend(some) or real(self, some)
+    )
+    context = LanguageContext(labelled().record, model)
+    for passage in (0, 1, 0, 2, 1):
+        context.drop(CharRange(0, 10), passage)
+        context.drop(CharRange(11, 16), passage)
+    assert len(rows) == 4

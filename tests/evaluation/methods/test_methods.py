@@ -4,15 +4,17 @@ from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
-from attribeam.evaluation.comparison import highlighted_pieces, run_methods, score_methods
-from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.comparison import run_methods, score_methods
+from attribeam.evaluation.methods.registry import LabelledContext
+from attribeam.evaluation.methods.unions import passage_scores
 from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
@@ -28,10 +30,6 @@ def scores(method, span):
     return method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
 
 
-def test_words_are_those_of_the_span():
-    assert scores(SpanWords(MethodSettings()), "Jon") == (2.0, 0.0, 0.0, 0.0)
-
-
 def test_words_dep_adds_the_atomic_fact_of_the_span():
     assert scores(FactWords(MethodSettings()), "Jon") == (4.0, 0.0, 0.0, 0.0)
 
@@ -40,17 +38,9 @@ def test_words_dep_leaves_other_conjuncts_and_sentences_out():
     assert scores(FactWords(MethodSettings()), "Ada") == (0.0, 1.0, 0.0, 0.0)
 
 
-def test_words_dep_of_a_span_without_parsed_words_is_the_span():
-    assert scores(FactWords(MethodSettings()), " ") == (0.0, 0.0, 0.0, 0.0)
-
-
 def test_words_sent_is_the_whole_sentence_and_no_other():
     assert scores(SentenceWords(MethodSettings()), "Ada") == (4.0, 1.0, 0.0, 0.0)
     assert scores(SentenceWords(MethodSettings()), "ring") == (0.0, 0.0, 1.0, 0.0)
-
-
-def test_words_sent_of_a_span_over_two_sentences_takes_both():
-    assert scores(SentenceWords(MethodSettings()), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
 
 
 def highlighted(method, span):
@@ -62,16 +52,6 @@ def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
     assert highlighted(SpanWords(MethodSettings()), "Ada sings") == [(1, "sings")]
     assert highlighted(FactWords(MethodSettings()), "Jon") == [(0, "jon"), (0, "dances")]
     assert highlighted(SentenceWords(MethodSettings()), "Ada") == [(0, "jon"), (0, "dances")]
-
-
-def test_word_method_that_matches_nothing_highlights_nothing():
-    assert highlighted(SpanWords(MethodSettings()), "Ada") == []
-
-
-def test_words_needs_neither_parser_nor_model():
-    method = lab_methods()["words"]
-    assert not method.needs
-    assert method.span_results(LabelledContext(labelled_span("Jon"), LoadedModels()))
 
 
 def test_difference_to_words_is_paired_by_row():
@@ -149,8 +129,36 @@ def test_method_that_hides_its_need_of_a_model_is_an_error():
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
 
 
-def test_highlights_are_those_of_the_best_passage_without_its_title():
-    pieces = [EvidencePiece(passage, None, False, CharRange(0, 4), "lamp", 1.0) for passage in (0, 1, 1)]
-    title = EvidencePiece(1, None, True, CharRange(0, 4), "Lamp", 2.0)
-    assert highlighted_pieces(SpanResult((1.0, 4.0), (title, *pieces))) == tuple(pieces[1:])
-    assert highlighted_pieces(SpanResult((1.0, 1.0), tuple(pieces))) == (pieces[0],)
+def encoded(column_passage: list[int]) -> EncodedRow:
+    size = len(column_passage)
+    return EncodedRow(
+        token_ids=np.zeros(size + 1, dtype=np.int32),
+        prompt_length=size,
+        column_passage=np.array(column_passage, dtype=np.int32),
+        column_in_title=np.zeros(size, dtype=np.bool_),
+        column_char_start=np.arange(size, dtype=np.int32),
+        column_char_end=np.arange(1, size + 1, dtype=np.int32),
+        response_char_start=np.zeros(1, dtype=np.int32),
+        response_char_end=np.ones(1, dtype=np.int32),
+    )
+
+
+# two unions: the first has six tokens of passage 0 and one of passage 1, the second one token of passage 2
+ROW = encoded([-1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2])
+SCORES = UnionScores(
+    unions=np.array([0] * 7 + [1]),
+    columns=np.array([1, 2, 3, 4, 5, 6, 8, 14]),
+    scores=np.array([0.6, 0.1, 0.5, 0.4, 0.3, 0.2, 1.0, 0.8]),
+    evidence_isolated=[False, False],
+)
+
+
+def test_sum_takes_all_evidence():
+    found = passage_scores(SCORES, encoded=ROW, passage_count=3, rule=PassageScore.SUM)
+    assert found.tolist() == [[pytest.approx(2.1), 1.0, 0.0], [0.0, 0.0, 0.8]]
+
+
+def test_top5_mean_leaves_the_sixth_token_out_and_counts_tokens_without_evidence_as_0():
+    found = passage_scores(SCORES, encoded=ROW, passage_count=3, rule=PassageScore.TOP5_MEAN)
+    # passage 2 has two tokens only
+    assert found.tolist() == [[pytest.approx(2.0 / 5), pytest.approx(0.2), 0.0], [0.0, 0.0, pytest.approx(0.4)]]

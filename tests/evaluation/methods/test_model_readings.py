@@ -8,10 +8,10 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.methods.hidden_states import hidden_similarity
 from attribeam.evaluation.methods.unions import attributed_responses
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
@@ -70,25 +70,9 @@ def test_row_longer_than_the_context_is_read_window_by_window(directory, model):
     assert [set(row.column_passage[columns]) for columns in scores.columns[0]] == [{0}, {1}, {2}]
 
 
-def test_row_without_memory_is_a_fault_of_the_row(model, monkeypatch):
-    def no_memory(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr("attribeam.attribution.attention.hidden_states.hidden_states", no_memory)
-    with pytest.raises(RowFault) as fault:
-        passes(model, hidden_similarity, hidden_layer=4)
-    assert fault.value.reason is Reason.OUT_OF_MEMORY
-
-
 def test_a_method_that_asks_for_what_it_does_not_need_is_told_so():
     with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
         AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
-
-
-def test_hidden_layer_that_the_model_does_not_have_is_refused_before_loading(directory):
-    choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(hidden_layer=5))
-    with pytest.raises(ModelLoadError, match="--hidden-layer should be from 0 to the model's 4 layers, was: 5"):
-        load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 
 def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_needed(tmp_path):

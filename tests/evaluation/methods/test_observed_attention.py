@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
+from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -16,7 +16,7 @@ from attribeam.evaluation.methods.observed_attention import (
     attributed_tokens,
     response_similarity,
 )
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
 RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
@@ -91,23 +91,6 @@ def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monke
         np.testing.assert_allclose(tokens.top_scores, expected[layer].top_scores, atol=2e-5)
 
 
-def test_row_that_does_not_fit_alone_is_a_fault(tmp_path, monkeypatch):
-    model, row = model_and_long_row(tmp_path)
-    spy_on_passes(monkeypatch, fitting=0)
-    with pytest.raises(RowFault) as fault:
-        attribute_layers(model, row, 3, layers=[1], top_k=7)
-    assert fault.value.reason is Reason.OUT_OF_MEMORY
-
-
-def test_nothing_is_kept_for_tokens_to_come_and_no_mask_of_all_pairs_is_made(tmp_path):
-    model = load(save_tiny_model(tmp_path, "mistral"))
-    asked = []
-    handle = model.network.layers[0].register_forward_pre_hook(lambda *seen: asked.append(seen[2]), with_kwargs=True)
-    attribute_layers(model, model.encode(RECORD), 3, layers=[1, 2], top_k=7)
-    handle.remove()
-    assert [(one["use_cache"], one["attention_mask"]) for one in asked] == [(False, None)]
-
-
 def model_and_long_row(directory, **options):
     """A model whose windows take one passage each, and a row of three windows."""
     longest = max(len(load(save_tiny_model(directory)).encode(one).token_ids) for one in ONE_EACH)
@@ -132,26 +115,10 @@ def spy_on_passes(monkeypatch, *, fitting=1000):
     return passes
 
 
-@pytest.mark.parametrize("layers", [[], [0], [4]])
-def test_layer_that_is_not_loaded_is_refused(tmp_path, layers):
-    model = load(save_tiny_model(tmp_path))
-    with pytest.raises(ValueError, match="from 1 to 3, the loaded layers"):
-        attribute_layers(model, model.encode(RECORD), 3, layers=layers, top_k=2)
-
-
 def test_layer_without_attention_is_refused(tmp_path):
     model = load(save_tiny_model(tmp_path, "qwen3_next"))
     with pytest.raises(ValueError, match=r"these have none: \[1\]"):
         attribute_layers(model, model.encode(RECORD), 3, layers=[1, 4], top_k=2)
-
-
-SENTENCES_RECORD = QARecord(
-    "r",
-    "Who built the lighthouse?",
-    (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTENCES[1])),
-    "Ada Thorne built it in 1874.",
-    RowSource("f", 0),
-)
 
 
 def loaded(directory, **options) -> AttentionModel:
@@ -169,21 +136,6 @@ def test_token_is_attributed_to_its_top_k_earlier_tokens():
         [False, True, False, False],
         [False, True, False, False],
     ]
-
-
-def test_equal_similarities_go_to_the_earlier_token():
-    assert attributed_tokens([SIMILARITY], top_k=2)[3].tolist() == [True, True, False, False]
-
-
-def test_first_token_is_attributed_to_none():
-    assert not attributed_tokens([SIMILARITY], top_k=9)[0].any()
-    assert not attributed_tokens([SIMILARITY], top_k=9).diagonal().any()
-
-
-def test_pair_of_tokens_counts_as_its_largest_value_of_all_windows():
-    other = torch.zeros(4, 4)
-    other[3, 2] = 0.5
-    assert attributed_tokens([SIMILARITY, other], top_k=1)[3].tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("llama", 1), ("bert", 0)])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, Repo
 from safetensors.torch import load_file
 from tests.attribution.models.test_hub_files import NAME
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
-from tests.evaluation.model_check.own_rows import write_own_rows
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -33,7 +31,6 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
-from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.comparison import MethodTally, score_methods
@@ -41,7 +38,6 @@ from attribeam.evaluation.model_check.check_report import (
     CANDIDATES,
     Quality,
     Serving,
-    chance,
     example_lines,
     measure_quality,
     quality_lines,
@@ -51,7 +47,7 @@ from attribeam.evaluation.model_check.check_report import (
 from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import CharRange, EvidencePiece, Reason, RowFault, SpanEvidence
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
 
 HUB = "https://hub.invalid/brigg/lighthouse"
@@ -267,26 +263,6 @@ def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path: P
     model = AttentionModel.from_pretrained(options, threads=1)
     quality = measure_quality(labelled_answers(None, LogOptions())[:2], model, AnswerParser.from_pretrained("bundled"))
     assert {one.hidden_layer for one in quality.candidates} == {None, 0}
-
-
-def test_chance_is_that_of_one_passage_drawn_at_random() -> None:
-    answers = labelled_answers(None, LogOptions())
-    shares = [1 / len(answer.record.passages) for answer in answers for _ in answer.spans]
-    assert chance(answers) == pytest.approx(100 * sum(shares) / len(shares))
-
-
-def test_evidence_that_is_only_marks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    pieces = tuple(EvidencePiece(0, None, False, CharRange(at, at + 1), text, 1.0) for at, text in enumerate(".a"))
-    said = [*example_lines(EXAMPLE_RECORD, [replace(one, evidence=pieces) for one in _example_spans()])]
-    assert said[-1].startswith("evidence   ")
-    assert said[-1].endswith("pieces hold no letter or digit")
-    assert capsys.readouterr().out == ""
-
-
-def _example_spans() -> Sequence[SpanEvidence]:
-    (spans,) = Attributor.from_pretrained("bundled", device="cpu").attribute_many([EXAMPLE_RECORD])
-    assert not isinstance(spans, RowFault)
-    return spans
 
 
 @pytest.mark.parametrize(

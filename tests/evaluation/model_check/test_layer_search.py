@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model, save_tiny_tokenizer, tiny_model
-from tests.evaluation.model_check.own_rows import write_own_rows
-from tests.method_names import HIDDEN_UNION
+from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -238,22 +236,6 @@ def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str)
     assert advice in [*search_lines(found, 12)][-1]
 
 
-def test_cells_that_are_level_with_the_best_are_marked() -> None:
-    """Of 12 rows layer 3 finds 9 or 8, layer 2 by another k 8, layer 1 at most 3."""
-    of_attention = {(3, 2): 9, (2, 2): 3, (1, 2): 3, (3, 1): 8, (2, 1): 8, (1, 1): 2}
-    credits = {
-        SensitivityPoint(layer, k, 2.0): [float(row >= 12 - right) for row in range(12)]
-        for (layer, k), right in of_attention.items()
-    }
-    attention = choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
-    by_layer = {1: (25.0, 25.0, None), 2: (25.0, 66.7, None), 3: (75.0, 75.0, None)}
-    lines = [*search_lines(LayerSearch(attention, None, by_layer), 12)]
-    table = "\n".join(lines).splitlines()
-    rows = {line.split()[0]: line.split()[1:] for line in table if line[:1] in {"1", "2", "3"}}
-    assert rows == {"1": ["25.0", "25.0"], "2": ["25.0", "66.7", "*"], "3": ["75.0", "*", "75.0", "*"]}
-    assert any(line.startswith("* level with the best of all, as far as these rows tell") for line in table)
-
-
 DATASET = load_log(LABELLED_ROWS, LogOptions(format="jsonl"))
 ANSWERS = DATASET.answers
 
@@ -266,37 +248,8 @@ def test_a_few_dozen_rows_of_different_topics_are_all_usable() -> None:
     assert labelled_answers(None, LogOptions()) == ANSWERS
 
 
-def test_every_row_has_distractors() -> None:
-    for answer in ANSWERS:
-        named = frozenset[int]().union(*answer.gold_passages)
-        assert len(answer.record.passages) - len(named) >= 1, answer.record.record_id
-
-
-def test_spans_and_evidence_begin_and_end_at_words() -> None:
-    for answer in ANSWERS:
-        record = answer.record
-        texts = [(record.answer, span) for span in answer.spans]
-        texts += [(record.passages[one.passage_index].text, one.chars) for of in answer.gold_evidence for one in of]
-        for text, chars in texts:
-            before, after = text[: chars.char_start], text[chars.char_end :]
-            assert chars.of(text).strip() == chars.of(text) != ""
-            assert not (before + " ")[-1:].isalnum() or not before, (record.record_id, chars)
-            assert not after[:1].isalnum(), (record.record_id, chars)
-
-
-def test_evidence_lies_in_the_labelled_passages() -> None:
-    for answer in ANSWERS:
-        for gold, evidence in zip(answer.gold_passages, answer.gold_evidence, strict=True):
-            assert {one.passage_index for one in evidence} == gold
-
-
 def test_no_answer_copies_its_passage() -> None:
     """Else counting words would find every passage, and the rows would tell nothing."""
     for answer in ANSWERS:
         for span in answer.spans:
             assert all(span.of(answer.record.answer) not in passage.text for passage in answer.record.passages)
-
-
-def test_no_place_in_the_row_is_right_for_most_spans() -> None:
-    places = Counter(place for answer in ANSWERS for gold in answer.gold_passages for place in gold)
-    assert max(places.values()) < 0.45 * sum(places.values())

@@ -6,6 +6,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import (
     bump_row,
+    evaluate,
     mtrag_row,
     quotesum_row,
     ragtruth_response,
@@ -13,7 +14,6 @@ from tests.evaluation.dataset_rows import (
     write_ragtruth,
     write_rows,
 )
-from tests.evaluation.evaluate_command import evaluate
 from tests.transforms.tiny_parser import save_tiny_parser
 
 

@@ -47,13 +47,6 @@ def test_parts_that_nobody_looked_at_are_left_out():
     assert (len(parts.sentences), len(parts.claims), len(parts.characters)) == (1, 0, 6)
 
 
-def test_answer_judged_as_a_whole_has_parts_without_marks():
-    parts = parts_of([span(TEXT, "Zebras came", WEAK)], answer_supported=False)
-    assert parts.is_marked
-    assert parts.marked is None
-    assert {one.is_marked for one in (*parts.sentences, *parts.claims)} == {None}
-
-
 def audit(parts, *others):
     return audit_scorers("ours", [parts, *others])[0].score(parts)
 
@@ -83,11 +76,6 @@ def test_audit_with_probabilities_ranks_by_them():
     assert (scored.calls.answer, any(scored.calls.characters)) == (False, False)
 
 
-def test_answer_in_which_nothing_was_judged_has_no_risk():
-    other = [span(TEXT, "Ada", SUPPORTED, answer_risk=0.7)]
-    assert audit(parts_of(()), parts_of(other)).risk == 0
-
-
 def test_share_weighs_claims_by_their_length_and_counts_refusals_as_ungrounded():
     found = [
         span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=0.9),
@@ -98,19 +86,6 @@ def test_share_weighs_claims_by_their_length_and_counts_refusals_as_ungrounded()
     scored = share(parts_of(found))
     assert scored.risk == pytest.approx((9 * 0.1 + 6) / 15)
     assert (scored.calls.answer, scored.claims, scored.sentences) == (None, None, None)
-
-
-def test_of_claims_that_overlap_the_riskier_one_counts_in_the_share():
-    found = [
-        span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=1.0),
-        span(TEXT, "ten lamps", UNSUPPORTED, 1, support_score=0.0),
-    ]
-    assert share(parts_of(found)).risk == pytest.approx(8 / 14)
-
-
-def test_answer_that_neither_claims_nor_refuses_has_no_share():
-    heading = span(TEXT, "lamps", Support.NO_CLAIM, claim_index=None, claim_kind=ClaimKind.HEADING)
-    assert share(parts_of([heading])).risk == 0
 
 
 def test_novelty_of_an_answer_and_of_each_sentence():
@@ -232,13 +207,6 @@ def test_grades_have_the_share_called_and_the_mean_risk():
     (ours,) = everything.scorers
     assert [(one.grade, one.answers, one.called) for one in ours.grades] == [(1, 1, 100), (3, 2, 50), (4, 1, 0)]
     assert [one.mean_risk for one in ours.grades] == pytest.approx([0.9, 0.3, 0.1])
-
-
-def test_answers_of_one_source_have_no_chosen_threshold():
-    parts = [judged_parts(judged(text, *marked), ()) for text, marked in ((GOOD, ()), (BAD, ("Zebras",)))]
-    (everything,) = compare_scorers(parts, [BASELINES["novelty"]], draws=20, seed=0)
-    (novelty,) = everything.scorers
-    assert (novelty.chosen_verdict, novelty.chosen_characters, novelty.kinds) == (None, None, ())
 
 
 def test_kinds_are_counted_where_whole_answers_were_judged():
@@ -376,13 +344,3 @@ def test_each_group_has_its_own_figures():
     assert (summary.group, summary.levels[0].characters.f1) == ("Summary", 0)
     assert summary.answer_mass is not None
     assert summary.answer_mass.value == 1
-
-
-def test_answers_without_marks_have_no_area():
-    (figures,) = group_figures(judged_answers()[1:2], draws=5, seed=0)
-    assert (figures.answer_mass, figures.span_flag) == (None, None)
-
-
-def test_range_beyond_the_answer_is_refused():
-    with pytest.raises(ValueError, match="within the answer's 25 code points"):
-        JudgedAnswer(judged_of().record, (UnsupportedRange(CharRange(20, 26)),))

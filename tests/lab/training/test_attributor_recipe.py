@@ -14,33 +14,26 @@ from transformers import AutoModel, AutoTokenizer
 from lab.benchmarks.support_check import SpanTruth, load_support_rows
 from lab.data_files import PageText
 from lab.training.attributor import training_rows as attributor_wording
-from lab.training.attributor.corpus import Corpus, Page, Passage, make_corpus, split_held_out, twin_of
+from lab.training.attributor.corpus import Corpus, make_corpus, split_held_out
 from lab.training.attributor.network import (
     BOS_ID,
     Shape,
     answer_attention,
     collate,
-    gold_columns,
-    gold_passage_columns,
     new_model,
     save_tokenizer,
     train_tokenizer,
 )
 from lab.training.attributor.recipe import run_recipe
 from lab.training.attributor.support_rows import (
-    SpanMasses,
-    claim_kind,
     evidence_mass,
     main,
-    support_spans,
 )
 from lab.training.attributor.training_loop import TrainingPlan, train
 from lab.training.attributor.training_rows import (
     PROMPT_TEMPLATE,
-    AnswerWriter,
     TrainingRow,
     draw_batch,
-    render_passages,
 )
 
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
@@ -98,25 +91,6 @@ def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Toke
         assert torch.equal(weights, resumed.state_dict()[name]), name
 
 
-def test_checkpoint_of_other_settings_is_refused(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
-    train(
-        corpus,
-        tokenizer,
-        plan=TrainingPlan(steps=2, token_budget=256, shape=SMALL),
-        output=tmp_path,
-        device=CPU,
-        stop_at=1,
-    )
-    with pytest.raises(ValueError, match=r"written with .*'seed': 0.* this run has .*'seed': 1"):
-        train(
-            corpus,
-            tokenizer,
-            plan=TrainingPlan(steps=2, seed=1, token_budget=256, shape=SMALL),
-            output=tmp_path,
-            device=CPU,
-        )
-
-
 def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: Corpus, tmp_path) -> None:
     plan = TrainingPlan(steps=2, token_budget=384, shape=SMALL)
     run_recipe(corpus, plan=plan, output=tmp_path, device=CPU, vocabulary_size=600, held_out_batches=6)
@@ -152,11 +126,6 @@ def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
             torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
 
 
-def test_gold_passage_columns_cover_the_passage_and_leave_bos_alone() -> None:
-    row = TrainingRow("", [0] * 8, [], 6, [(1,), (0,)], [], 0, [-1, 0, 0, 1, 1, -1])
-    assert gold_passage_columns(gold_columns(row), row).int().tolist() == [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
-
-
 def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
     offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
     row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
@@ -166,18 +135,6 @@ def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
     weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
-
-
-def test_thresholds_meet_in_the_middle_of_separated_spans() -> None:
-    masses = SpanMasses(supported=torch.full((20,), 0.8), unsupported=torch.full((20,), 0.2))
-    assert masses.auroc() == 1.0
-    assert (masses.thresholds().supported, masses.thresholds().weak) == (0.5, 0.5)
-
-
-def test_weak_threshold_lets_in_all_but_a_twentieth_of_the_supported_spans() -> None:
-    masses = SpanMasses(supported=torch.linspace(0.2, 1.0, 81), unsupported=torch.linspace(0.0, 0.6, 61))
-    assert masses.thresholds().weak == 0.24
-    assert 0.24 < masses.thresholds().supported <= 0.61
 
 
 def draw_rows(corpus: Corpus, tokenizer: Tokenizer, steps: int) -> list[TrainingRow]:
@@ -213,15 +170,6 @@ def test_rows_depend_only_on_seed_and_step(corpus: Corpus, tokenizer: Tokenizer)
     assert draw_batch(corpus, tokenizer, seed=4, step=7, token_budget=256) != first
 
 
-def test_rendered_passages_match_the_prompt_template_and_their_ranges() -> None:
-    page = Page("Arvik", [])
-    passages = [Passage("Arvik", ("It is old.", "It is small."), page), Passage(None, ("Nobody knows.",), page)]
-    context, ranges = render_passages(passages)
-    assert context == "Arvik\nIt is old. It is small.\n\nNobody knows.\n\n"
-    pieces = [[context[start:end] for start, end in one] for one in ranges]
-    assert pieces == [["Arvik", "It is old.", "It is small."], ["Nobody knows."]]
-
-
 def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus, tokenizer: Tokenizer) -> None:
     for row in draw_rows(corpus, tokenizer, 5):
         lead, answer_mark = PROMPT_TEMPLATE["question"].split("{question}")
@@ -233,33 +181,6 @@ def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus
         assert len(row.gold) == len(row.token_ids) - row.answer_start
         prompt_end = row.text.index(answer_mark, row.passages_end) + len(answer_mark)
         assert row.offsets[row.answer_start - 1][1] <= prompt_end < row.offsets[row.answer_start][1]
-
-
-def test_every_character_of_an_answer_has_a_source_or_says_that_it_has_none(corpus: Corpus) -> None:
-    passage = Passage("Arvik", ("Arvik is old.", "Ice covers the bay in 1702."), Page("Arvik", []))
-    prompt, ranges = render_passages([passage])
-    for seed in range(50):
-        writer = AnswerWriter(prompt, ranges, unquoted=["Bears swim."], corpus=corpus, rng=random.Random(seed))
-        answer = writer.write(char_budget=200)
-        assert len(answer.sources) == len(answer.text) >= 200
-        for char_start, char_end, _ in answer.claims:
-            assert answer.text[char_start:char_end].strip()
-
-
-def test_twin_differs_in_names_and_numbers_only(corpus: Corpus) -> None:
-    passage = Passage("Arvik", ("In 1702 the bay of Arvik froze for 12 days.",), Page("Arvik", []))
-    for seed in range(20):
-        words = twin_of(passage, corpus, random.Random(seed)).text.split()
-        assert [words[place] for place in (2, 3, 4, 6, 7, 9)] == ["the", "bay", "of", "froze", "for", "days."]
-
-
-def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    for row in draw_rows(corpus, tokenizer, 5):
-        found = [passage for passage in row.column_passage if passage >= 0]
-        assert len(row.column_passage) == row.answer_start
-        assert row.column_passage[0] == -1
-        assert found == sorted(found)
-        assert set(found) == set(range(max(found) + 1))
 
 
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
@@ -316,31 +237,3 @@ def test_only_held_out_pages_are_quoted(written: Path, held_out_corpus: Corpus) 
     for answer in load_support_rows(written):
         text = " ".join(passage.text for passage in answer.record.passages).lower()
         assert not any(f"the {tree} garden" in text or f"great {tree}" in text for tree in others)
-
-
-def row_of(answer: str, *claims: tuple[int, int, bool]) -> TrainingRow:
-    """A row whose prompt is one passage, "A red kite." """
-    prompt = "A red kite.\n\n"
-    whole = f"{prompt}Question: What?\nAnswer: "
-    shifted = [(len(whole) + start, len(whole) + end, supported) for start, end, supported in claims]
-    passages = [Passage(None, ("A red kite.",), make_corpus(held_out_pages()).pages[0])]
-    return TrainingRow(whole + answer, [], [], 0, [], shifted, len(prompt), [], question="What?", passages=passages)
-
-
-def test_claim_is_found_at_its_own_place_among_equal_texts() -> None:
-    (span,) = support_spans(row_of("red kite, red kite", (10, 18, True)))
-    assert span == {"text": "red kite", "occurrence": 2, "supported": True, "kind": "supported"}
-
-
-@pytest.mark.parametrize(
-    ("text", "supported", "kind"),
-    [
-        ("red kite", True, "supported"),
-        ("red kites", True, "paraphrase"),
-        ("1874", False, "wrong number"),
-        ("Brandt", False, "wrong name"),
-        ("paid in 1874", False, "invented clause"),
-    ],
-)
-def test_kind_of_a_claim(text: str, supported: bool, kind: str) -> None:
-    assert claim_kind(text, "A red kite.", supported=supported) == kind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import numpy
@@ -12,31 +11,25 @@ import spacy
 from spacy.attrs import LOWER
 from spacy.language import Language
 
-from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.schemas.errors import ExitCode
+from lab.train import RECIPES, main
+from lab.training import loss_curve
 from lab.training.parser.recipe import (
-    load_or_learn_vectors,
-    main,
-    new_pipeline,
     run_training,
 )
 from lab.training.parser.training_loop import (
-    EDGE,
     Checkpoint,
     Folders,
     Schedule,
     WordVectors,
-    _count_neighbours,
-    _ranked,
     learn_vectors,
-    named_parameters,
 )
 from lab.training.parser.treebank import (
-    TreebankFolder,
     adapt_tokenizer,
     build_doc,
     group_by_document,
     read_sentences,
-    read_text,
     split_into_characters,
 )
 
@@ -104,30 +97,10 @@ def test_text_of_document_is_the_text_of_its_sentences_with_paragraphs_separated
     assert build_doc(vocab, review, separator=lambda: "\n\n").text == "Good café! "
 
 
-def test_words_keep_their_offsets_heads_and_sentences() -> None:
-    doc = build_doc(spacy.blank("en").vocab, group_by_document(SENTENCES)[0], separator=lambda: "\n\n")
-    assert [doc.text[word.idx : word.idx + len(word)] for word in doc] == [word.text for word in doc]
-    assert [sentence.text for sentence in doc.sents] == [
-        "She doesn't bake.",
-        "Bread rises (slowly).\n\n",
-        "Two ovens glow.",
-    ]
-    glow = next(word for word in doc if word.text == "glow")
-    assert glow.dep_ == "ROOT"
-    assert [child.text for child in glow.children] == ["ovens", "."]
-
-
 def test_break_between_paragraphs_is_the_word_that_the_tokenizer_makes_of_it() -> None:
     nlp = spacy.blank("en")
     doc = build_doc(nlp.vocab, group_by_document(SENTENCES)[0], separator=lambda: "\n\n")
     assert [word.text for word in nlp.make_doc(doc.text)] == [word.text for word in doc]
-
-
-def test_packed_treebank_reads_like_the_plain_one(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "a.conllu", tmp_path / "a.conllu.xz"
-    plain.write_text(TREEBANK, encoding="utf-8")
-    packed.write_bytes(lzma.compress(TREEBANK.encode()))
-    assert read_text(packed) == read_text(plain) == TREEBANK
 
 
 @pytest.fixture(scope="module")
@@ -154,24 +127,6 @@ def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_
     numpy.testing.assert_array_equal(nlp.vocab.vectors.data[row], VECTORS.values[VECTORS.words.index("bread")])
 
 
-def test_loaded_pipeline_parses_as_the_trained_one(tmp_path: Path) -> None:
-    nlp, _ = new_pipeline(COPIES, VECTORS, seed=0)
-    Folders(output=tmp_path / "pipeline", work=tmp_path / "work").replace_output(nlp)
-    text = "Two ovens glow. SHE doesn't bake bread!!"
-    loaded, kept = (
-        one.get_pipe("tok2vec").predict([one.make_doc(text)])[0] for one in (spacy.load(tmp_path / "pipeline"), nlp)
-    )
-    numpy.testing.assert_allclose(loaded, kept, rtol=1e-5)
-
-
-def test_vectors_of_a_run_are_learned_once(tmp_path: Path) -> None:
-    folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
-    VECTORS.save(folders.vectors)
-    again = load_or_learn_vectors([tmp_path / "gone.jsonl"], folders=folders, seed=1)
-    assert again.words == VECTORS.words
-    numpy.testing.assert_array_equal(again.values, VECTORS.values)
-
-
 def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,15 +142,6 @@ def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
         with pytest.raises(KeyboardInterrupt):
             train_until(4, tmp_path / "killed")
     assert_equal_weights(whole, train_until(4, tmp_path / "killed"))
-
-
-def test_checkpoint_restores_optimizer_state(trained: Path) -> None:
-    nlp, optimizer = new_pipeline(COPIES, VECTORS, seed=0)
-    history = Folders(output=trained / "pipeline", work=trained / "work").checkpoint.load(nlp, optimizer)
-    assert history.step == 2
-    trained = [key for key, _ in named_parameters(nlp).values() if optimizer.nr_update[key]]
-    assert trained
-    assert all(key in optimizer.mom1 and key in optimizer.averages for key in trained)
 
 
 def conllu(*sentences: str) -> str:
@@ -226,31 +172,13 @@ def test_character_is_attached_to_the_next_one_of_its_word() -> None:
     assert lamp.tags == ["NOUN"] * 3 + ["VERB"] * 2 + ["NOUN"] * 2 + ["PUNCT"]
 
 
-def test_characters_are_the_tokens_of_spacys_chinese_tokenizer() -> None:
-    nlp = spacy.blank("zh")
-    sentences = [split_into_characters(sentence) for sentence in read_sentences(CHINESE_TREEBANK)]
-    doc = build_doc(nlp.vocab, sentences, separator=lambda: "\n\n")
-    assert doc.text == "守塔人点亮灯塔。海鸥喜欢海岛。海水很冷。"
-    assert [token.text for token in nlp.make_doc(doc.text)] == [token.text for token in doc]
-    assert [sentence.text for sentence in doc.sents] == ["守塔人点亮灯塔。", "海鸥喜欢海岛。", "海水很冷。"]
-
-
-def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> None:
-    (tmp_path / "zh-dev.conllu").write_text("\n".join([CHINESE_TREEBANK] * 10), encoding="utf-8")
-    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
-    assert (len(learned), len(chosen_by)) == (27, 3)
-    (tmp_path / "zh-train.conllu").write_text(CHINESE_TREEBANK, encoding="utf-8")
-    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
-    assert (len(learned), len(chosen_by)) == (3, 30)
-
-
 def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> None:
     folder = tmp_path / "ud_chinese"
     folder.mkdir()
     for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
         (folder / f"tiny-{part}.conllu").write_text("\n".join([CHINESE_TREEBANK] * copies), encoding="utf-8")
     steps = ("--steps", "20", "--batch-words", "60", "--evaluate-every", "20")
-    main(["--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
+    main(["parser", "--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
     parser = AnswerParser.from_pretrained(str(tmp_path / "parser"))
     text = "海鸥喜欢海岛。守塔人点亮灯塔。"
     parsed = parser.parse(text)
@@ -290,12 +218,6 @@ def test_text_is_split_into_the_treebanks_words(nlp: Language, text: str, words:
     assert [token.text for token in nlp(text)] == words.split()
 
 
-def test_tokenizer_survives_being_saved(nlp: Language) -> None:
-    text = "He co-wrote it!! And/or (perhaps)read it—twice, et al. 1990–92"
-    again = spacy.blank("en").from_bytes(nlp.to_bytes())
-    assert [token.text for token in again(text)] == [token.text for token in nlp(text)]
-
-
 COLOURS = ["red", "green", "blue", "grey"]
 ANIMALS = ["cat", "dog", "hen", "pig"]
 TEXT = [f"the {colour} {animal} sleeps" for colour in COLOURS for animal in ANIMALS]
@@ -312,69 +234,35 @@ def test_words_with_the_same_role_have_similar_vectors() -> None:
     assert sorted(nearest(vectors, "hen")) == sorted(ANIMALS)
 
 
-def test_same_seed_gives_the_same_vectors_of_equal_length() -> None:
-    first, second = (learn_vectors(TEXT, words=20, columns=3, seed=7) for _ in range(2))
-    numpy.testing.assert_array_equal(first.values, second.values)
-    numpy.testing.assert_allclose(numpy.linalg.norm(first.values, axis=1), 3**0.5, rtol=1e-5)
-
-
-def test_words_are_split_as_the_parser_splits_them() -> None:
-    forms, ranks = _ranked(["She don’t go!"])
-    assert forms == ["she", "do", "n't", "go", "!"]
-    assert ranks.tolist() == [EDGE, EDGE, 0, 1, 2, 3, 4, EDGE, EDGE]
-
-
-def test_neighbours_are_counted_by_place_and_never_across_paragraphs() -> None:
-    _, ranks = _ranked(["a b a", "b a"])  # a is word 0, b is word 1
-    counts = _count_neighbours(ranks, words=2, contexts=1)  # contexts: a, border, rarer
-    two_left, left, right, two_right = numpy.split(counts, 4, axis=1)
-    assert left.tolist() == [[0, 1, 2], [1, 1, 0]]
-    assert right.tolist() == [[0, 2, 1], [2, 0, 0]]
-    assert two_left.tolist() == [[1, 2, 0], [0, 2, 0]]
-    assert two_right.tolist() == [[1, 2, 0], [0, 2, 0]]
-
-
-@pytest.fixture(scope="module")
-def bundled_nlp() -> Language:
-    return spacy.load(BUNDLED_PARSER)
-
-
-def test_worked_example_has_its_conjuncts_under_earned(bundled_nlp: Language) -> None:
-    doc = bundled_nlp("The company earned one million dollars and two million dollars in 2012 and 2013, respectively.")
-    (earned,) = (word for word in doc if word.text == "earned")
-    dollars, more_dollars = (word for word in doc if word.text == "dollars")
-    (early,), (late,) = ([word for word in doc if word.text == year] for year in ("2012", "2013"))
-    assert earned.dep_ == "ROOT"
-    assert earned.pos_ == "VERB"
-    assert (dollars.head, dollars.dep_) == (earned, "obj")
-    assert (more_dollars.head, more_dollars.dep_) == (dollars, "conj")
-    assert (early.head, early.dep_) == (earned, "obl")
-    assert (late.head, late.dep_) == (early, "conj")
-    assert [word.text for word in dollars.subtree][:3] == ["one", "million", "dollars"]
-
-
-def test_predicate_noun_of_a_copular_clause_is_its_root(bundled_nlp: Language) -> None:
-    doc = bundled_nlp("The heart is a muscle that pumps blood.")
-    (muscle,) = (word for word in doc if word.text == "muscle")
-    assert muscle.dep_ == "ROOT"
-    assert "cop" in [child.dep_ for child in muscle.children]
+@pytest.mark.parametrize("arguments", [[], ["lexer"]])
+def test_without_a_known_recipe_the_existing_ones_are_named(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == ExitCode.BAD_USAGE
+    assert "name a recipe: parser, attributor, verdict" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "sentences",
+    ("recipe", "options"),
     [
-        ["The bridge opened in 1932.", "It carries trains, cars and cyclists."],
-        ["Dr. Weber moved to St. Louis in March.", "She retired there."],
-        ["Who built the tower?", "Nobody knows for certain.", "It may date from 1200 B.C."],
-        ["The dam holds 3.5 million litres, i.e. a week's supply.", "In dry years, the U.S. plant closes early."],
+        ("parser", ["--treebank", "no such folder", "--output", "o"]),
+        ("attributor", ["--pages", "no such file", "--output", "o"]),
     ],
 )
-def test_plain_sentences_are_separated(bundled_nlp: Language, sentences: list[str]) -> None:
-    assert [sentence.text for sentence in bundled_nlp(" ".join(sentences)).sents] == sentences
+def test_missing_extra_is_named_with_the_way_to_install_it(
+    recipe: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    assert main([recipe, *options]) == ExitCode.BAD_USAGE
+    assert "pip install 'attribeam[training]'" in capsys.readouterr().err
 
 
-def test_paragraph_break_ends_a_sentence_that_has_no_full_stop(bundled_nlp: Language) -> None:
-    sentences = [
-        sentence.text.strip() for sentence in bundled_nlp("A short history\n\nThe town was founded in 1790.").sents
-    ]
-    assert sentences == ["A short history", "The town was founded in 1790."]
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_help_of_a_recipe_needs_no_extra(
+    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    with pytest.raises(SystemExit) as ended:
+        main([recipe, "--help"])
+    assert ended.value.code == ExitCode.DONE
+    assert "--output" in capsys.readouterr().out

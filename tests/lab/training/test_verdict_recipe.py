@@ -13,12 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.language_models.decoder import Decoder
-from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_table import word_table
@@ -27,10 +23,10 @@ from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
 from lab.train import main
-from lab.training.verdict import decoder_states, fitting, recipe, verdict_rows
-from lab.training.verdict.decoder_states import KeptStates, with_states
-from lab.training.verdict.fitting import CrossValidation, Scored, cross_validated, folds_of
-from lab.training.verdict.operating_points import LIMITS, called_words, choose_thresholds, tables
+from lab.training.verdict import fitting, recipe, verdict_rows
+from lab.training.verdict.decoder_states import KeptStates
+from lab.training.verdict.fitting import CrossValidation, cross_validated, folds_of
+from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 from lab.training.verdict.written_sets import load_made_answers, written_sets
@@ -124,13 +120,6 @@ def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(ro
         assert not np.array_equal(row.premises, first.premises)
 
 
-def test_either_label_has_half_the_weight_of_its_set() -> None:
-    labels = np.array([True, False, False, False, True])
-    sets = np.array(["a", "a", "a", "a", "b"])
-    found = fitting._balanced(np.array([1.0, 1, 2, 1, 3]), labels, sets, {"a": 4.0, "b": 1.0})
-    assert found.tolist() == [2.0, 0.5, 1.0, 0.5, 0.5]
-
-
 def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[VerdictRow], found: CrossValidation) -> None:
     again = cross_validated(rows, seed=0, probe_shares=same_share(0.5))
     assert [one.answer for one in again.scores] == [one.answer for one in found.scores]
@@ -145,24 +134,6 @@ def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[Verdi
     text = tables(rows, found.scores, choose_thresholds(rows, found.scores))
     assert "ragtruth" in text
     assert "1 claim" in text
-
-
-@pytest.mark.parametrize(
-    ("support", "called"),
-    [([0.2, 0.7], [0, 1, 3]), ([0.2, 0.3], [0, 1, 2, 3]), ([0.6, 0.7], []), ([0.95, 0.1], [2, 3])],
-)
-def test_words_of_weak_claims_need_more_suspicion(
-    support: list[float], called: list[int], rows: list[VerdictRow]
-) -> None:
-    row = rows[0]
-    four = replace(
-        row,
-        signals=replace(row.signals, words=(0, 1, 2, 3), values=row.signals.values[:4], kind=RowKind.QUESTION),
-        claims=((0, 1), (2, 3)),
-    )
-    odds = [np.log(np.array(one) / (1 - np.array(one))) for one in ([0.2, 0.5, 0.15, 0.4], support)]
-    limits = replace(LIMITS, balanced=0.5, supported=0.75, word=0.1, weak_word=0.3)
-    assert np.flatnonzero(called_words(four, Scored(odds[0], -odds[1], 0.0), limits)).tolist() == called
 
 
 def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
@@ -220,19 +191,6 @@ def test_states_are_kept_by_all_that_decides_them(rows: list[VerdictRow], tmp_pa
     (file,) = (tmp_path / "new").iterdir()
     file.write_bytes(file.read_bytes()[:97])
     assert kept.read(some) is None
-
-
-def test_decoder_runs_once_for_the_sets_of_the_probe(
-    rows: list[VerdictRow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = ModelOptions(model=str(save_tiny_model(tmp_path / "decoder")), device="cpu")
-    decoder = Decoder.from_pretrained(options, layer=2)
-    fresh = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
-    assert {row.set_name for row in fresh if row.states is not None} <= fitting.PROBE_SETS.keys()
-    assert any(row.states is not None for row in fresh)
-    monkeypatch.setattr(decoder_states, "read_answers", lambda *_: pytest.fail("the decoder should not run again"))
-    again = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
-    assert [one.states is None for one in again] == [one.states is None for one in fresh]
 
 
 ROW = {
@@ -303,23 +261,6 @@ def sets(tmp_path: Path) -> dict[str, list[TrainingAnswer]]:
 def marked(one: TrainingAnswer) -> tuple[str, list[str]]:
     answer = one.judged.record.answer
     return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]
-
-
-def test_variants_are_single_sentences_and_whole_answers_beside_other_passages(
-    sets: dict[str, list[TrainingAnswer]],
-) -> None:
-    found = [marked(one) for one in sets["made_variants"]]
-    assert found[:2] == [("The pier has ten lamps.", []), ("It runs by steam.", ["by steam"])]
-    assert all(marks == [answer] for answer, marks in found[2:])
-    assert len(found) == 2 + 2 + 3
-    assert {one.key for one in sets["made_variants"]} <= {one.key for one in sets["made"]}
-
-
-def test_a_copied_sentence_stands_beside_an_own_or_a_foreign_one(sets: dict[str, list[TrainingAnswer]]) -> None:
-    for one in sets["made_mixed"]:
-        answer, marks = marked(one)
-        assert one.judged.record.passages[0].text in answer
-        assert all(mark and mark in answer for mark in marks)
 
 
 def test_trials_stand_alone_beside_a_copy_and_among_many_passages(sets: dict[str, list[TrainingAnswer]]) -> None:

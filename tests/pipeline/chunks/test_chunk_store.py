@@ -217,15 +217,6 @@ def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> 
     assert _names(directory) == left
 
 
-def test_files_without_a_manifest_are_removed(directory: OutputDirectory) -> None:
-    _commit(directory)
-    _commit(directory, SECOND)
-    (directory.chunks / f"{SECOND.name}.json").unlink()
-    _keep(directory, [CHUNK, SECOND])
-    assert [name for name in _names(directory) if SECOND.name in name] == []
-    assert len(_names(directory)) == 3
-
-
 def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_rows(directory: OutputDirectory) -> None:
     _commit(directory)
     _commit(directory, SECOND)
@@ -312,13 +303,6 @@ def test_a_manifest_that_cannot_be_read_is_redone(directory: OutputDirectory, co
     assert _names(directory) == []
 
 
-def test_a_manifest_of_another_name_is_damaged(directory: OutputDirectory) -> None:
-    _commit(directory)
-    (directory.chunks / f"{CHUNK.name}.json").rename(directory.chunks / f"{SECOND.name}.json")
-    assert _keep(directory, [CHUNK, SECOND]) == {}
-    assert _names(directory) == []
-
-
 def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(directory: OutputDirectory) -> None:
     _commit(directory)
     _commit(directory, OTHER_LOG)
@@ -366,10 +350,18 @@ def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
     store = _store(directory)
     finished, damaged = store.fitting([CHUNK])
     assert (list(finished), damaged, len(_files(directory)[0])) == ([CHUNK.name], [], 4)
+    (directory.root / "report.html").touch()
     store.keep_only(finished)
     there, named = _files(directory)
     assert there == named
     assert store.fitting([CHUNK]) == (finished, [])
+    assert not (directory.root / "report.html").exists(), "the page of an earlier run should go with its files"
+
+
+def test_an_attempt_that_no_other_doubles_replaces_what_is_there(directory: OutputDirectory) -> None:
+    _commit(directory)
+    _store(directory).commit(CHUNK, replace(_attempt(directory), seconds=7.5))
+    assert _keep(directory, [CHUNK])[CHUNK.name].seconds == 7.5
 
 
 TEXTS = {
@@ -388,19 +380,6 @@ def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_pat
     path.unlink()
     there = load_row_encoder(pickle.loads(sent).model)
     assert (there.template_name, there.template.digest) == (name, here.template.digest)
-
-
-@pytest.mark.parametrize("option", [None, "chat", "plain", "paper"])
-def test_named_template_has_no_text_to_take_along(option: str | None) -> None:
-    settings = AuditSettings(model=ModelOptions(prompt_template=option))
-    assert with_template_text(settings) is settings
-
-
-def test_text_is_taken_along_once(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jinja"
-    path.write_text(TEXTS["mine.jinja"], encoding="utf-8")
-    once = with_template_text(AuditSettings(model=ModelOptions(prompt_template=str(path))))
-    assert with_template_text(once) is once
 
 
 def test_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
-from attribeam.pipeline.chunks.input_plan import check_input, chunk_name, make_plan
+from attribeam.pipeline.chunks.input_plan import check_input, make_plan
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import LogReadError, UsageError
@@ -157,12 +157,6 @@ def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path:
     assert note.startswith("4 paths of --input lead to files that others name, too, each is read once: ")
 
 
-@pytest.mark.parametrize("pattern", ["", "  "])
-def test_an_empty_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(UsageError, match=r"--input .* was empty"):
-        check_input([pattern], SETTINGS)
-
-
 def test_a_folder_means_all_logs_below_it(tmp_path: Path) -> None:
     for name in ("a.parquet", "x/y/b.parquet", "x/_temporary/c.parquet", "x/notes.txt", "x/.d.parquet"):
         write_log(tmp_path / name, log_rows(1))
@@ -206,11 +200,6 @@ def test_a_missing_column_is_refused_before_anything_starts(tmp_path: Path) -> N
     pq.write_table(pa.table({"record_id": ["a"]}), tmp_path / "log.parquet")
     with pytest.raises(UsageError, match="question"):
         check_input([f"{tmp_path}/log.parquet"], SETTINGS)
-
-
-def test_chunk_names_are_readable_whatever_the_file_is_called() -> None:
-    assert chunk_name(3, "gs://logs/date=2026-11-19/part 0 (é).parquet", 2000) == "00003-part-0-r0000002000"
-    assert np.all([chunk_name(0, f"{stem}.parquet", 0) for stem in ("...", "é", "-")] == ["00000-file-r0000000000"] * 3)
 
 
 def test_output_of_an_audit_is_no_input_and_the_refusal_says_so(tmp_path: Path) -> None:
@@ -259,12 +248,6 @@ def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path: Path, pl
     with pytest.raises(UsageError, match=f"{named}.*move it away"), OutputDirectory(root).locked():
         pass
     assert path.exists()
-
-
-def test_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(UsageError, match="is a file"):
-        OutputDirectory(tmp_path / "out").check()
 
 
 @pytest.mark.parametrize("made", ["long", "below a file", "dangling link"])
@@ -399,13 +382,6 @@ def test_full_disk_is_no_wrong_output(code: int, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(OSError, match=os.strerror(code)), OutputDirectory(tmp_path / "out").locked():
         pass
-
-
-def test_the_folders_are_there_while_it_is_claimed(tmp_path: Path) -> None:
-    directory = OutputDirectory(tmp_path / "deep" / "out")
-    with directory.locked():
-        assert directory.evidence.is_dir()
-        assert directory.dead_letters.is_dir()
 
 
 def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals, RiskTotals
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
@@ -43,10 +46,10 @@ def metrics_of_nothing() -> RunMetrics:
     return RunMetrics(made_manifest(AuditCounts()), totals)
 
 
-def made_manifest(counts: AuditCounts, *, status: RunStatus = RunStatus.DONE, parser: str = "tiny") -> RunManifest:
-    """A manifest of a local run of 20 s, of which 4 s were loading."""
-    return RunManifest(
-        status=status,
+def made_manifest(counts: AuditCounts, *, parser: str = "tiny", **changed: Any) -> RunManifest:
+    """A manifest of a local run of 20 s, of which 4 s were loading; ``changed`` are other fields of it."""
+    made = RunManifest(
+        status=RunStatus.DONE,
         attribeam_version="0.1.0",
         runner="local",
         started_at="2026-11-19T02:00:00+00:00",
@@ -60,3 +63,4 @@ def made_manifest(counts: AuditCounts, *, status: RunStatus = RunStatus.DONE, pa
         versions={},
         counts=counts,
     )
+    return replace(made, **changed)

@@ -10,8 +10,6 @@ from math import sqrt
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.measures.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.report.made_audit import made_audit, supported_span, told_spans, unsupported_span
@@ -118,13 +116,6 @@ def test_every_prometheus_family_has_help_and_type_and_the_name_of_its_unit() ->
         values = [sample.value for sample in family.samples]
         assert not family.name.endswith("_ratio") or all(0 <= value <= 1 for value in values)
     assert text.endswith("\n")
-
-
-@given(st.text())
-def test_any_text_survives_as_a_label(text: str) -> None:
-    read = samples(prometheus_text(made_metrics(parser=text), ()))
-    labels = next(dict(labels) for name, labels in read if name == "attribeam_audit_info")
-    assert labels["parser"] == text
 
 
 def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tomllib
 from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options.audit_options import (
@@ -51,10 +50,6 @@ def _mistakes(folder: Path, text: str, **environment: str) -> list[str]:
     with pytest.raises(UsageError) as refused:
         read_config(path, environment)
     return str(refused.value).replace(path, "FILE").splitlines()
-
-
-def test_byte_order_mark_before_the_first_option_is_none_of_it(tmp_path: Path) -> None:
-    assert _parsed(tmp_path, '\ufeffinput = "logs"\noutput = "out"\n').input == ("logs",)
 
 
 def test_a_file_says_what_a_command_line_says(tmp_path: Path) -> None:
@@ -167,16 +162,6 @@ def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path: Path
     assert line.startswith("FILE, line 1: fail_if: unknown metric 'unsuported_share'; did you mean unsupported_share")
 
 
-def test_a_key_in_both_spellings_is_told(tmp_path: Path) -> None:
-    (line,) = _mistakes(tmp_path, "dry_run = true\ndry-run = false")
-    assert "it is there twice" in line
-
-
-def test_a_line_is_not_told_where_two_look_alike(tmp_path: Path) -> None:
-    (line,) = _mistakes(tmp_path, 'output = """\nworkers = 1\n"""\nworkers = "four"')
-    assert line.startswith("FILE: workers:")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -227,12 +212,6 @@ def test_variables_stand_in_lists_tables_numbers_and_switches(tmp_path: Path) ->
         "overwrite": True,
         "columns": (("answer", "reply"),),
     }
-
-
-def test_the_value_of_a_variable_is_text_and_never_toml(tmp_path: Path) -> None:
-    path = _written(tmp_path, 'output = "${DAY}"')
-    entries = read_config(path, {"DAY": '"\nworkers = 9 # ${DAY}'}).entries
-    assert [(name, entry.value) for name, entry in entries.items()] == [("output", '"\nworkers = 9 # ${DAY}')]
 
 
 @pytest.mark.parametrize("where", ["file", "line"])
@@ -328,12 +307,6 @@ def test_values_that_are_nested_deeply_are_told(tmp_path: Path, text: str, capsy
     for argv in (["config", "check", path], ["config", "print", path], ["audit", "--config", path]):
         assert main(argv) == 2
         assert "its values are nested too deeply" in capsys.readouterr().err
-
-
-def test_a_pipe_is_no_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo(tmp_path / "audit.toml")
-    assert main(["audit", "--config", str(tmp_path / "audit.toml")]) == 2
-    assert "it is a folder, a pipe or a device" in capsys.readouterr().err
 
 
 def test_what_is_printed_reads_back_whatever_its_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.method_names import WORDS
+from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.options import devices
 from attribeam.pipeline.options.audit_options import RunOptions
@@ -62,13 +61,6 @@ def test_more_model_workers_than_devices_share_them() -> None:
     assert _devices("all", model_workers=3) == ("cuda:0", "cuda:1", "cuda:0")
 
 
-def test_workers_that_wait_do_not_count() -> None:
-    for workers, expected in ((1, 2), (2, 4), (8, 10)):
-        plan = plan_model_workers(AuditSettings(), RunOptions(workers=workers, model_workers=1))
-        assert plan is not None
-        assert (plan.turns, plan.workers) == (workers, expected)
-
-
 @pytest.mark.parametrize(
     ("device", "options", "told"),
     [
@@ -116,12 +108,6 @@ def test_a_distributed_runner_has_no_model_workers(options: list[str], capsys: p
     given = ["--input", "log.parquet", "--output", "out", "--runner", "PrismRunner"]
     assert main(["audit", *given, *options]) == 2
     assert "are for local runs" in capsys.readouterr().err
-
-
-def test_the_number_of_a_gpu_is_no_part_of_what_decides_the_records() -> None:
-    one, other = (plain_settings(AuditSettings(model=ModelOptions(device=name))) for name in ("cuda", "cuda:1"))
-    assert one == other
-    assert one != plain_settings(AuditSettings(model=ModelOptions(device="cpu")))
 
 
 def test_gpus_are_counted_in_a_process_of_its_own() -> None:

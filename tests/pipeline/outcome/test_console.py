@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from tests.pipeline.measures.made_metrics import made_metrics
+from tests.pipeline.measures.made_metrics import made_manifest, made_metrics
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics
@@ -21,7 +21,6 @@ from attribeam.pipeline.progress import (
     progress_line,
     readable_duration,
 )
-from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -30,7 +29,6 @@ from attribeam.schemas.run_manifest import (
     OutputFile,
     ReadingNote,
     RunManifest,
-    RunStatus,
 )
 
 
@@ -45,10 +43,6 @@ def test_durations_are_readable(seconds: float, text: str) -> None:
 def test_a_line_tells_rows_speed_and_time_left_without_the_rows_of_earlier_runs() -> None:
     line = progress_line(finished=600, total=1000, initial=200, seconds=40)
     assert line == "audit: 600 of 1,000 rows (60%), 10.0 rows/s, 40 s left"
-
-
-def test_no_speed_is_told_from_the_first_few_rows() -> None:
-    assert progress_line(finished=51, total=100, initial=50, seconds=3) == "audit: 51 of 100 rows (51%)"
 
 
 class FullDisk(io.StringIO):
@@ -75,14 +69,6 @@ def _summary(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: b
     return "\n".join(summary_lines(metrics, output=output, earlier_rows=earlier_rows, page=page))
 
 
-def test_the_summary_tells_isolated_claims() -> None:
-    counts = AuditCounts(rows=4, audited=4, claims={"weak": 8, "unsupported": 2})
-    totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
-    manifest = replace(_manifest(counts), models={"method": "hss-avg"})
-    lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
-    assert "isolated 3 30.0%" in lines
-
-
 def test_the_summary_tells_citations_and_how_many_agree() -> None:
     counts = AuditCounts(rows=4, audited=4, claims={"supported": 8, "unsupported": 2})
     totals = EvidenceTotals(
@@ -97,13 +83,6 @@ def test_the_summary_tells_what_given_spans_alone_made_of_rows_without_any(kinds
     totals = EvidenceTotals({("given", "supported"): 4, ("sentences", "weak"): 2}, 6, None, 0, 0)
     manifest = replace(_manifest(AuditCounts(rows=4, audited=4)), options={"span_kinds": kinds})
     assert ("given: 2 spans are the sentences" in _summary(RunMetrics(manifest, totals), output="out")) is is_said
-
-
-@pytest.mark.parametrize(("told", "attended", "is_said"), [(40, 29, True), (40, 30, False), (19, 0, False)])
-def test_the_summary_says_where_evidence_and_words_disagree(told: int, attended: int, is_said: bool) -> None:
-    totals = EvidenceTotals({}, 50, None, 0, 0, told_claims=told, attended_claims=attended)
-    summary = _summary(RunMetrics(_manifest(AuditCounts(rows=4, audited=4)), totals), output="out")
-    assert (f"evidence and words disagree: for {told - attended} of {told} claims" in summary) is is_said
 
 
 def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_the_supported_ones() -> None:
@@ -143,20 +122,6 @@ def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_
     assert "decoder" not in none
 
 
-def test_the_summary_says_how_logs_were_read_once_for_all_files() -> None:
-    note = ReadingNote("answer read from response, not from answer", 1)
-    files = tuple(InputFile(name, 10, 1, "ab", (note,)) for name in ("a.parquet", "b.parquet"))
-    manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), inputs=files)
-    lines = _lines(_summary(RunMetrics(manifest), output="out"))
-    assert [one for one in lines if one.startswith("note: ")] == [f"note: {replace(note, rows=2)}"]
-
-
-def test_the_summary_says_that_passages_seem_cut() -> None:
-    cut = CutPassages(9, 12, "characters", 200)
-    manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), cut_passages=cut)
-    assert f"note: {cut}" in _lines(_summary(RunMetrics(manifest), output="out"))
-
-
 def test_the_summary_says_why_claims_have_no_verdict() -> None:
     counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
     manifest = replace(_manifest(counts), models={"model": "mini"})
@@ -187,13 +152,6 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     assert "\x1b" not in text
 
 
-def test_the_summary_of_another_runner_names_the_page_wherever_it_lies() -> None:
-    manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
-    text = _summary(RunMetrics(manifest), output="gs://x/y/", page=True)
-    assert "page to look at gs://x/y/report.html" in text
-    assert "report.html" not in _summary(RunMetrics(manifest), output="audits/x", page=False)
-
-
 def test_the_summary_of_no_rows_divides_by_nothing() -> None:
     text = _summary(RunMetrics(_manifest(AuditCounts())), output="out")
     assert "nothing left to do" in text
@@ -206,21 +164,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _manifest(counts: AuditCounts) -> RunManifest:
-    return RunManifest(
-        status=RunStatus.DONE,
-        attribeam_version="0.1.0",
-        runner="local",
-        started_at="2026-11-19T02:00:00+00:00",
-        seconds=55.0,
-        load_seconds=5.0,
-        rows_per_second=20.0,
-        configuration="",
-        inputs=(),
-        options={},
-        models={},
-        versions={},
-        counts=counts,
-    )
+    return made_manifest(counts, seconds=55.0, load_seconds=5.0, rows_per_second=20.0, models={})
 
 
 def _chunk(file: str, *notes: ReadingNote) -> ChunkManifest:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.attribution.verdict.probed_verdict import save_probed_verdict
-from tests.method_names import GRADIENTS, WORDS
-from tests.pipeline.audit_process import AuditProcess, output_digests
-from tests.pipeline.small_log import log_rows, write_log
+from tests.attribution.verdict.judged_rows import save_probed_verdict
+from tests.evaluation.dataset_rows import GRADIENTS, WORDS
+from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, write_log
+from tests.pipeline.measures.made_metrics import made_manifest
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.models.processor import half_precision_instructions
@@ -44,21 +44,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelOptions]:
 
 
 def manifest_of(settings: AuditSettings, options: RunOptions, dtype: str) -> RunManifest:
-    return RunManifest(
-        status=RunStatus.INTERRUPTED,
-        attribeam_version="0",
-        runner="local",
-        started_at="",
-        seconds=0,
-        load_seconds=0,
-        rows_per_second=0,
-        configuration="",
-        inputs=(),
-        options=json.loads(json.dumps({**plain_settings(settings), "run": options.given()})),
-        models={"dtype": dtype},
-        versions={},
-        counts=AuditCounts(),
-    )
+    given = json.loads(json.dumps({**plain_settings(settings), "run": options.given()}))
+    return made_manifest(AuditCounts(), status=RunStatus.INTERRUPTED, options=given, models={"dtype": dtype})
 
 
 def test_choice_is_made_once_and_stands_in_settings_and_options(
@@ -85,14 +72,6 @@ def test_choice_is_made_once_and_stands_in_settings_and_options(
 )
 def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings, asked: list[ModelOptions]) -> None:
     assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
-    assert not asked
-
-
-def test_nothing_is_asked_on_a_processor_without_instructions(
-    asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
-    assert with_auto_dtype(SETTINGS, RunOptions(), None) == (SETTINGS, RunOptions())
     assert not asked
 
 
@@ -195,16 +174,6 @@ def test_auto_that_is_given_for_the_model_as_a_decoder_is_chosen(
     assert (settings.model.dtype, settings.method.language_model_dtype) == ("float32", "bfloat16")
     assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
     assert [(one.model, one.dtype) for one in asked] == [("brigg/lighthouse", "auto")]
-
-
-def test_dtype_that_is_given_for_the_model_is_the_decoders_too(
-    asked: list[ModelOptions], probed: AuditSettings
-) -> None:
-    settings = replace(probed, model=ModelOptions(device="cpu", dtype="float32"))
-    assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
-    assert settings.models.language is not None
-    assert settings.models.language.dtype == "float32"
-    assert not asked
 
 
 def test_run_that_continues_keeps_the_decoders_choice(

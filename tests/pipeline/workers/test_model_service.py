@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.method_names import GRADIENTS
+from tests.evaluation.dataset_rows import GRADIENTS
 from tests.pipeline.workers.stand_in_model_worker import (
     BROKEN,
     DEADLY_DEVICE,

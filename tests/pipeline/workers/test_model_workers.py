@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,17 @@ import psutil
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import (
+    PATIENCE_SECONDS,
+    AuditProcess,
+    finished_chunks,
+    has_only_our_lines,
+    log_rows,
+    output_digests,
+    read_all,
+    wait_until,
+    write_log,
+)
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
@@ -23,7 +31,6 @@ from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 ROWS = 14
-PATIENCE_SECONDS = 300
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
@@ -62,12 +69,12 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
 ) -> None:
     output = tmp_path / "out"
     with _started(audit, output) as process:
-        _wait_until(process, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
+        wait_until(process, lambda: finished_chunks(output) >= 1 and any((output / "_attempts").iterdir()))
         processes = psutil.Process(process.pid).children(recursive=True)
         process.kill()
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
-    done, service_run, killed = _finished(output), ModelService.run, []
+    done, service_run, killed = finished_chunks(output), ModelService.run, []
 
     def run_and_kill(self: ModelService, block: RunBlock, reply: Callable[[object], None]) -> None:
         service_run(self, block, reply)
@@ -77,7 +84,7 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
 
     monkeypatch.setattr(ModelService, "run", run_and_kill)
     assert audit.run_here(output, "--workers", "1", "--model-workers", "1") == 0
-    assert done < _finished(output)
+    assert done < finished_chunks(output)
     assert killed
     assert output_digests(output) == output_digests(plain)
 
@@ -85,7 +92,7 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
 def test_ctrl_c_ends_all_processes_and_says_so(audit: AuditProcess, tmp_path: Path) -> None:
     output = tmp_path / "out"
     with _started(audit, output) as process:
-        _wait_until(process, lambda: _finished(output) >= 1)
+        wait_until(process, lambda: finished_chunks(output) >= 1)
         processes = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)
@@ -152,25 +159,6 @@ def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_
 
 def _started(audit: AuditProcess, output: Path) -> subprocess.Popen[str]:
     return audit.start(output, "--workers", "1", "--model-workers", "1")
-
-
-def _finished(output: Path) -> int:
-    return len(list((output / "_chunks").glob("*.json")))
-
-
-def _wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not _is_now(moment):
-        assert process.poll() is None, process.stdout.read() if process.stdout else ""
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def _is_now(moment: Callable[[], bool]) -> bool:
-    try:
-        return moment()
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.gpu

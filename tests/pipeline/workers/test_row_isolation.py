@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.chunks.chunk_store import ChunkStore

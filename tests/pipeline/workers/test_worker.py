@@ -7,20 +7,24 @@ import os
 import pickle
 from multiprocessing import Pipe
 from pathlib import Path
+from threading import Barrier, get_ident
 from typing import NoReturn
 
 import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.logs.log_files import log_row, write_log
+from tests.pipeline.audit_fixtures import save_tiny_audit
+from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
 
+from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
+from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied
 from attribeam.pipeline.failures import (
-    describe_failure,
     explain_chunk_failure,
     explain_load_failure,
     is_disk_full,
@@ -30,6 +34,7 @@ from attribeam.pipeline.workers import model_workers, worker, worker_process
 from attribeam.pipeline.workers.model_workers import RunBlock
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
+from attribeam.transforms.attribute_rows import OwnModels
 from attribeam.transforms.audit_settings import AuditSettings
 
 MODELS = {"model": "tiny"}
@@ -183,13 +188,37 @@ def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_i
     assert is_load_refusal(wrapped) == (str(error) == "a bug")
 
 
-def test_a_parser_that_cannot_load_is_told_with_both_options() -> None:
-    assert "--parser 'bundled'" in explain_load_failure(FileNotFoundError("no such pipeline"), AuditSettings())
+THREADS, CHUNKS = 3, 6
+SECONDS = 120
 
 
-def test_a_killed_worker_is_told_by_its_signal() -> None:
-    assert "signal SIGKILL while loading" in describe_failure(WorkerDied(-9), "while loading")
+def test_a_model_is_loaded_once_in_a_process_of_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [log_row(number) for number in range(CHUNKS * ROWS_PER_CHUNK)]
+    log = write_log(tmp_path / "log.parquet", rows)
+    audit = DistributedAudit(save_tiny_audit(tmp_path), log, {"model": "tiny"})
+    loads: list[object] = []
+    from_pretrained = AttentionModel.from_pretrained
 
+    def noted(*given: object, **options: object) -> AttentionModel:
+        loads.append(given)
+        return from_pretrained(*given, **options)  # type: ignore[arg-type]
 
-def test_what_a_worker_explains_is_passed_on() -> None:
-    assert describe_failure(WorkerFailed("the disk is full"), "while loading") == "the disk is full"
+    threads: set[int] = set()
+    together = Barrier(2)
+    load = OwnModels.__init__
+
+    def meet(self: OwnModels, settings: AuditSettings) -> None:
+        if get_ident() not in threads and len(threads) < 2:
+            threads.add(get_ident())
+            together.wait(SECONDS)
+        load(self, settings)
+
+    monkeypatch.setattr(AttentionModel, "from_pretrained", noted)
+    monkeypatch.setattr(OwnModels, "__init__", meet)
+    threading = ("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}")
+    audit.run(tmp_path / "out", beam_arguments=threading)
+    assert len(threads) == 2, "two threads should have met at the model"
+    assert len(loads) == 1
+    assert len(chunk_manifests(tmp_path / "out")) == CHUNKS

@@ -78,12 +78,6 @@ def test_filters_are_chosen_by_hand_and_hold_together(listed: OpenPage) -> None:
     assert listed.one("#found").text == "0 of 4 answers"
 
 
-def test_support_and_kind_are_those_of_one_span(listed: OpenPage) -> None:
-    listed.choose("support", "unsupported")
-    listed.choose("kind", "facts")
-    assert listed.ids() == []
-
-
 @pytest.mark.parametrize(
     ("words", "ids"),
     [

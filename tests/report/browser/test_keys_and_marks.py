@@ -39,27 +39,12 @@ def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: Op
     assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
 
 
-def test_keys_in_quick_succession_all_count(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.press(*"jjj")
-    assert opened(page) == "ferry-3"
-    assert page.script("return location.hash") == "#answer=ferry-3"
-
-
 def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/1")
     page.choose("generator", "gull-1")
     page.script("document.activeElement.blur()")
     page.press("j")
     assert opened(page) == "ferry-3"
-
-
-def test_next_opens_the_first_answer_where_filters_hide_the_open_one(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.choose("generator", "tern-2")
-    page.script("document.activeElement.blur()")
-    page.press("j")
-    assert opened(page) == "ferry-1"
 
 
 @pytest.mark.parametrize(("key", "mark"), [("r", "right"), ("w", "wrong"), ("u", "unsure")])
@@ -72,17 +57,6 @@ def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAu
     page.press(key)
     assert badges(page) == {}
     assert page.one("#mark-count").text == "0"
-
-
-def test_chosen_span_gets_the_mark(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page, "#answers/1")
-    page.press("]", "]", "w")
-    assert page.texts(".span-row .mark-badge") == ["wrong"]
-    assert page.texts('[data-span="1"] .mark-badge') == ["wrong"]
-    assert page.one("#mark-of").text == "“40 cars”"
-    page.press(Keys.ESCAPE)
-    assert page.one("#mark-of").text == "This answer"
-    assert not page.all('[data-mark][aria-pressed="true"]')
 
 
 def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> None:
@@ -123,17 +97,6 @@ def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> No
     assert page.one("#view-overview").is_displayed()
     page.press("o")
     assert opened(page) == "ferry-0"
-
-
-def test_help_opens_at_its_first_line(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(1280, 500)
-    page.open(harbour.page, "#answers/1")
-    page.press("?")
-    assert page.script("const help = document.querySelector('#help'); return help.scrollHeight > help.clientHeight")
-    assert page.script("return [document.querySelector('#help').scrollTop, document.activeElement.id]") == [
-        0,
-        "help-title",
-    ]
 
 
 def saved(page: OpenPage, harbour: LoggedAudit, ending: str):

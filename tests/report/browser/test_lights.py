@@ -51,13 +51,6 @@ def test_pointing_at_a_span_lights_its_evidence_fact_and_scores(answer: OpenPage
     assert answer.texts(".passage.best .rank") == ["Passage 1"]
 
 
-def test_pointing_at_a_span_without_evidence_lights_none(answer: OpenPage) -> None:
-    answer.point_at(answer.one('[data-span="1"]'))
-    assert not answer.all(".piece.lit")
-    assert answer.texts(".passage .score") == ["0%", "0%"]
-    assert answer.texts(".span-row.lit .span-text") == ["40 cars"]
-
-
 @pytest.mark.parametrize("place", [".passage-text .piece", ".passage h3 .piece"])
 def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer: OpenPage, place: str) -> None:
     piece = answer.one(place)
@@ -65,18 +58,6 @@ def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer: OpenPage,
     assert answer.texts(".answer-text .lit") == ["leaves at noon"]
     assert answer.texts(".span-row.touched .span-text") == ["leaves at noon"]
     assert answer.texts(".piece.lit") == [piece.text]
-
-
-def test_stronger_evidence_is_brighter(answer: OpenPage) -> None:
-    answer.point_at(answer.one('[data-span="0"]'))
-    heats = answer.script("return [...document.querySelectorAll('.piece.lit')].map((e) => e.style.cssText)")
-    assert heats == ["--heat: 49%;", "--heat: 100%;"]
-
-
-def test_light_goes_out_when_nothing_is_pointed_at(answer: OpenPage) -> None:
-    answer.point_at(answer.one('[data-span="0"]'))
-    answer.point_at(answer.one("h2.question"))
-    assert not answer.all(".lit, .fact, .lighting")
 
 
 def test_span_chosen_by_click_stays_lit(answer: OpenPage) -> None:

@@ -56,16 +56,6 @@ def test_paper_has_light_colours_and_no_buttons(page: OpenPage, harbour: LoggedA
     assert page.one(".figures").is_displayed()
 
 
-def test_paper_has_claims_whole(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.colours("light", medium="print")
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.span-text').textContent = 'leaves at noon '.repeat(60)")
-    height, shown = page.script(
-        "const claim = document.querySelector('.span-text'); return [claim.scrollHeight, claim.clientHeight]"
-    )
-    assert height <= shown + 1
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_bars_of_places_are_told_apart_by_width_in_either_colours(
     page: OpenPage, harbour: LoggedAudit, scheme: str
@@ -82,3 +72,70 @@ def test_bars_of_places_are_told_apart_by_width_in_either_colours(
     assert used
     assert best
     assert max(bar.rect["width"] for bar in best) < min(bar.rect["width"] for bar in used)
+
+
+def test_an_address_names_its_answer_by_id(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answer=ferry-2")
+    assert page.texts(".crumbs b") == ["ferry-2"]
+    page.press("j")
+    assert page.script("return location.hash") == "#answer=ferry-1"
+    page.open(harbour.page, "#answer=ferry-bad")
+    assert page.texts(".crumbs b") == ["ferry-bad"]
+
+
+def test_an_id_that_is_not_on_the_page_is_said_so(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answer=ferry-99")
+    assert "No answer with the id ferry-99 is on this page." in page.texts("#detail")[0]
+    assert page.texts("#detail code") == ["attribeam show ferry-99 --audit DIR"]
+    page.press("j")
+    assert page.texts(".crumbs b") == ["ferry-0"]
+
+
+def test_filters_open_their_first_answer_where_they_hide_the_open_one(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answer=ferry-0")
+    page.choose("generator", "tern-2")
+    assert page.texts(".crumbs b") == ["ferry-1"]
+    assert page.script("return location.hash") == "#answer=ferry-1"
+
+
+def test_carried_columns_can_be_filtered(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers")
+    page.one("#column-filters summary").click()
+    field = page.one('[data-column="team"]')
+    assert page.texts('[data-column="team"] option') == ["all", "harbour"]
+    field.send_keys("harbour")
+    assert page.ids() == ["ferry-0", "ferry-2", "ferry-1", "ferry-3"]
+    page.one("#filter-reset").click()
+    assert field.get_attribute("value") == ""
+
+
+def test_one_scrollbar_moves_the_page_and_no_box_beside_the_list_has_its_own(
+    page: OpenPage, harbour: LoggedAudit
+) -> None:
+    page.size(1400, 500)
+    page.open(harbour.page, "#answers/1")
+    page.script("document.querySelector('.answer-text').append('word '.repeat(3000))")
+    boxes = """
+    return [...document.querySelectorAll("#view-answers *")].filter((node) =>
+      ["auto", "scroll"].includes(getComputedStyle(node).overflowY) && node.scrollHeight > node.clientHeight + 1
+    ).map((node) => node.id || node.className)
+    """
+    assert set(page.script(boxes)) <= {"worklist"}
+    assert page.script("return document.documentElement.scrollHeight > innerHeight")
+
+
+def test_the_best_passage_of_a_chosen_claim_stays_in_view(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.size(1400, 600)
+    page.open(harbour.page, "#answers/1")
+    page.script("document.querySelector('.answer-text').append('word '.repeat(3000))")
+    page.script("document.querySelectorAll('.passage-text')[1].append('other '.repeat(2000))")
+    page.script("document.querySelector('.passage-stack').prepend(document.querySelectorAll('.passage')[1])")
+    page.script("dispatchEvent(new Event('resize'))")
+    page.press("]")
+    inside = """
+    const {top, bottom} = document.querySelector(".passage.best .piece.lit").getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+    """
+    for place in (0, 0.5, 1):
+        page.script("scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", place)
+        assert page.script(inside), place

@@ -16,20 +16,6 @@ def test_page_opens_from_a_file_without_a_complaint(page: OpenPage, harbour: Log
     assert page.complaints() == []
 
 
-def test_a_broken_policy_would_be_seen(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page)
-    page.script("document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))")
-    assert page.script("return window.ran") is None
-    assert page.wait(page.complaints)
-
-
-def test_page_without_its_log_shows_spans_and_evidence(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page_without_log, "#answers/1")
-    assert page.texts(".span-text") == ["leaves at noon", "40 cars"]
-    assert "leaves the east pier at noon" in page.texts(".passage .piece")
-    assert page.complaints() == []
-
-
 @pytest.mark.parametrize("kind", ["harbour", "hostile"])
 def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, request: pytest.FixtureRequest) -> None:
     page.size(360, 740)
