@@ -34,13 +34,13 @@ from tests.logs.traces.exports import (
 )
 
 from attribeam.logs import arrow_logs, jsonl_log
+from attribeam.logs.import_log import checked
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import record_files
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import Found, records
 from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
