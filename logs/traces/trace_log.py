@@ -22,7 +22,7 @@ from attribeam.logs.traces.assembly import Span, TraceRow, passage_text_fault, r
 from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
-from attribeam.logs.traces.record_files import Found, records
+from attribeam.logs.traces.record_files import FileRecord, records
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape, text_bytes
 from attribeam.schemas import Reason, RowFault
@@ -178,7 +178,7 @@ class PlacedRow(NamedTuple):
     row: TraceRow
 
 
-PlacedRecord = tuple[int, Found]
+PlacedRecord = tuple[int, FileRecord]
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ class ExportRows:
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), record.place))
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), record.position))
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -255,16 +255,16 @@ class ExportRows:
                 yield PlacedRow(trace.file, numbers[trace.file], row)
                 numbers[trace.file] += 1
 
-    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
         count = 0
-        self.seen.notes.update(_unreadable_moments(found.value))
+        self.seen.notes.update(_unreadable_moments(record.value))
         try:
             with _moderate_depth():
-                for span in form.spans(_object(found)):
-                    spool.add(file, found.place, span)
+                for span in form.spans(_object(record)):
+                    spool.add(file, record.position, span)
                     count += 1
         except RowFault as error:
-            spool.add(file, found.place, error)
+            spool.add(file, record.position, error)
             return
         self.seen.spans += count
         self.seen.skipped += not count
@@ -320,17 +320,17 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
-def _object(found: Found) -> dict[str, object]:
+def _object(record: FileRecord) -> dict[str, object]:
     """The record, which has to be an object.
 
     Raises:
         RowFault: if it is none, or could not be read.
     """
-    if isinstance(found.value, RowFault):
-        raise found.value
-    if not isinstance(found.value, dict):
-        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(found.value)}")
-    return found.value
+    if isinstance(record.value, RowFault):
+        raise record.value
+    if not isinstance(record.value, dict):
+        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(record.value)}")
+    return record.value
 
 
 def _placed_row(row: TraceRow, place: str) -> TraceRow:
