@@ -153,10 +153,11 @@ def _asks(item: object) -> bool:
 
 
 def _rows_of_table(value: Mapping[str, Any]) -> list[object] | None:
-    """The rows of a whole table: as pandas splits it, with a list for each column, or with an object by rows' numbers."""
+    """The rows of a whole table: as pandas splits it, with a list for each column, or with an object by row numbers."""
     names, lists = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(lists, list) and all(isinstance(row, list) for row in lists):
-        return [dict(zip(names, row, strict=True)) for row in lists] if {*map(len, lists)} <= {len(names)} else None
+    if isinstance(names, list) and isinstance(lists, list) and all(isinstance(name, str) for name in names):
+        is_table = all(isinstance(row, list) and len(row) == len(names) for row in lists)
+        return [dict(zip(names, row, strict=True)) for row in lists] if is_table else None
     columns = list(value.values())
     if len(columns) < 2:
         return None
