@@ -82,14 +82,14 @@ def test_a_single_span_gives_its_answer_its_own_risk(span: dict[str, object], ri
 
 
 def test_an_audit_without_a_span_ranks_nothing() -> None:
-    assert ranking_of([], size=5) == AnswerRanking((), 0, 0)
+    assert ranking_of([], size=5) == AnswerRanking((), 0, 0, 0)
 
 
 def test_files_without_a_span_rank_nothing() -> None:
     tally = RiskTally()
     (batch,) = span_batches(answer(0, FLAGGED))
     tally.add(batch.slice(0, 0))
-    assert tally.ranking(5) == AnswerRanking((), 0, 0)
+    assert tally.ranking(5) == AnswerRanking((), 0, 0, 0)
 
 
 def answer(
@@ -112,7 +112,7 @@ def test_a_calibrated_risk_goes_before_what_the_claims_say() -> None:
     spans = [*answer(0, FLAGGED, risk=0.25), *answer(1, {}, risk=0.75), *answer(2, FLAGGED, risk=0.5)]
     found = ranking_of(spans, size=3)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(1, 0.75), (2, 0.5), (0, 0.25)]
-    assert (found.mean_risk, found.flagged_count) == (0.5, 2)
+    assert (found.mean_risk, found.judged_count, found.flagged_count) == (0.5, 3, 2)
 
 
 def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others() -> None:
@@ -124,7 +124,7 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     ]
     found = ranking_of(spans, size=9)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
-    assert (found.flagged_count, found.mean_risk) == (1, None)
+    assert (found.judged_count, found.flagged_count, found.mean_risk) == (3, 1, None)
 
 
 def test_an_answer_in_another_language_that_copies_a_passage_is_ranked() -> None:
