@@ -23,7 +23,7 @@ from apache_beam.runners.portability.stager import Stager
 from attribeam import __version__
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "evaluation", "pipeline")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations", "evaluation", "pipeline")
 WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
 NOT_SHIPPED = (
     "report/page_scripts/",
@@ -116,7 +116,7 @@ def test_the_wheel_installs_one_top_level_name(wheel: Path) -> None:
 def test_the_wheel_holds_every_module_of_every_room(wheel: Path) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     shipped = {name.removeprefix("attribeam/") for name in _files_in(wheel) if name.endswith(".py")}
-    assert shipped == wanted | {"__init__.py", "__main__.py"}
+    assert shipped == wanted | {"__init__.py", "__main__.py", "testing.py"}
 
 
 def test_the_wheel_holds_every_other_file_but_what_the_page_is_built_from(wheel: Path) -> None:

@@ -89,6 +89,12 @@ def support_problems(found: Explanation, *, allow_weak: bool = True) -> str:
     return ""
 
 
+def faithfulness(found: Explanation) -> float | None:
+    """The share of the judged claims that are not unsupported, 0 to 1; None where no claim is judged."""
+    claims = judged_claims(found)
+    return 1 - sum(span.support is Support.UNSUPPORTED for span in claims) / len(claims) if claims else None
+
+
 def judged_claims(found: Explanation) -> list[SpanEvidence]:
     """The claims that have a verdict, in their order."""
     return [span for span in found.spans if span.is_claim and span.support in VERDICTS]
