@@ -194,8 +194,8 @@ NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
 @pytest.mark.parametrize(
     ("code", "unused"),
     [
-        ("import attribeam", NO_MODELS),
-        ("import attribeam.testing, attribeam.integrations.pytest_plugin", NO_MODELS | {"pyarrow"}),
+        ("import attribeam, attribeam.testing", NO_MODELS),
+        ("import attribeam.integrations.pytest_plugin", NO_MODELS | {"pyarrow"}),
         ("import attribeam.pipeline.local_driver", NO_MODELS),
         (FIRST_ROW, {"transformers", "apache_beam"}),
         (WORKER, {"transformers", "apache_beam"}),
