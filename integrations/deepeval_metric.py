@@ -1,9 +1,8 @@
-"""A metric for DeepEval (``pip install 'attribeam[deepeval]'``): the share of claims that the context does not fail to
-support."""
+"""A metric for DeepEval (``pip install 'attribeam[deepeval]'``): faithfulness by attribeam's verdict."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deepeval.metrics import BaseMetric
 from deepeval.metrics.utils import check_llm_test_case_params
@@ -22,7 +21,11 @@ class AttribeamFaithfulnessMetric(BaseMetric):
     reason names each unsupported claim with its evidence. With the threshold of 1 no claim may be unsupported.
     """
 
-    _required_params = [SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT, SingleTurnParams.RETRIEVAL_CONTEXT]
+    _required_params: ClassVar = [
+        SingleTurnParams.INPUT,
+        SingleTurnParams.ACTUAL_OUTPUT,
+        SingleTurnParams.RETRIEVAL_CONTEXT,
+    ]
 
     def __init__(self, threshold: float = 1.0, attributor: Attributor | None = None) -> None:
         """Without an attributor, the bundled one is loaded with the first answer."""

@@ -1,4 +1,4 @@
-"""A metric for ragas (``pip install 'attribeam[ragas]'``): the share of claims that the contexts do not fail to support."""
+"""A metric for ragas (``pip install 'attribeam[ragas]'``): faithfulness by attribeam's verdict."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ class AttribeamFaithfulness(BaseMetric):
         super().__init__(name=name, allowed_values=(0.0, 1.0))
         self._attributor = attributor
 
-    async def ascore(
-        self, *, response: str, retrieved_contexts: Sequence[str], user_input: str = ""
-    ) -> MetricResult:
+    async def ascore(self, *, response: str, retrieved_contexts: Sequence[str], user_input: str = "") -> MetricResult:
         """The score of one answer; ``batch_score`` takes dicts of the same names.
 
         Raises:

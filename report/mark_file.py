@@ -64,7 +64,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class MergedMarks:
-    """Some files of marks as one: a row per place as the page saves it, its labels by reviewer, and those of each two."""
+    """Some files of marks as one: per place a row as the page saves it and labels by reviewer; labels of each two."""
 
     rows: tuple[Mapping[str, object], ...]
     disputed: int
