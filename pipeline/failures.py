@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 
 from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.logs.rows import RowRange
@@ -24,18 +23,18 @@ RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a full disk or quota is the cause, even if Beam has turned the cause into text."""
+    """Whether a full disk or quota is the cause, even if a library has turned the cause into text."""
     if isinstance(error, OSError) and error.errno in FULL_DISK:
         return True
     return any(os.strerror(code) in str(error) for code in FULL_DISK)
 
 
-_REFUSALS = ("MemoryError", os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+_REFUSALS = (os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the system has refused memory, even if Beam has turned the cause into text."""
-    return isinstance(error, MemoryError) or any(text in _root_message(error) for text in _REFUSALS)
+    """Whether the system has refused memory, even if a library has turned the cause into text."""
+    return isinstance(error, MemoryError) or any(text in _message(error) for text in _REFUSALS)
 
 
 def row_text(rows: RowRange) -> str:
@@ -71,7 +70,6 @@ class ModelWorkersError(RunError):
     """Model workers cannot go on; the message is the whole paragraph for the user."""
 
 
-_BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
 _MAX_REASON_CHARS = 600
 
 
@@ -96,7 +94,7 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     if isinstance(error, UsageError):
         return str(error)
     model, parser = settings.model.model, settings.parser
-    return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
+    return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_message(error)}"
 
 
 def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool = False) -> str:
@@ -109,7 +107,7 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
     where = row_text(rows)
     if isinstance(error, LeakError):
         return f"{error}. {RESUME_HINT}"
-    reason = _root_message(error)
+    reason = _message(error)
     if is_disk_full(error):
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
     if os.strerror(errno.EFBIG) in reason:
@@ -117,8 +115,8 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
             f"an output file would be too large for `ulimit -f` or for its file system: {where} could not be written. "
             f"Raise the limit, or choose another --output. {RESUME_HINT}"
         )
-    if (fault := _method_fault(error, reason)) is not None:
-        return f"{fault}. Mend the method, then start the same command again"
+    if isinstance(error, MethodError):
+        return f"{reason}. Mend the method, then start the same command again"
     if hides and not isinstance(error, AttribeamError):
         reason = f"{type(error).__name__}, whose message may hold texts"
     return (
@@ -127,15 +125,6 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
     )
 
 
-def _method_fault(error: BaseException, reason: str) -> str | None:
-    """What a method of the user's own did wrong, whether Beam kept the error or put it into a message."""
-    if isinstance(error, MethodError):
-        return reason
-    return reason.partition("MethodError: ")[2] or None
-
-
-def _root_message(error: BaseException) -> str:
-    """The message of the original error; Beam wraps it into whole tracebacks and adds the name of its step."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    text = " ".join(_BEAM_STEP.sub("", lines[-1]).split()) if lines else type(error).__name__
-    return text[:_MAX_REASON_CHARS].rstrip(".")
+def _message(error: BaseException) -> str:
+    """The message in one line; of an error without any, its kind."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:_MAX_REASON_CHARS].rstrip(".")

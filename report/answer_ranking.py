@@ -61,12 +61,14 @@ class AnswerRanking:
 
     Attributes:
         answer_count: number of all answers.
+        judged_count: those that have claims, or with calibrated risks those that have one.
         flagged_count: those that have an unsupported claim.
         mean_risk: mean of the calibrated risks; None where the audit has none, and the risks are made of the claims.
     """
 
     riskiest: tuple[AnswerRisk, ...]
     answer_count: int
+    judged_count: int
     flagged_count: int
     mean_risk: float | None = None
 
@@ -134,7 +136,7 @@ class RiskTally:
         Judged answers of the rows ``also`` are among them, however small their risk.
         """
         if not self._parts:
-            return AnswerRanking((), 0, 0)
+            return AnswerRanking((), 0, 0, 0)
         answers, names = self.answers(), self.file_names
         numbers = {(self._files.get(one.source_file), one.source_row) for one in also}
         chosen = tuple(
@@ -143,7 +145,8 @@ class RiskTally:
             for one in _first(answers.filter(pc.equal(answers["group"], group)), places, numbers)
         )
         flagged = pc.sum(pc.greater(answers["unsupported"], 0), min_count=0).as_py()
-        return AnswerRanking(chosen, answers.num_rows, flagged, pc.mean(answers["given"]).as_py())
+        judged = pc.count(answers["given"]).as_py() or pc.sum(answers["claims"], min_count=0).as_py()
+        return AnswerRanking(chosen, answers.num_rows, judged, flagged, pc.mean(answers["given"]).as_py())
 
     def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
         """Each span's file as a number, in the order in which files were first seen."""
@@ -201,6 +204,7 @@ def _answer_risks(parts: pa.Table, keys: list[str]) -> pa.Table:
             "risk": pc.if_else(cannot, None, pc.coalesce(sums["given_max_max"], made)),
             "given": sums["given_max_max"],
             "unsupported": sums["unsupported_sum_sum"],
+            "claims": pc.greater(sums["claim_sum_sum"], 0),
             "group": group,
         }
     )

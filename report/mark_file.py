@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -63,10 +64,11 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class MergedMarks:
-    """Some files of marks as one: a row per place as the page saves it, and the labels that each two reviewers gave."""
+    """Some files of marks as one: per place a row as the page saves it and labels by reviewer; labels of each two."""
 
     rows: tuple[Mapping[str, object], ...]
     disputed: int
+    labels: Sequence[Mapping[str, bool]]
     pairs: Mapping[tuple[str, str], Sequence[tuple[bool, bool]]]
 
 
@@ -127,7 +129,7 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
         (first, second): [(one[first], one[second]) for one in labels if first in one and second in one]
         for first, second in combinations(reviewers, 2)
     }
-    return MergedMarks(tuple(rows), disputed, {names: both for names, both in pairs.items() if both})
+    return MergedMarks(tuple(rows), disputed, labels, {names: both for names, both in pairs.items() if both})
 
 
 def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
@@ -135,6 +137,26 @@ def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
     first, second = (fmean(both) for both in zip(*labels, strict=True))
     chance = first * second + (1 - first) * (1 - second)
     return (fmean(one == other for one, other in labels) - chance) / (1 - chance) if chance < 1 else 1.0
+
+
+def krippendorff_alpha(labels: Sequence[Mapping[str, bool]]) -> float:
+    """How far reviewers agree beyond chance, at most 1, given each place's labels by reviewer, who may lack some.
+
+    1 where there is but one label, NaN where no place has two.
+
+    Raises:
+        ImportError: if the package krippendorff is missing.
+    """
+    from krippendorff import alpha
+
+    several = [one for one in labels if len(one) > 1]
+    if not several:
+        return math.nan
+    if len({label for one in several for label in one.values()}) == 1:
+        return 1.0
+    reviewers = sorted({name for one in several for name in one})
+    table = [[float(one[name]) if name in one else math.nan for one in several] for name in reviewers]
+    return float(alpha(reliability_data=table, level_of_measurement="nominal"))
 
 
 def _newest(said: Iterable[_Said]) -> dict[_Place, list[_Said]]:

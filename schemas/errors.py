@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """The question which of the known names was meant; ``otherwise`` where none is like it."""
-    near = get_close_matches(name, [*known], n=3, cutoff=0.6)
+    near = get_close_matches(name, [*known], n=3, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 

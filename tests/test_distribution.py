@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from apache_beam.runners.portability.stager import Stager
 from attribeam import __version__
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "evaluation", "pipeline")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations", "evaluation", "pipeline")
 WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
 NOT_SHIPPED = (
     "report/page_scripts/",
@@ -116,7 +118,7 @@ def test_the_wheel_installs_one_top_level_name(wheel: Path) -> None:
 def test_the_wheel_holds_every_module_of_every_room(wheel: Path) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     shipped = {name.removeprefix("attribeam/") for name in _files_in(wheel) if name.endswith(".py")}
-    assert shipped == wanted | {"__init__.py", "__main__.py"}
+    assert shipped == wanted | {"__init__.py", "__main__.py", "testing.py"}
 
 
 def test_the_wheel_holds_every_other_file_but_what_the_page_is_built_from(wheel: Path) -> None:
@@ -134,6 +136,12 @@ def test_the_sdist_that_beam_ships_holds_files_in_place_of_links(sdist: Path) ->
     assert [one.name for one in members if one.issym() or one.islnk()] == []
     names = {PurePosixPath(*PurePosixPath(one.name).parts[1:]).as_posix() for one in members}
     assert {"setup.py", "README.md", *(f"src/attribeam/{room}/__init__.py" for room in ROOMS)} <= names
+
+
+def test_wheel_and_sdist_are_what_a_registry_takes(wheel: Path, sdist: Path) -> None:
+    assert max(one.stat().st_size for one in (wheel, sdist)) < 60_000_000
+    check = pytest.importorskip("twine.commands.check")
+    assert not check.check([str(wheel), str(sdist)], strict=True)
 
 
 def test_a_checkout_that_lost_its_links_is_not_built(checkout: Path, tmp_path: Path) -> None:
@@ -206,3 +214,34 @@ def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed
 
 def test_the_console_script_tells_the_version(installed: Installed) -> None:
     assert installed.run("attribeam", "--version").strip().endswith(__version__)
+
+
+def test_the_dockerfile_installs_by_the_constraints_and_audits_as_run_local_does(installed: Installed) -> None:
+    first, *lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    assert first.startswith("# Not run as an image")
+    steps = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    assert [*steps] == ["FROM", "WORKDIR", "COPY", "RUN", "ENTRYPOINT", "CMD"]
+    pip = shlex.split(steps["RUN"])
+    assert [*pip[:2], *pip[-3:]] == ["pip", "install", "--constraint", "constraints.txt", "."]
+    command = [*json.loads(steps["ENTRYPOINT"]), *json.loads(steps["CMD"])]
+    assert f"set -- {shlex.join(command[2:])}" in (ROOT / "run_local.sh").read_text(encoding="utf-8")
+    shutil.copytree(ROOT / "examples", installed.users_folder / "examples", dirs_exist_ok=True)
+    assert "dead" in installed.run(*command, "--dry-run")
+
+
+def test_pytest_finds_the_plugin_whose_attributor_is_loaded_when_a_test_of_a_worker_asks_for_it(
+    installed: Installed,
+) -> None:
+    (installed.users_folder / "test_answers.py").write_text(
+        "import sys\n"
+        "from attribeam.testing import assert_supported, bundled_attributor\n"
+        "def test_unasked():\n"
+        "    assert 'torch' not in sys.modules\n"
+        "def test_asked(attribeam_attributor):\n"
+        "    row = {'question': '', 'passages': ['The lamp was lit in 1887.'], 'answer': 'The lamp was lit in 1887.'}\n"
+        "    assert assert_supported(**row, attributor=attribeam_attributor).spans\n"
+        "    assert attribeam_attributor is bundled_attributor()\n"
+    )
+    assert "2 passed" in installed.run("python", "-m", "pytest", "-q", "-n1", "test_answers.py")
+    plugins = installed.run("python", "-m", "pytest", "--fixtures", "-q", "-p", "no:attribeam", "test_answers.py")
+    assert "attribeam_attributor" not in plugins

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "attribeam"
-ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "evaluation", "pipeline")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations", "evaluation", "pipeline")
 LAB = "lab"
 """Stands at the top, too, and is not shipped: ``lab.*`` from a checkout."""
 ALLOWED = {
@@ -23,6 +23,7 @@ ALLOWED = {
     "attribution": {"schemas", "attribution"},
     "transforms": {"schemas", "logs", "attribution", "transforms"},
     "report": {"schemas", "logs", "report"},
+    "integrations": {"schemas", "logs", "attribution", "report", "integrations", "testing"},
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
     "evaluation": {"schemas", "logs", "attribution", "report", "evaluation"},
     "lab/training": {"schemas", "logs", "attribution", "report", "evaluation"},
@@ -35,6 +36,7 @@ FORBIDDEN = {
     "logs": {"torch", "transformers", "spacy", "apache_beam"},
     "attribution": {"apache_beam"},
     "report": {"torch", "transformers", "spacy", "apache_beam"},
+    "integrations": {"torch", "transformers", "spacy", "apache_beam"},
     "evaluation": {"apache_beam"},
 }
 
@@ -192,12 +194,13 @@ NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
 @pytest.mark.parametrize(
     ("code", "unused"),
     [
-        ("import attribeam", NO_MODELS),
+        ("import attribeam, attribeam.testing", NO_MODELS),
+        ("import attribeam.integrations.pytest_plugin", NO_MODELS | {"pyarrow"}),
         ("import attribeam.pipeline.local_driver", NO_MODELS),
         (FIRST_ROW, {"transformers", "apache_beam"}),
         (WORKER, {"transformers", "apache_beam"}),
     ],
-    ids=["package", "driver", "first row", "worker"],
+    ids=["package", "plugin of pytest", "driver", "first row", "worker"],
 )
 def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_needed(code: str, unused: set[str]) -> None:
     code = f"{code}\nimport sys; print(sorted({unused} & set(sys.modules)))"

@@ -32,7 +32,7 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.paths import add_trace_arguments, given_trace_options
 from attribeam.logs.traces.providers import PROVIDERS
-from attribeam.report.mark_file import cohen_kappa, merge_marks
+from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
@@ -275,7 +275,16 @@ def import_marks(files: Sequence[Path], output: Path | None, *, overwrite: bool)
         alike = sum(one == other for one, other in both) / len(both)
         agreement = f"{len(both):,} marked by both, {alike:.1%} alike, Cohen's kappa {cohen_kappa(both):.2f}"
         yield f"{' and '.join(names)}: {agreement}"
+    if merged.pairs:
+        yield f"all together: Krippendorff's alpha {_alpha(merged.labels)}"
     yield f"written to {output}; imported on the page, its filter “Mark: unsure” lists where reviewers disagree"
+
+
+def _alpha(labels: Sequence[Mapping[str, bool]]) -> str:
+    try:
+        return f"{krippendorff_alpha(labels):.2f}"
+    except ImportError:
+        return "needs a package that is not installed: pip install 'attribeam[agreement]'"
 
 
 def _check_log_options(args: argparse.Namespace) -> None:

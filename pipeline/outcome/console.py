@@ -137,7 +137,8 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
         yield _count_line("refusals in part", partial, _share_text(partial, metrics.manifest.counts.audited))
     risks = None if metrics.evidence is None else metrics.evidence.risks
     if risks is not None and risks.answers:
-        yield _count_line("answers at risk", risks.at_risk, _share_text(risks.at_risk, risks.answers))
+        share = f"{_share_text(risks.at_risk, risks.answers)} of {risks.answers:,} with claims"
+        yield _count_line("answers at risk", risks.at_risk, share)
         yield f"{'mean answer risk':<28}{risks.risk / risks.answers:>12.2f}"
 
 

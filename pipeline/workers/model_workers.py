@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 
+from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import (
     AuditRow,
@@ -63,7 +64,7 @@ class BlockReply:
     outcomes: bytes = b""
     wall: float = 0.0
     cpu: float = 0.0
-    failure: str | WorkerDied | WorkerFailed | None = None
+    failure: str | MethodError | WorkerDied | WorkerFailed | None = None
 
 
 class ModelService:
@@ -198,7 +199,8 @@ def _run_block(block: RunBlock, method: Method, options: MethodOptions, models: 
         logging.info("a block failed", exc_info=True)
         if is_out_of_memory(error):
             raise MemoryError from error
-        return BlockReply(block.number, failure=f"{type(error).__name__}: {error}")
+        told = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
+        return BlockReply(block.number, failure=told)
     return BlockReply(block.number, sent, time.perf_counter() - wall, time.process_time() - cpu)
 
 
@@ -288,6 +290,8 @@ class RemoteModels:
         self._pending.pop(reply.number, None)
         if isinstance(reply.failure, str):
             raise RuntimeError(reply.failure)
+        if isinstance(reply.failure, MethodError):
+            raise reply.failure
         if reply.failure is not None:
             self.error = _failure(reply.failure)
             raise self.error

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 e834f8c540528f00fe71163e87207932536bd94a526fe440c6d2b0ba8a2f60bf
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 df86571d40801b224f865e75d555a5de5b2807fac90b78e35e864adb4bbb1e73
 "use strict";
 (() => {
   // elements.js
@@ -516,6 +516,10 @@
   function reviewer() {
     return byId("reviewer").value.trim();
   }
+  function tellReviewer(name) {
+    byId("reviewer").value = name;
+    keepReviewer();
+  }
   function showReviewer() {
     try {
       byId("reviewer").value = localStorage.getItem(REVIEWER) ?? "";
@@ -878,12 +882,24 @@
       "aria-keyshortcuts": "n",
       oninput: (event) => noted(event.target.value)
     });
+    const name = el("input", {
+      type: "text",
+      id: "ask-reviewer",
+      placeholder: "Your name, asked once",
+      "aria-label": "Your name, saved with your marks",
+      autocomplete: "name",
+      onchange: (event) => {
+        tellReviewer(event.target.value);
+        showMarkBar();
+      }
+    });
     return el(
       "div",
       { class: "mark-bar", role: "group", "aria-label": "Mark" },
       el("p", { class: "of" }, el("bdi", { id: "mark-of" }), el("span", { id: "mark-verdict" })),
       buttons,
-      note
+      note,
+      name
     );
   }
   function showMarkBar() {
@@ -892,6 +908,7 @@
     byId("mark-of").textContent = what;
     byId("mark-verdict").textContent = verdict2;
     byId("note").value = note;
+    byId("ask-reviewer").hidden = reviewer() !== "";
     for (const button of byId("detail").querySelectorAll("[data-mark]")) {
       const own = button.dataset.mark;
       button.setAttribute("aria-pressed", String(own === mark));
@@ -936,8 +953,10 @@
     setMark(selection.item, selection.span, { mark: next });
     showMarkBar();
     refreshRow(selection.item);
-    if (selection.span !== null) refreshSpanBadge();
     announce(next ? `Marked as ${next}` : "Mark taken away");
+    if (selection.span === null) return;
+    refreshSpanBadge();
+    if (next) byId("detail").dispatchEvent(new Event("marked"));
   }
   function noted(note) {
     setMark(selection.item, selection.span, { note });
@@ -1035,11 +1054,21 @@
     showMarkBar();
     holdBest();
   }
+  function picked() {
+    const rows = [...byId("detail").querySelectorAll(".span-row")].map((row2) => Number(row2.dataset.span));
+    return [rows, rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span)];
+  }
+  function pinNext() {
+    const [rows, place2] = picked();
+    if (place2 === rows.length - 1) return;
+    const pressed2 = document.activeElement.closest(".mark-bar button");
+    pinNeighbour(1);
+    pressed2?.focus();
+  }
   function pinNeighbour(step2) {
     if (selection.item?.kind !== "answer") return;
-    const rows = [...byId("detail").querySelectorAll(".span-row")].map((row3) => Number(row3.dataset.span));
+    const [rows, place2] = picked();
     if (!rows.length) return;
-    const place2 = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
     pin(rows[place2 < 0 ? step2 > 0 ? 0 : rows.length - 1 : (place2 + step2 + rows.length) % rows.length]);
     const row2 = byId("detail").querySelector(`[data-span="${selection.span}"]`);
     row2.scrollIntoView({ block: "nearest" });
@@ -1070,6 +1099,7 @@
     detail.addEventListener("focusin", lightTarget);
     detail.addEventListener("mouseleave", () => selection.item?.kind === "answer" && lightSpan(selection.span));
     detail.addEventListener("click", pinTarget);
+    detail.addEventListener("marked", pinNext);
     detail.addEventListener("keydown", (event) => {
       if (event.target.classList.contains("piece") && (event.key === "Enter" || event.key === " ")) {
         event.preventDefault();

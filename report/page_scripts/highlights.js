@@ -77,11 +77,25 @@ export function pin(index) {
   holdBest();
 }
 
+/** The spans of the rows, claims first, and the place among them of the one that is picked, or of its claim. */
+function picked() {
+  const rows = [...byId("detail").querySelectorAll(".span-row")].map((row) => Number(row.dataset.span));
+  return [rows, rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span)];
+}
+
+/** The next claim after one was marked; the last one stays. A button that was pressed keeps the focus. */
+function pinNext() {
+  const [rows, place] = picked();
+  if (place === rows.length - 1) return;
+  const pressed = document.activeElement.closest(".mark-bar button");
+  pinNeighbour(1);
+  pressed?.focus();
+}
+
 export function pinNeighbour(step) {
   if (selection.item?.kind !== "answer") return;
-  const rows = [...byId("detail").querySelectorAll(".span-row")].map((row) => Number(row.dataset.span));
+  const [rows, place] = picked();
   if (!rows.length) return;
-  const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
   pin(rows[place < 0 ? (step > 0 ? 0 : rows.length - 1) : (place + step + rows.length) % rows.length]);
   const row = byId("detail").querySelector(`[data-span="${selection.span}"]`);
   row.scrollIntoView({block: "nearest"});
@@ -117,6 +131,7 @@ export function watchHighlights() {
   detail.addEventListener("focusin", lightTarget);
   detail.addEventListener("mouseleave", () => selection.item?.kind === "answer" && lightSpan(selection.span));
   detail.addEventListener("click", pinTarget);
+  detail.addEventListener("marked", pinNext);
   detail.addEventListener("keydown", (event) => {
     if (event.target.classList.contains("piece") && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();

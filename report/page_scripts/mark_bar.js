@@ -2,7 +2,7 @@
 
 import {supportName} from "./claims.js";
 import {announce, byId, el} from "./elements.js";
-import {answerFlagged, claimLacks, MARKS, markOf, setMark} from "./marks.js";
+import {answerFlagged, claimLacks, MARKS, markOf, reviewer, setMark, tellReviewer} from "./marks.js";
 import {spanText} from "./page_data.js";
 import {selection} from "./selection.js";
 import {shortened} from "./texts.js";
@@ -32,12 +32,24 @@ export function markBar() {
     "aria-keyshortcuts": "n",
     oninput: (event) => noted(event.target.value),
   });
+  const name = el("input", {
+    type: "text",
+    id: "ask-reviewer",
+    placeholder: "Your name, asked once",
+    "aria-label": "Your name, saved with your marks",
+    autocomplete: "name",
+    onchange: (event) => {
+      tellReviewer(event.target.value);
+      showMarkBar();
+    },
+  });
   return el(
     "div",
     {class: "mark-bar", role: "group", "aria-label": "Mark"},
     el("p", {class: "of"}, el("bdi", {id: "mark-of"}), el("span", {id: "mark-verdict"})),
     buttons,
     note,
+    name,
   );
 }
 
@@ -47,6 +59,7 @@ export function showMarkBar() {
   byId("mark-of").textContent = what;
   byId("mark-verdict").textContent = verdict;
   byId("note").value = note;
+  byId("ask-reviewer").hidden = reviewer() !== "";
   for (const button of byId("detail").querySelectorAll("[data-mark]")) {
     const own = button.dataset.mark;
     button.setAttribute("aria-pressed", String(own === mark));
@@ -99,8 +112,10 @@ export function toggleMark(mark) {
   setMark(selection.item, selection.span, {mark: next});
   showMarkBar();
   refreshRow(selection.item);
-  if (selection.span !== null) refreshSpanBadge();
   announce(next ? `Marked as ${next}` : "Mark taken away");
+  if (selection.span === null) return;
+  refreshSpanBadge();
+  if (next) byId("detail").dispatchEvent(new Event("marked"));
 }
 
 function noted(note) {

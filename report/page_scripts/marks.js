@@ -88,6 +88,11 @@ export function reviewer() {
   return byId("reviewer").value.trim();
 }
 
+export function tellReviewer(name) {
+  byId("reviewer").value = name;
+  keepReviewer();
+}
+
 export function showReviewer() {
   try {
     byId("reviewer").value = localStorage.getItem(REVIEWER) ?? "";

@@ -23,7 +23,7 @@ from attribeam.schemas import SpanEvidence
 ROOT = Path(__file__).parents[2]
 COOKBOOK = ROOT / "docs" / "cookbook.md"
 API = ROOT / "docs" / "api.md"
-_API_RECIPES = ("Audit a table", "Add columns to a dataset")
+_API_RECIPES = ("Audit a table", "Add columns to a dataset", "In tests")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LIBRARIES = ("duckdb", "pandas", "datasets")
 LABELLED = {"Label Studio": "labelled.parquet", "Argilla": "labelled_in_argilla.parquet"}

@@ -84,7 +84,7 @@ def test_a_calibrated_risk_goes_before_what_the_claims_say() -> None:
     spans = [*answer(0, FLAGGED, risk=0.25), *answer(1, {}, risk=0.75), *answer(2, FLAGGED, risk=0.5)]
     found = ranking_of(spans, size=3)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(1, 0.75), (2, 0.5), (0, 0.25)]
-    assert (found.mean_risk, found.flagged_count) == (0.5, 2)
+    assert (found.mean_risk, found.judged_count, found.flagged_count) == (0.5, 3, 2)
 
 
 def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others() -> None:
@@ -96,7 +96,7 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     ]
     found = ranking_of(spans, size=9)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
-    assert (found.flagged_count, found.mean_risk) == (1, None)
+    assert (found.judged_count, found.flagged_count, found.mean_risk) == (3, 1, None)
 
 
 def test_an_answer_in_another_language_that_copies_a_passage_is_ranked() -> None:

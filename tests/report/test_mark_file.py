@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import sys
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +15,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from attribeam.pipeline.command_line import main
-from attribeam.report.mark_file import Mark, cohen_kappa, marks_by_answer, read_marks
+from attribeam.report.mark_file import Mark, cohen_kappa, krippendorff_alpha, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, RowSource
 from attribeam.schemas.errors import DataError
 
@@ -90,6 +93,7 @@ def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(
     printed = capsys.readouterr().out
     assert "4 places are marked, reviewers disagree on 1" in printed
     assert "Ada and ben: 2 marked by both, 50.0% alike, Cohen's kappa 0.00" in printed
+    assert "all together: Krippendorff's alpha 0.00" in printed
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "m.csv")]) == 2
 
 
@@ -108,6 +112,27 @@ def test_kappa_is_that_of_scikit_learn() -> None:
         expected = cohen_kappa_score(*zip(*labels, strict=True))
         assert cohen_kappa(labels) == pytest.approx(expected)
     assert cohen_kappa([(True, True)]) == 1
+
+
+def test_alpha_is_one_minus_observed_by_expected_disagreement_of_all_who_marked_a_place() -> None:
+    chance = random.Random(5)
+    labels = [{name: chance.random() < 0.6 for name in "abc" if chance.random() < 0.8} for _ in range(30)]
+    several = [[*one.values()] for one in labels if len(one) > 1]
+    values = list(chain.from_iterable(several))
+    observed = sum(2 * sum(one) * (len(one) - sum(one)) / (len(one) - 1) for one in several) / len(values)
+    expected = 2 * sum(values) * (len(values) - sum(values)) / len(values) / (len(values) - 1)
+    assert krippendorff_alpha(labels) == pytest.approx(1 - observed / expected)
+    assert krippendorff_alpha([{"a": True, "b": True}, {"a": False}]) == 1
+    assert math.isnan(krippendorff_alpha([{"a": True}]))
+
+
+def test_without_its_package_alpha_is_named_with_the_way_to_get_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "krippendorff", None)
+    files = [written(tmp_path / f"{name}.jsonl", mark("supported", name, "2026")) for name in ("Ada", "Ben")]
+    assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "all.jsonl")]) == 0
+    assert "pip install 'attribeam[agreement]'" in capsys.readouterr().out
 
 
 FIRST, SECOND = RowSource("log.parquet", 3), RowSource("log.parquet", 4)

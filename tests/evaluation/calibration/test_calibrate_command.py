@@ -62,6 +62,16 @@ def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(
     assert f"attribeam audit --verdict {tmp_path / 'own'} --language-model Smol\n" in capsys.readouterr().out
 
 
+def test_the_merged_marks_of_two_people_are_what_calibrate_takes(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [save(tmp_path / f"{name}.jsonl", claim_marks(range(ANSWERS))) for name in ("ada", "ben")]
+    merged = tmp_path / "merged.jsonl"
+    assert main(["import", "marks", "--data", *map(str, files), "--output", str(merged)]) == 0
+    assert calibrate(made, merged, tmp_path / "verdict") == 0
+    assert "240 marks: 120 answers and 240 claims" in capsys.readouterr().out
+
+
 def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path) -> None:
     marks = save(tmp_path / "marks.jsonl", [*claim_marks(range(ANSWERS)), *answer_marks(range(ANSWERS))])
     points = {}

@@ -106,7 +106,7 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
         "language 20",
         "refusals 6 16.2%",
         "refusals in part 2 5.4%",
-        "answers at risk 3 15.0%",
+        "answers at risk 3 15.0% of 20 with claims",
         "mean answer risk 0.25",
     ):
         assert line in lines

@@ -64,8 +64,8 @@ ROWS = RowRange("logs/a.parquet", 2000, 4000)
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("error", [FULL, RuntimeError(f"Traceback ...\nOSError: {FULL}\n [while running 'Write']")])
-def test_a_full_disk_is_told_even_if_beam_wrapped_it(error: Exception) -> None:
+@pytest.mark.parametrize("error", [FULL, RuntimeError(f"cannot write\n{FULL}")])
+def test_a_full_disk_is_told_even_if_a_library_wrapped_it(error: Exception) -> None:
     assert is_disk_full(error)
     text = explain_chunk_failure(error, ROWS)
     assert "the disk is full" in text
@@ -73,16 +73,15 @@ def test_a_full_disk_is_told_even_if_beam_wrapped_it(error: Exception) -> None:
     assert "start the same command again" in text
 
 
-def test_an_unreadable_file_is_named_without_beams_step() -> None:
-    error = OSError("Corrupt snappy compressed data. [while running 'ReadRows/ParDo(ReadRows)']")
+def test_an_unreadable_file_is_named_in_one_line() -> None:
+    error = OSError("Corrupt snappy\n compressed data.")
     text = explain_chunk_failure(error, ROWS)
     assert "'logs/a.parquet' could not be audited: Corrupt snappy compressed data." in text
-    assert "while running" not in text
     assert "\n" not in text
 
 
 def test_a_library_s_message_is_not_told_where_texts_are_hidden() -> None:
-    error = ValueError("could not convert 'Marta lives here' [while running 'Write']")
+    error = ValueError("could not convert 'Marta lives here'")
     assert "Marta" in explain_chunk_failure(error, ROWS)
     text = explain_chunk_failure(error, ROWS, hides=True)
     assert "ValueError" in text
@@ -100,7 +99,7 @@ def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log() -> None:
     "error",
     [
         MemoryError(),
-        RuntimeError("Traceback ...\npyarrow.lib.ArrowMemoryError: malloc of size 64 failed [while running 'Read']"),
+        pa.lib.ArrowMemoryError("malloc of size 64 failed"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes."),
         OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
     ],

@@ -59,6 +59,26 @@ def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAu
     assert page.one("#mark-count").text == "0"
 
 
+def test_marking_goes_on_to_the_next_claim_and_ends_at_the_last(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press("]")
+    page.one('[data-mark="right"]').click()
+    assert page.one("#mark-of").text == "“40 cars”"
+    assert page.script("return document.activeElement.dataset.mark") == "right"
+    page.press("w", "w")
+    assert page.texts(".span-row .mark-badge") == ["right"]
+    assert page.one("#mark-of").text == "“40 cars”"
+
+
+def test_the_reviewers_name_is_asked_once(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.one("#ask-reviewer").send_keys("Ada Marsh", Keys.ENTER)
+    assert not page.one("#ask-reviewer").is_displayed()
+    page.open(harbour.page, "#answers/2")
+    assert not page.one("#ask-reviewer").is_displayed()
+    assert page.one("#reviewer").get_attribute("value") == "Ada Marsh"
+
+
 def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/1")
     page.press("n", "jkruwo?/")
