@@ -21,6 +21,7 @@ class AttribeamFaithfulnessMetric(BaseMetric):
     reason names each unsupported claim with its evidence. With the threshold of 1 no claim may be unsupported.
     """
 
+    __name__ = "Attribeam Faithfulness"
     _required_params: ClassVar = [
         SingleTurnParams.INPUT,
         SingleTurnParams.ACTUAL_OUTPUT,
@@ -55,7 +56,3 @@ class AttribeamFaithfulnessMetric(BaseMetric):
     async def a_measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
         """As ``measure``."""
         return self.measure(test_case)
-
-    @property
-    def __name__(self) -> str:
-        return "Attribeam Faithfulness"

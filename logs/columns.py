@@ -474,7 +474,7 @@ def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.D
     if len(indices) == 1:
         return schema.field(indices[0]).type
     found = "more than one" if indices else "none"
-    hint = "" if indices else did_you_mean(column, schema.names)
+    hint = "" if indices else did_you_mean(column, schema.names, alike=0.75)
     raise LogFormatError(
         f"{file}: one column {shown(column)!r} is needed, there is {found}; {columns_like(column, schema.names)}; "
         f"{hint}{' ' * bool(hint)}{way_out}"

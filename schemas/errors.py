@@ -23,9 +23,9 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """The question which of the known names was meant; ``otherwise`` where none is like it."""
-    near = get_close_matches(name, [*known], n=3, cutoff=0.7)
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "", alike: float = 0.6) -> str:
+    """The question which of the known names was meant; ``otherwise`` where none is like it, from 0 to 1."""
+    near = get_close_matches(name, [*known], n=3, cutoff=alike)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 

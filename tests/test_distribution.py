@@ -226,7 +226,7 @@ def test_the_dockerfile_installs_by_the_constraints_and_audits_as_run_local_does
     command = [*json.loads(steps["ENTRYPOINT"]), *json.loads(steps["CMD"])]
     assert f"set -- {shlex.join(command[2:])}" in (ROOT / "run_local.sh").read_text(encoding="utf-8")
     shutil.copytree(ROOT / "examples", installed.users_folder / "examples", dirs_exist_ok=True)
-    assert "dead" in installed.run(*command, "--dry-run")
+    assert "target spans" in installed.run(*command, "--dry-run")
 
 
 def test_pytest_finds_the_plugin_whose_attributor_is_loaded_when_a_test_of_a_worker_asks_for_it(

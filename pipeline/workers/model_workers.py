@@ -199,7 +199,7 @@ def _run_block(block: RunBlock, method: Method, options: MethodOptions, models: 
         logging.info("a block failed", exc_info=True)
         if is_out_of_memory(error):
             raise MemoryError from error
-        told = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
+        told: str | MethodError = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
         return BlockReply(block.number, failure=told)
     return BlockReply(block.number, sent, time.perf_counter() - wall, time.process_time() - cpu)
 

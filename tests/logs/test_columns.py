@@ -137,6 +137,8 @@ def test_all_fields_without_a_column_are_named_at_once() -> None:
 def test_names_that_are_nearly_right_are_asked_for() -> None:
     with pytest.raises(LogFormatError, match=r"'trace_idd' is needed, .*did you mean trace_id\? name the column"):
         map_of(renamed("record_id", "trace_id"), columns=(("record_id", "trace_idd"),))
+    with pytest.raises(LogFormatError, match=r"did you mean response\? name the column"):
+        map_of(renamed("answer", "response"), columns=(("answer", "respons"),))
     with pytest.raises(UsageError, match=r"has: 'awnser'; did you mean answer\?"):
         parse_column_mapping("awnser=response")
 
