@@ -246,48 +246,36 @@ _CONDITIONS = frozenset(
 )
 """What opens a clause that is no statement by itself: "if the lid is open"."""
 _OPENING_LABELS = frozenset({"mark", "advmod"})
+_PARTICIPLE_LABELS = frozenset({"advcl", "acl"})
 _JUXTAPOSED_LABELS = frozenset({"parataxis", "list"})
 
 
 def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: LabelScheme) -> list[bool]:
     """True for roots and predicates that state a fact of their own.
 
-    A nested clause does if a mark sets it off, it is no condition, and it has a subject, is a relative clause or
-    reports something (", noting that the lamp was lit"). A complement ("he said that it rained") never does. A conjunct
-    does if the clause before it does, or is a complement with a subject.
+    An adverbial clause does if a mark sets it off and it is no condition: one with a subject ("although it rained"), or
+    one that reports something (", noting that the lamp was lit"). Complements ("he said that it rained") and relative
+    clauses do not. A conjunct does if the clause before it does, or is a complement with a subject.
     """
-    full_labels = parsed.dependency_labels[tree.first_word : tree.first_word + len(tree.heads)]
-    forms = [word.of(answer).lower() for word in parsed.words[tree.first_word : tree.first_word + len(tree.heads)]]
+    sentence = slice(tree.first_word, tree.first_word + len(tree.heads))
     with_subject, conditions = set(), set()
-    for head, label, form in zip(tree.heads, tree.labels, forms, strict=True):
+    for head, label, word in zip(tree.heads, tree.labels, parsed.words[sentence], strict=True):
         if label in scheme.subject_labels:
             with_subject.add(head)
-        if label in _OPENING_LABELS and form in _CONDITIONS:
+        if label in _OPENING_LABELS and word.of(answer).lower() in _CONDITIONS:
             conditions.add(head)
-    complements = {word for word in with_subject if tree.labels[word] in scheme.complement_labels}
-    reporting = {tree.heads[word] for word in complements}
+    complements = {head for head in with_subject if tree.labels[head] == "ccomp"}
+    reporting = {tree.heads[head] for head in complements}
     set_off = _set_off(tree)
-
-    def stands_alone(word: int) -> bool:
-        label = tree.labels[word]
-        if tree.heads[word] == word or not tree.predicates[word]:
-            return tree.heads[word] == word
-        if label in _JUXTAPOSED_LABELS:
-            return True
-        may_stand = label in scheme.clause_labels and set_off[word] and word not in conditions
-        states = full_labels[word].endswith("relcl") or word in reporting or (word in with_subject and label != "acl")
-        return may_stand and states
-
-    stating = [stands_alone(word) for word in range(len(tree.heads))]
-    conjoined = [label in scheme.conjunct_labels for label in tree.labels]
+    stating = [tree.heads[word] == word for word in range(len(tree.heads))]
+    for word, label in enumerate(parsed.dependency_labels[sentence]):
+        if tree.predicates[word] and set_off[word] and word not in conditions:
+            stating[word] |= label == "advcl" and word in with_subject
+            stating[word] |= label in _PARTICIPLE_LABELS and word in reporting
+        stating[word] |= tree.predicates[word] and tree.labels[word] in _JUXTAPOSED_LABELS
+    conjoined = [word not in conditions and label in scheme.conjunct_labels for word, label in enumerate(tree.labels)]
     return [
-        stating[word]
-        or (
-            conjoined[word]
-            and tree.predicates[word]
-            and word not in conditions
-            and (stating[head] or head in complements)
-        )
+        stating[word] or (conjoined[word] and tree.predicates[word] and (stating[head] or head in complements))
         for word, head in enumerate(tree.heads)
     ]
 
