@@ -258,7 +258,8 @@ def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: L
     clauses do not. A conjunct does if the clause before it does, or is a complement with a subject.
     """
     sentence = slice(tree.first_word, tree.first_word + len(tree.heads))
-    with_subject, conditions = set(), set()
+    with_subject: set[int] = set()
+    conditions: set[int] = set()
     for head, label, word in zip(tree.heads, tree.labels, parsed.words[sentence], strict=True):
         if label in scheme.subject_labels:
             with_subject.add(head)
