@@ -30,7 +30,6 @@ class LabelScheme:
         copula_labels: relation of a copula to its predicate; empty where the copula is the head.
         modifier_labels: relations under which a verb form is not a predicate ("including" as ``case``).
         conjunct_labels, coordinator_labels, punctuation_labels, subject_labels: as named.
-        clause_labels: relations of a nested clause that states a fact of its own.
         noun_chunk_labels: relations of a noun's children that stand within its noun chunk.
         noun_tags: UPOS of a noun chunk's own noun.
         last_conjunct_leads: the other conjuncts hang on the last one, rather than on the first or on each other.
@@ -46,7 +45,6 @@ class LabelScheme:
     coordinator_labels: frozenset[str]
     punctuation_labels: frozenset[str]
     subject_labels: frozenset[str]
-    clause_labels: frozenset[str]
     noun_chunk_labels: frozenset[str]
     noun_tags: frozenset[str] = frozenset({"NOUN", "PROPN"})
     last_conjunct_leads: bool = False
@@ -65,7 +63,6 @@ UNIVERSAL = LabelScheme(
     coordinator_labels=frozenset({"cc"}),
     punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "csubj", "expl"}),
-    clause_labels=frozenset({"ccomp", "advcl", "acl", "parataxis", "csubj", "list"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "nmod:poss", "flat", "fixed", "goeswith"}),
 )
 
@@ -80,7 +77,6 @@ SPACY_ENGLISH = LabelScheme(
     coordinator_labels=frozenset({"cc"}),
     punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "nsubjpass", "csubj", "csubjpass", "expl"}),
-    clause_labels=frozenset({"ccomp", "advcl", "acl", "relcl", "parataxis", "csubj", "csubjpass"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "poss", "nmod", "quantmod", "predet"}),
 )
 
@@ -104,7 +100,6 @@ SPACY_CHINESE = LabelScheme(
     coordinator_labels=frozenset({"cc"}),
     punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "nsubjpass"}),
-    clause_labels=frozenset({"ccomp", "advcl", "acl", "parataxis"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "nmod", "name", "mark:clf"}),
     last_conjunct_leads=True,
 )

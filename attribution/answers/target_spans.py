@@ -11,7 +11,6 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from attribeam.attribution.answers.atomic_facts import with_leads
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
 from attribeam.attribution.answers.parsed_answer import (
@@ -67,7 +66,7 @@ def choose_target_spans(
             chosen.setdefault(chars, kind)
     if not chosen:
         chosen = dict.fromkeys(_sentence_ranges(parsed, answer) or [_whole_answer(answer)], SpanKind.SENTENCES)
-    chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()} if "*" in answer else chosen
+    chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()}
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
 
@@ -106,11 +105,10 @@ def _whole_answer(answer: str) -> CharRange:
 def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     """The facts of an answer; every word that carries content lies in at least one.
 
-    A fact belongs to a sentence's root, to a conjoined predicate, or to the predicate of a nested clause with a
-    subject of its own (or a relative clause). Every other word belongs to the fact of its closest such ancestor. A
-    fact's range runs from its first to its last word without marks and joining words at the edges; a nested clause
-    in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it, and what only
-    leads to the next fact ("Check that ...") to that one. A label is apart from the facts behind it, and so are the
+    A fact belongs to a sentence's root, to a conjoined predicate, or to the predicate of a nested clause that can stand
+    alone. Every other word belongs to the fact of its closest such ancestor. A fact's range runs from its first to its
+    last word without marks and joining words at the edges; a nested clause in its middle lies within it as well. A
+    fragment of one or two words belongs to a fact beside it. A label is apart from the facts behind it, and so are the
     cells of a table from each other.
     """
     labels = label_words(parsed, answer)
@@ -120,10 +118,8 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
-        owners = _owners(tree, _fact_words(tree, parsed.dependency_labels[start:end], scheme))
-        content = [is_content_word(parsed, word, answer) for word in range(start, end)]
-        owners = with_leads(parsed, answer, tree, owners, content)
-        owners = _without_fragments(parsed, answer, start, owners)
+        owners = _owners(tree, _fact_words(parsed, answer, tree, scheme))
+        owners = _without_fragments(parsed, answer, tree, owners, scheme)
         apart = [(owner, parts[start + word]) for word, owner in enumerate(owners)]
         for one in dict.fromkeys(apart):
             owned = [start + word for word, its_owner in enumerate(apart) if its_owner == one]
@@ -144,11 +140,23 @@ _ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORE
 
 
 def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
-    """The words of labels: in bold type before a statement, of a table's rows and columns, of the fields of JSON."""
+    """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON."""
     structure = structured_text(answer)
     labels = (part for part, kind in zip(structure.parts, structure.kinds, strict=True) if kind is ClaimKind.HEADING)
     words = (_words_in(parsed, *part) for part in ((one.char_start, one.char_end) for one in labels))
-    return [*_bold_labels(parsed, answer), *filter(None, words)]
+    return [*_list_numbers(parsed, answer), *_bold_labels(parsed, answer), *filter(None, words)]
+
+
+_LIST_NUMBER = re.compile(r"(?<=[.:;!?)] )\(?(\d{1,2})[.)](?=\s+\S)")
+
+
+def _list_numbers(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """The words of numbers that count on within a line: "Delete old models. 2. Choose a larger plan. 3. Wait"."""
+    matches = [*_LIST_NUMBER.finditer(answer)]
+    numbers = [int(match[1]) for match in matches]
+    for place, number in enumerate(numbers):
+        if number - 1 in numbers[max(place - 1, 0) : place] or number + 1 in numbers[place + 1 : place + 2]:
+            yield _words_in(parsed, *matches[place].span())
 
 
 def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
@@ -169,9 +177,9 @@ def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
 
 
 def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
-    """The range with the asterisks beside it that open or close bold or italic type within it."""
+    """The range with the mark beside it that opens or closes bold or italic type, code or a quotation within it."""
     text = chars.of(answer)
-    for mark in ("***", "**", "*") if "*" in text else ():
+    for mark in ("***", "**", "*", "`", '"'):
         if text.count(mark) % 2 and answer.startswith(mark, chars.char_end):
             return CharRange(chars.char_start, chars.char_end + len(mark))
         if text.count(mark) % 2 and answer.endswith(mark, 0, chars.char_start):
@@ -179,52 +187,112 @@ def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
     return chars
 
 
-def _without_fragments(parsed: ParsedAnswer, answer: str, start: int, owners: list[int]) -> list[int]:
-    """The owners, but one that states nothing by itself is replaced by the fact before it, else by the one after it."""
-    stating = [
-        owner
-        for owner in dict.fromkeys(owners)
-        if not _is_fragment(parsed, answer, [start + word for word, one in enumerate(owners) if one == owner])
-    ]
-    if not stating:
-        return [owners[0]] * len(owners)
+_SHORTEST_FACT = 3
+_LONGEST_LABEL = 3
+_LONGEST_GAP = 6
+_LABEL_TAGS = frozenset({"NOUN", "PROPN", "ADJ"})
+
+
+def _without_fragments(
+    parsed: ParsedAnswer, answer: str, tree: SentenceTree, owners: Sequence[int], scheme: LabelScheme
+) -> list[int]:
+    """The owner of each word, but what states nothing by itself has the owner of the words beside it.
+
+    A fragment has that of the words before it, at a sentence's beginning of those behind it: words without content, and
+    one or two words without a subject of theirs. A name before a colon has that of the predicate behind it ("Size: They
+    are larger"); any other label there stays apart.
+    """
     merged = list(owners)
-    for place, owner in enumerate(owners):
-        if owner not in stating:
-            first = owners.index(owner)
-            before = [one for one in owners[:first] if one in stating]
-            merged[place] = before[-1] if before else next(one for one in owners[first:] if one in stating)
+    for owner in dict.fromkeys(owners):
+        owned = [tree.first_word + word for word, one in enumerate(merged) if one == owner]
+        others = [word for word, one in enumerate(merged) if one != owner]
+        if not owned or not others:
+            continue
+        first = owned[0] - tree.first_word
+        following = next((word for word in others if word > first), others[-1])
+        is_fragment = _is_fragment(parsed, answer, owned, scheme)
+        content = [word for word in owned if is_content_word(parsed, word, answer)]
+        if content and _ends_with_colon(parsed, answer, content[-1]):
+            tags = {parsed.universal_tags[word] for word in content}
+            is_name = content[-1] - content[0] < _LONGEST_LABEL and tags <= _LABEL_TAGS
+            target = merged[following] if is_name and tree.predicates[merged[following]] else owner
+        else:
+            target = merged[first - 1 if first else following] if is_fragment else owner
+        merged = [target if one == owner else one for one in merged]
     return merged
 
 
-def _is_fragment(parsed: ParsedAnswer, answer: str, owned: list[int]) -> bool:
-    """True for words without content, and for a lone adverb."""
-    content = [word for word in owned if is_content_word(parsed, word, answer)]
-    return not content or (len(owned) == 1 and parsed.universal_tags[owned[0]] == "ADV")
+def _is_fragment(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: LabelScheme) -> bool:
+    """True for words without content, and for one or two without a subject."""
+    if not any(is_content_word(parsed, word, answer) for word in owned):
+        return True
+    words = trimmed_words(parsed, owned, answer)
+    spoken = [word for word in owned if word in words and has_letter_or_digit(parsed.words[word].of(answer))]
+    has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
+    return len(spoken) < _SHORTEST_FACT and not has_subject
+
+
+def _ends_with_colon(parsed: ParsedAnswer, answer: str, word: int) -> bool:
+    end = parsed.words[word].char_end
+    return answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":")
 
 
 def _is_function_word(parsed: ParsedAnswer, words: range, answer: str) -> bool:
     return len(words) == 1 and not is_content_word(parsed, words[0], answer)
 
 
-def _fact_words(tree: SentenceTree, full_labels: tuple[str, ...], scheme: LabelScheme) -> list[bool]:
-    """True for roots and predicates that state a fact of their own; a conjunct does if its leader does."""
-    with_subject = {tree.heads[word] for word, label in enumerate(tree.labels) if label in scheme.subject_labels}
-    stating = [
-        tree.heads[word] == word or (tree.predicates[word] and _is_full_clause(label, word in with_subject, scheme))
-        for word, label in enumerate(full_labels)
-    ]
-    conjoined = [label in scheme.conjunct_labels for label in tree.labels]
+_CONDITIONS = frozenset(
+    {"after", "before", "if", "once", "till", "unless", "until", "when", "whenever", "where", "wherever", "whether"}
+)
+"""What opens a clause that is no statement by itself: "if the lid is open"."""
+_OPENING_LABELS = frozenset({"mark", "advmod"})
+_PARTICIPLE_LABELS = frozenset({"advcl", "acl"})
+_JUXTAPOSED_LABELS = frozenset({"parataxis", "list"})
+
+
+def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: LabelScheme) -> list[bool]:
+    """True for roots and predicates that state a fact of their own.
+
+    An adverbial clause does if a mark sets it off and it is no condition: one with a subject ("although it rained"), or
+    one that reports something (", noting that the lamp was lit"). Complements ("he said that it rained") and relative
+    clauses do not. A conjunct does if the clause before it does, or is a complement with a subject.
+    """
+    sentence = slice(tree.first_word, tree.first_word + len(tree.heads))
+    with_subject: set[int] = set()
+    conditions: set[int] = set()
+    for head, label, word in zip(tree.heads, tree.labels, parsed.words[sentence], strict=True):
+        if label in scheme.subject_labels:
+            with_subject.add(head)
+        if label in _OPENING_LABELS and word.of(answer).lower() in _CONDITIONS:
+            conditions.add(head)
+    complements = {head for head in with_subject if tree.labels[head] == "ccomp"}
+    reporting = {tree.heads[head] for head in complements}
+    set_off = _set_off(tree)
+    stating = [tree.heads[word] == word for word in range(len(tree.heads))]
+    for word, label in enumerate(parsed.dependency_labels[sentence]):
+        if tree.predicates[word] and set_off[word] and word not in conditions:
+            stating[word] |= label == "advcl" and word in with_subject
+            stating[word] |= label in _PARTICIPLE_LABELS and word in reporting
+        stating[word] |= tree.predicates[word] and tree.labels[word] in _JUXTAPOSED_LABELS
+    conjoined = [word not in conditions and label in scheme.conjunct_labels for word, label in enumerate(tree.labels)]
     return [
-        stating[word] or (conjoined[word] and tree.predicates[word] and stating[tree.heads[word]])
-        for word in range(len(stating))
+        stating[word] or (conjoined[word] and tree.predicates[word] and (stating[head] or head in complements))
+        for word, head in enumerate(tree.heads)
     ]
 
 
-def _is_full_clause(label: str, has_subject: bool, scheme: LabelScheme) -> bool:
-    if base_label(label) not in scheme.clause_labels:
-        return False
-    return has_subject or label.endswith("relcl") or base_label(label) in ("parataxis", "list")
+def _set_off(tree: SentenceTree) -> list[bool]:
+    """For each word, whether a punctuation mark stands between its subtree and its head."""
+    firsts, lasts = list(range(len(tree.heads))), list(range(len(tree.heads)))
+    for word, is_mark in enumerate(tree.punctuation):
+        above = word
+        while not is_mark and tree.heads[above] != above:
+            above = tree.heads[above]
+            firsts[above], lasts[above] = min(firsts[above], word), max(lasts[above], word)
+    return [
+        (head < first and tree.punctuation[first - 1]) or (head > last and tree.punctuation[last + 1])
+        for head, first, last in zip(tree.heads, firsts, lasts, strict=True)
+    ]
 
 
 def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
@@ -395,9 +463,9 @@ def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> ra
     A closing bracket after the last word is included if its opening bracket is in the span.
     """
     first, end = 0, len(words)
-    while first < end and _is_edge_word(parsed, words[first], answer):
+    while first < end and (_is_mark(parsed, words[first], answer) or _is_joining(parsed, words[first], words)):
         first += 1
-    while first < end and _is_edge_word(parsed, words[end - 1], answer):
+    while first < end and (_is_mark(parsed, words[end - 1], answer) or _is_joining(parsed, words[end - 1])):
         end -= 1
     if first == end:
         return range(0)
@@ -424,13 +492,12 @@ def _is_mark(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     return tagged and not has_letter_or_digit(form)
 
 
-def _is_edge_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
-    return _is_mark(parsed, word, answer) or _is_joining(parsed, word)
-
-
-def _is_joining(parsed: ParsedAnswer, word: int) -> bool:
-    label = parsed.dependency_labels[word].partition(":")[0]
-    return label in _JOINING_LABELS and parsed.universal_tags[word] in _FUNCTION_TAGS
+def _is_joining(parsed: ParsedAnswer, word: int, inside: Sequence[int] = ()) -> bool:
+    """True for a word that joins a clause to what is not among the words ``inside``."""
+    label = base_label(parsed.dependency_labels[word])
+    clause = parsed.dependency_heads[word]
+    is_within = parsed.dependency_heads[clause] != clause and parsed.dependency_heads[clause] in inside
+    return label in _JOINING_LABELS and parsed.universal_tags[word] in _FUNCTION_TAGS and not is_within
 
 
 def _is_closing_bracket(parsed: ParsedAnswer, first: int, word: int, answer: str) -> bool:

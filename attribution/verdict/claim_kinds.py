@@ -104,12 +104,17 @@ def _sentence_regions(
         yield courtesy, ClaimKind.OFFER
     elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
         yield whole, ClaimKind.QUESTION
-    elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words)):
+    elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words) and not _lacks_complement(parsed, words)):
         yield whole, ClaimKind.HEADING
 
 
 def _has_verb(parsed: ParsedAnswer, words: range) -> bool:
     return any(parsed.universal_tags[word] in ("VERB", "AUX") for word in words)
+
+
+def _lacks_complement(parsed: ParsedAnswer, words: range) -> bool:
+    """Whether the words before the closing mark end with a verb or preposition: "Renting offers:"."""
+    return [parsed.universal_tags[word] for word in words][-2:-1] in (["VERB"], ["ADP"])
 
 
 def _mark(

@@ -220,41 +220,50 @@ def facts(answer: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    "answer",
     [
-        ("Check that the leg measures 75 degrees.", ["Check that the leg measures 75 degrees"]),
-        ("Ensure that the lid is closed.", ["Ensure that the lid is closed"]),
-        ("Locate and select the program.", ["Locate and select the program"]),
-        (
-            "You may leave, provided you have paid.",
-            ["You may leave", "provided you have paid"],
-        ),
-        (
-            "The guide praised the food and noted that the service was slow.",
-            ["The guide praised the food", "noted that the service was slow"],
-        ),
-        ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
-        ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
-        (
-            "Benchmark Eatery is a restaurant located in Santa Barbara.",
-            ["Benchmark Eatery is a restaurant located in Santa Barbara"],
-        ),
+        "Check that the leg measures 75 degrees",
+        "Ensure that the lid is closed",
+        "Locate and select the program",
+        "Benchmark Eatery is a restaurant located in Santa Barbara",
+        "He said that the mill was sold",
+        "This suggests that the tower was built by monks",
+        "The pamphlet spread the idea that the poor were lazy",
+        "The step that frees the gas is called venting",
+        "The fee grows with the number of orders they complete",
+        "If the lid is open, close it by hand",
+        "Stir the soup until the water boils",
+        "To read the data after it is sorted, stored, and packed, send a query",
+        "The guide noted the price, which was high",
+        "Press the button, then wait",
     ],
 )
-def test_what_only_leads_to_a_fact_belongs_to_it(answer: str, expected: list[str]) -> None:
-    assert facts(answer) == expected
+def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer: str) -> None:
+    assert facts(f"{answer}.") == [answer]
 
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("He said that the mill was sold.", ["He said", "the mill was sold"]),
-        ("Press the button, then wait.", ["Press the button", "then wait"]),
+        ("You may leave, provided you have paid.", ["You may leave", "provided you have paid"]),
+        (
+            "The guide praised the food and noted that the service was slow.",
+            ["The guide praised the food", "noted that the service was slow"],
+        ),
+        (
+            "One guest left one star, stating that the soup was cold and the waiter was rude.",
+            ["One guest left one star", "stating that the soup was cold", "the waiter was rude"],
+        ),
+        (
+            "Although the hall has a car park, street parking is free.",
+            ["the hall has a car park", "street parking is free"],
+        ),
+        ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
+        ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
         ("Step 3: Combine beer and onions.", ["Step 3", "Combine beer and onions"]),
-        ("The guide noted the price, which was high.", ["The guide noted the price", "which was high"]),
     ],
 )
-def test_what_states_something_of_its_own_stays_a_fact(answer: str, expected: list[str]) -> None:
+def test_what_states_something_of_its_own_is_a_fact(answer: str, expected: list[str]) -> None:
     assert facts(answer) == expected
 
 

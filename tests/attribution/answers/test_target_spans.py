@@ -97,25 +97,40 @@ def test_words_are_the_content_words() -> None:
 
 def test_conjoined_clauses_are_two_facts() -> None:
     notation = (
-        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN "
-        "~./punct/2/PUNCT"
+        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB grey/amod/7/ADJ "
+        "ships/obj/5/NOUN ~./punct/2/PUNCT"
     )
-    assert texts(notation, "facts") == ["She wrote novels", "painted ships"]
+    assert texts(notation, "facts") == ["She wrote novels", "painted grey ships"]
 
 
-def test_relative_clause_is_a_fact_within_another() -> None:
+def test_conjunct_of_two_words_is_part_of_the_fact_before_it() -> None:
+    notation = (
+        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN"
+    )
+    assert texts(notation, "facts") == ["She wrote novels and painted ships"]
+
+
+def test_relative_clause_is_part_of_the_fact_around_it() -> None:
     notation = (
         "The/det/2/DET probe/nsubj/7/NOUN ~,/punct/5/PUNCT which/nsubj/5/PRON flew/acl:relcl/2/VERB ~,/punct/5/PUNCT "
         "landed/root/0/VERB ~./punct/7/PUNCT"
     )
-    assert texts(notation, "facts") == ["The probe, which flew, landed", "which flew"]
+    assert texts(notation, "facts") == ["The probe, which flew, landed"]
 
 
-def test_clause_at_the_edge_is_left_to_its_own_fact() -> None:
+def test_complement_is_part_of_the_fact_of_its_verb() -> None:
     notation = (
         "Lee/nsubj/2/PROPN said/root/0/VERB that/mark/5/SCONJ ice/nsubj/5/NOUN melts/ccomp/2/VERB ~./punct/2/PUNCT"
     )
-    assert texts(notation, "facts") == ["Lee said", "ice melts"]
+    assert texts(notation, "facts") == ["Lee said that ice melts"]
+
+
+def test_what_holds_under_a_condition_is_no_fact() -> None:
+    notation = (
+        "Stir/root/0/VERB until/mark/4/SCONJ water/nsubj/4/NOUN boils/advcl/1/VERB and/cc/8/CCONJ the/det/7/DET "
+        "lamp/nsubj/8/NOUN glows/conj/4/VERB ~,/punct/10/PUNCT pour/conj/1/VERB it/obj/10/PRON out/compound:prt/10/ADP"
+    )
+    assert texts(notation, "facts") == ["Stir until water boils and the lamp glows", "pour it out"]
 
 
 def test_clause_without_subject_stays_in_its_fact() -> None:
@@ -237,7 +252,7 @@ def test_no_mention_lies_within_another(parse: tuple[str, ParsedAnswer]) -> None
         assert one.char_end < following.char_end
 
 
-def test_fragment_of_function_words_joins_the_fact_before_it() -> None:
+def test_fragments_join_the_fact_before_them() -> None:
     notation = "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN"
     text, parsed = tree(notation)
     roots = ParsedAnswer(
@@ -245,7 +260,7 @@ def test_fragment_of_function_words_joins_the_fact_before_it() -> None:
         dependency_heads=(1, 1, 2, 3, 4),
     )
     facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
-    assert [span.chars.of(text) for span in facts] == ["The cache is in", "tmp"]
+    assert [span.chars.of(text) for span in facts] == ["The cache is in tmp"]
 
 
 def test_lone_adverb_joins_the_fact_after_it() -> None:

@@ -83,9 +83,11 @@ def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside() -> Non
 def test_what_a_passage_is_said_to_state_is_the_claim() -> None:
     answer = "Passage 3 further states that the ferry stops at Noon Island."
     assert stated(answer) == "the ferry stops at Noon Island ."
-    found = judged("The passage says that the mill was sold in 1907 by the owner.")
-    assert found["The passage says"] == (None, "discourse")
-    assert found["1907"] == ("the mill was sold in 1907 by the owner", "claim")
+    claim = "The passage says that the mill was sold in 1907 by the owner"
+    found = judged(f"{claim}.")
+    assert found["1907"] == found[claim] == (claim, "claim")
+    (words,) = {one.words for one in claims_of(claim).spans if len(one.words) > 3}
+    assert words[0] == claim.split().index("the")
 
 
 @pytest.mark.parametrize(
@@ -330,6 +332,25 @@ def test_headings_steps_tables_and_code_are_no_claims() -> None:
     assert "blue" in stated(answer)
     assert {kind for text, (_, kind) in found.items() if "kettle --clean" in text} == {"code"}
     assert "Remove the lid of the kettle" in stated(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        (
+            "To free space: 1. Delete old models. 2. Choose a larger plan. 3. Wait for an hour.",
+            ["To free space: 1. Delete old models", "Choose a larger plan", "Wait for an hour"],
+        ),
+        ("Legs of the spider: 8. Legs of the crab: 10.", ["Legs of the spider: 8", "Legs of the crab: 10"]),
+        ("Renting offers:\n- Few duties for the tenant", ["Few duties for the tenant"]),
+        ("Ask the owner about:\n- The age of the roof", ["The age of the roof"]),
+        ("`sort`: Gives the order of the result.", ["`sort`: Gives the order of the result"]),
+        ('"The ferry is late," said the clerk.', ['"The ferry is late," said the clerk']),
+    ],
+)
+def test_numbers_and_lines_before_a_list_are_no_claims_and_marks_stay_in_pairs(answer: str, claims: list[str]) -> None:
+    found = judged(answer)
+    assert [text for text, (claim, _) in found.items() if text == claim] == claims
 
 
 def test_inline_code_is_part_of_the_claim_around_it() -> None:
