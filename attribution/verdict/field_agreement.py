@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from attribeam.attribution.answers.amounts import clock_times_in
+from attribeam.attribution.answers.quantities import clock_times_in
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth, open_days
 from attribeam.schemas import Passage
