@@ -24,7 +24,6 @@ from attribeam.attribution.answers.numbers_and_dates import (
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.passage_values import (
-    MONTH,
     PassageContent,
     comparable_words,
     noun_behind,
@@ -32,18 +31,7 @@ from attribeam.attribution.answers.passage_values import (
 )
 from attribeam.attribution.answers.plain_text import plain_text
 from attribeam.attribution.answers.quantities import (
-    AMOUNT,
-    AMOUNT_OF_TIME,
-    CENTURY,
-    MINUTE,
-    MONTHS_LONG,
-    OTHER_AMOUNT,
-    PARTS_OF_SCALES,
-    PERCENT,
-    PERHAPS_MINUTE,
-    SECONDS,
-    SHARES,
-    SINGLE_DURATIONS,
+    Kind,
     Quantity,
     Reading,
     clock_times_in,
@@ -98,8 +86,8 @@ class AnswerValue:
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
         if self.minutes:
-            times = passage.sizes(MINUTE)
-            if times or not self.minutes.isdisjoint(passage.sizes(PERHAPS_MINUTE)):
+            times = passage.sizes(Kind.MINUTE)
+            if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
                 return not times or not self.minutes.isdisjoint(times)
         return all(any(passage.has(*one) for one in part) for part in self.parts)
 
@@ -115,12 +103,13 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     taken = bytearray(len(text))
     for own in own_number_ranges(answer, text, numbers):
         taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
-    quantities = _with_phrases([*number_quantities(numbers, text)], text)
+    phrases = [*phrases_in(text)]
+    quantities = _with_phrases([*number_quantities(numbers, text)], phrases)
     digits, words = [], []
     for number, quantity in zip(numbers, quantities, strict=True):
         (digits if number.digits else words).append((number, quantity))
     kinds = (
-        _dates(text), _versions(text), _times(text), _numbers(digits, text), _shares(text), _parts_of_scales(text),
+        _dates(text), _versions(text), _times(text), _numbers(digits, text), _phrases(phrases, text),
         _worded_numbers(parsed, words, text), _months(parsed, text),
     )  # fmt: skip
     for kind in kinds:
@@ -132,10 +121,10 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     return tuple(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars))
 
 
-def _with_phrases(quantities: Sequence[Quantity], text: str) -> list[Quantity]:
+def _with_phrases(quantities: Sequence[Quantity], phrases: Iterable[Quantity]) -> list[Quantity]:
     """The numbers with what the phrases say that they are part of: both of "2 hours and 15 minutes" their sum."""
     found, ends = [*quantities], [one.end for one in quantities]
-    for phrase in phrases_in(text):
+    for phrase in phrases:
         place = bisect_left(ends, phrase.start + 1)
         while place < len(found) and found[place].start < phrase.end:
             found[place] = replace(found[place], readings=found[place].readings | phrase.readings)
@@ -161,7 +150,7 @@ def _exactly(kind: str, size: Decimal | int) -> frozenset[Range]:
 
 
 def _whole_number(size: str) -> frozenset[Range]:
-    return _exactly(AMOUNT, int(size)) | _exactly(AMOUNT_OF_TIME, int(size))
+    return _exactly(Kind.AMOUNT, int(size)) | _exactly(Kind.AMOUNT_OF_TIME, int(size))
 
 
 def _dates(text: str) -> Iterator[AnswerValue]:
@@ -170,7 +159,7 @@ def _dates(text: str) -> Iterator[AnswerValue]:
         figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
         days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
         words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
-        months = (_exactly(MONTH, MONTHS.get(word) or int(word)) for word in words)
+        months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
         yield AnswerValue(CharRange(*match.span()), (*map(_whole_number, days_and_years), *months), is_time=True)
 
 
@@ -193,7 +182,7 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
         chars = parsed.words[word]
         name = chars.of(text)
-        months = tuple(_exactly(MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
+        months = tuple(_exactly(Kind.MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
         if months and any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
             yield AnswerValue(chars, months, is_time=True)
 
@@ -205,22 +194,27 @@ def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) ->
     return AnswerValue(
         CharRange(quantity.start, quantity.end),
         (frozenset(_ranges(quantity.readings, below, above, is_in_percent=is_in_percent)),),
-        is_time=any(kind == CENTURY for kind, _ in quantity.readings),
+        is_time=any(kind == Kind.CENTURY for kind, _ in quantity.readings),
     )
 
 
-_AMOUNTS = (AMOUNT, AMOUNT_OF_TIME, OTHER_AMOUNT, PERCENT)
+_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 
 def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_in_percent: bool) -> Iterator[Range]:
     """What repeats one of these readings: a length of time is repeated by no number that counts another unit."""
-    durations = [one for one in readings if one[0] in (SECONDS, MONTHS_LONG)]
-    kinds = (AMOUNT,) if durations else (AMOUNT, AMOUNT_OF_TIME, PERCENT if is_in_percent else OTHER_AMOUNT)
+    durations = [one for one in readings if one[0] in _DURATIONS]
+    kinds = (
+        (Kind.AMOUNT,)
+        if durations
+        else (Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT)
+    )
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
-            yield from ((one, size - below, size + above) for one in kinds)
-        elif kind not in (SECONDS, MONTHS_LONG):
+            yield from ((one, size - below, size + above) if below or above else (one, size, size) for one in kinds)
+        elif kind not in _DURATIONS:
             yield kind, size, size
     for kind, size in in_other_units(durations):
         yield (kind, size * (1 - below / meant), size * (1 + above / meant)) if meant else (kind, size, size)
@@ -247,20 +241,17 @@ def _is_enumerator(number: Number, text: str) -> bool:
     return re.fullmatch(r"\(\d{1,2}\)", text[max(number.start - 1, 0) : number.end + 1]) is not None
 
 
-def _shares(text: str) -> Iterator[AnswerValue]:
-    """Fractions in words that count three parts or more, "four fifths", which a passage may have as a percentage."""
-    durations = {one.start: one.readings for one in phrases_in(text, (SINGLE_DURATIONS,))}
-    for share in phrases_in(text, (SHARES,)):
-        count = next((size for kind, size in share.readings if kind == AMOUNT), None)
-        if count is not None:
-            readings = share.readings | durations.get(share.start, frozenset())
-            ranges = frozenset(_ranges(readings, *_ONE_PERCENT, is_in_percent=True))
-            yield AnswerValue(CharRange(share.start, share.end), (ranges,) if count >= _FEWEST_COUNTED_IN_WORDS else ())
-
-
-def _parts_of_scales(text: str) -> Iterator[AnswerValue]:
-    for part in phrases_in(text, PARTS_OF_SCALES):
-        yield _value(part, text, rounding(text, part.start, part.end, max(size for _, size in part.readings)))
+def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
+    """Fractions of three parts or more, "four fifths", which may be percentages elsewhere, and "half a million"."""
+    for phrase in phrases:
+        chars = CharRange(phrase.start, phrase.end)
+        count = next((size for kind, size in phrase.readings if kind == Kind.AMOUNT), None)
+        if phrase.within:
+            amount = max(size for kind, size in phrase.readings if kind == Kind.OTHER_AMOUNT)
+            yield _value(phrase, text, rounding(text, phrase.start, phrase.end, amount))
+        elif count is not None:
+            ranges = frozenset(_ranges(phrase.readings, *_ONE_PERCENT, is_in_percent=True))
+            yield AnswerValue(chars, (ranges,) if count >= _FEWEST_COUNTED_IN_WORDS else ())
 
 
 def _worded_numbers(
@@ -282,7 +273,7 @@ def _worded_numbers(
         if number.start in counting and amount > 1 and not (is_untold and is_scale):
             value = _value(quantity, text, rounding(text, number.start, number.end, amount))
             is_small = amount < _FEWEST_COUNTED_IN_WORDS and not any(
-                kind in (SECONDS, MONTHS_LONG) for kind, _ in quantity.readings
+                kind in (Kind.SECONDS, Kind.MONTHS) for kind, _ in quantity.readings
             )
             yield replace(value, counted=noun_behind(text, number.end)) if is_small else value
 

@@ -18,11 +18,8 @@ from attribeam.attribution.answers.numbers_and_dates import (
     numbers_in,
 )
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
-from attribeam.attribution.answers.quantities import CENTURY, DAYS_A_WEEK, Reading, quantities_in
+from attribeam.attribution.answers.quantities import Kind, Reading, quantities_in
 from attribeam.schemas import Passage
-
-MONTH = "month"
-"""The kind of a month's reading, 1 to 12."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -82,11 +79,11 @@ class PassageContent:
             named.append(int(match[2]))
         for match in SLASHED_DATE.finditer(text):
             named += map(int, match.groups())
-        yield from ((MONTH, Decimal(month)) for month in named)
-        yield from ((CENTURY, Decimal(int(year) // 100 + 1)) for year in _YEAR.findall(text))
+        yield from ((Kind.MONTH, Decimal(month)) for month in named)
+        yield from ((Kind.CENTURY, Decimal(int(year) // 100 + 1)) for year in _YEAR.findall(text))
         yield from (version(one) for one in VERSION.findall(text))
         if words.issuperset(_DAYS):
-            yield DAYS_A_WEEK, Decimal(7)
+            yield Kind.DAYS_A_WEEK, Decimal(7)
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:

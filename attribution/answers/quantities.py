@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -25,14 +26,27 @@ from attribeam.attribution.answers.numbers_and_dates import (
 
 Reading: TypeAlias = tuple[str, Decimal]
 
-AMOUNT, AMOUNT_OF_TIME = "amount", "amount of time"
-"""A plain number, and one that a unit of time follows."""
-OTHER_AMOUNT, PERCENT = "other amount", "percent"
-"""An amount that is not written as one plain number: "a dozen", "60 cents"; a percentage in other words."""
-SECONDS, MONTHS_LONG = "seconds", "months"
-"""Lengths of time; weeks are seconds, years are months, and the two never meet."""
-MINUTE, PERHAPS_MINUTE = "minute of the day", "perhaps a minute of the day"
-CENTURY, DAYS_A_WEEK, TIMES, FOLD = "century", "days a week", "times", "fold"
+
+class Kind(StrEnum):
+    """What a size is one of; besides these there are a measure's dimension, and versions."""
+
+    AMOUNT = "amount"
+    AMOUNT_OF_TIME = "amount of time"
+    """One that a unit of time follows."""
+    OTHER_AMOUNT = "other amount"
+    """One that is not written as one plain number: "a dozen", "60 cents"."""
+    PERCENT = "percent"
+    """A percentage in other words: "two thirds"."""
+    SECONDS = "seconds"
+    MONTHS = "months"
+    """Lengths of time; weeks are seconds, years are months, and the two never meet."""
+    MINUTE = "minute of the day"
+    PERHAPS_MINUTE = "perhaps a minute of the day"
+    MONTH = "month"
+    CENTURY = "century"
+    DAYS_A_WEEK = "days a week"
+    TIMES = "times"
+    FOLD = "fold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ def quantities_in(text: str) -> Iterator[Quantity]:
     yield from number_quantities(numbers, text)
     yield from phrases_in(text)
     for time in clock_times_in(text):
-        yield Quantity(time.start, time.end, frozenset((MINUTE, Decimal(one)) for one in time.minutes))
+        yield Quantity(time.start, time.end, frozenset((Kind.MINUTE, Decimal(one)) for one in time.minutes))
 
 
 _UNITS_IN_SECONDS = {
@@ -80,8 +94,8 @@ _SAME_TIME = (
 def _duration(amount: Decimal, unit: str) -> Reading:
     name = unit.lower().removesuffix("s")
     if name in _UNITS_IN_SECONDS:
-        return SECONDS, amount * _UNITS_IN_SECONDS[name]
-    return MONTHS_LONG, amount * _UNITS_IN_MONTHS[name]
+        return Kind.SECONDS, amount * _UNITS_IN_SECONDS[name]
+    return Kind.MONTHS, amount * _UNITS_IN_MONTHS[name]
 
 
 def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
@@ -89,7 +103,7 @@ def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
     for duration in durations:
         yield duration
         for days, months in _SAME_TIME:
-            pair = (SECONDS, Decimal(days * _DAY_IN_SECONDS)), (MONTHS_LONG, Decimal(months))
+            pair = (Kind.SECONDS, Decimal(days * _DAY_IN_SECONDS)), (Kind.MONTHS, Decimal(months))
             yield from (pair[1 - place] for place in range(2) if pair[place] == duration)
 
 
@@ -114,11 +128,12 @@ _TIMES_BEHIND = re.compile(
 
 def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity]:
     """What the numbers of a text may say with what stands behind them."""
-    measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
+    measured = {one.number.start: one for group in measures_in(numbers, text) for one in group}
     for number in numbers:
         readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
-            readings |= {*measured[number.start].sizes()}
+            measure = measured[number.start]
+            readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
 
@@ -128,9 +143,9 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
     more = _part_of(part[1]) if part else Decimal(0)
     unit = _TIME_UNIT_BEHIND.match(text, part.end() if part else number.end)
     for amount in number.amounts:
-        yield AMOUNT if part or unit is None else AMOUNT_OF_TIME, amount
+        yield Kind.AMOUNT if part or unit is None else Kind.AMOUNT_OF_TIME, amount
         if part:
-            yield AMOUNT_OF_TIME, amount + more
+            yield Kind.AMOUNT_OF_TIME, amount + more
         if unit:
             yield _duration(amount + more, unit[1])
 
@@ -144,23 +159,23 @@ def _worth_elsewise(number: Number, text: str) -> Iterator[Reading]:
     is_in_days = _DAYS_A_WEEK_BEHIND.match(text, end) is not None
     for amount in number.amounts:
         if hundredths or (_PENCE_BEHIND.match(text, end) and amount < _FEWEST_NO_PENCE):
-            yield OTHER_AMOUNT, amount / 100
+            yield Kind.OTHER_AMOUNT, amount / 100
         if hundredths and hundredths["percent"]:
-            yield PERCENT, amount / 100
+            yield Kind.PERCENT, amount / 100
         if scale:
-            yield OTHER_AMOUNT, amount * MORE_SCALES[scale["scale"].lower()]
+            yield Kind.OTHER_AMOUNT, amount * MORE_SCALES[scale["scale"].lower()]
         if often:
-            yield TIMES if often["often"] else FOLD, amount
+            yield Kind.TIMES if often["often"] else Kind.FOLD, amount
         if is_in_days:
-            yield DAYS_A_WEEK, amount
+            yield Kind.DAYS_A_WEEK, amount
     if number.is_decade and _HUNDREDS.fullmatch(digits):
-        yield CENTURY, Decimal(int(digits) // 100 + 1)
+        yield Kind.CENTURY, Decimal(int(digits) // 100 + 1)
     if len(digits) == 2 and digits.isdecimal():
         if int(digits) in _CENTURIES and _CENTURY_BEHIND.match(text, end):
-            yield CENTURY, Decimal(digits)
+            yield Kind.CENTURY, Decimal(digits)
         is_the_decade = number.is_decade and _THE_BEFORE.search(text, max(number.start - 8, 0), number.start)
         if is_the_decade and int(digits) >= _OLDEST_DECADE and int(digits) % 10 == 0:
-            yield OTHER_AMOUNT, Decimal(1900 + int(digits))
+            yield Kind.OTHER_AMOUNT, Decimal(1900 + int(digits))
 
 
 def _half_of_last_digit(number: Number) -> Decimal:
@@ -222,55 +237,52 @@ def _minutes(match: re.Match[str]) -> Iterator[int]:
             yield (at + _HALF_DAY) % _DAY
 
 
-FAHRENHEIT, CELSIUS = "fahrenheit", "celsius"
-_UNITS: tuple[tuple[str, str, str], ...] = (
-    (FAHRENHEIT, "1", r"(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)"),
-    (CELSIUS, "1", r"(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)"),
-    ("speed", "1.609344", r"mph|miles\s(?:per|an)\shour"),
-    ("speed", "1", r"km/h|kmh|kph|kilomet(?:er|re)s\s(?:per|an)\shour"),
-    ("length", "1609.344", r"miles?|mi"),
-    ("length", "1000", r"kilomet(?:er|re)s?|kms?"),
-    ("length", "0.3048", r"feet|foot|ft"),
-    ("length", "0.9144", r"yards?|yds?"),
-    ("length", "0.0254", r"inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w)"),
-    ("length", "0.001", r"millimet(?:er|re)s?|mm"),
-    ("length", "0.01", r"centimet(?:er|re)s?|cm"),
-    ("length", "1", r"met(?:er|re)s?|m"),
-    ("mass", "453.59237", r"pounds?|lbs?"),
-    ("mass", "28.349523", r"ounces?|oz"),
-    ("mass", "1000", r"kilograms?|kilos?|kgs?"),
-    ("mass", "1", r"grams?|g"),
-    ("mass", "0.001", r"milligrams?|mg"),
-    ("mass", "1000000", r"tonnes?"),
-    ("volume", "3.785412", r"gallons?|gal"),
-    ("volume", "0.001", r"millilit(?:er|re)s?|ml"),
-    ("volume", "0.01", r"centilit(?:er|re)s?|cl"),
-    ("volume", "1", r"lit(?:er|re)s?|l"),
-    ("area", "0.40468564", r"acres?"),
-    ("area", "1", r"hectares?|ha"),
-    ("area", "0.0001", r"m[²2]|square\smet(?:er|re)s?"),
-    ("area", "100", r"km[²2]|square\skilomet(?:er|re)s?"),
-    ("data", "1", r"megabytes?|(?-i:MB)"),
-    ("data", "1000", r"gigabytes?|(?-i:GB)"),
-    ("data", "1000000", r"terabytes?|(?-i:TB)"),
-    ("data rate", "1", r"(?-i:[Mm]bps|Mbit/s|Mb/s)"),
-    ("data rate", "1000", r"(?-i:[Gg]bps|Gbit/s|Gb/s)"),
-    ("frequency", "1", r"kHz|kilohertz"),
-    ("frequency", "1000", r"MHz|megahertz"),
-    ("frequency", "1000000", r"GHz|gigahertz"),
-    ("power", "1", r"(?-i:W)|watts?"),
-    ("power", "1000", r"kW|kilowatts?"),
-    ("power", "1000000", r"(?-i:MW)|megawatts?"),
+_COUNTED_BEHIND = (
+    r"(?!\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})|people|men|women|children"
+    r"|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s)\b)"
 )
-"""Dimension, size in the dimension's base unit, and how the unit is written behind a number."""
+_UNITS = rf"""
+fahrenheit 1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)
+celsius 1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)
+speed 1.609344=mph|miles\s(?:per|an)\shour 1=km/h|kmh|kph|kilomet(?:er|re)s\s(?:per|an)\shour
+length 1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
+    0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
+    0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}
+mass 453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=grams?|g 0.001=milligrams?|mg
+    1000000=tonnes?
+volume 3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
+    0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?
+area 0.40468564=acres? 1=hectares?|ha 0.0001=m[²2]|square\smet(?:er|re)s? 100=km[²2]|square\skilomet(?:er|re)s?
+data 1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)
+data-rate 1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)
+frequency 1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz
+power 1=(?-i:W)|watts? 1000=kW|kilowatts? 1000000=(?-i:MW)|megawatts?
+"""
+"""Dimensions, and how each of their units is written behind a number, with its size in the dimension's base unit.
 
+The letter of "5m" may be millions, and surely is where money or people follow.
+"""
+
+
+def _sized_units() -> Iterator[tuple[str, Decimal, str]]:
+    dimension = ""
+    for one in _UNITS.split():
+        size, _, pattern = one.partition("=")
+        if pattern:
+            yield dimension, Decimal(size), pattern
+        else:
+            dimension = one
+
+
+_SIZED_UNITS = [*_sized_units()]
 _UNIT_END = r"\.?(?!\w|\s?/\s?(?!(?:day|week|serving|portion|person)\b)[a-z]|\sper\s(?:second|sec|minute|min|hour|h)\b)"
 """A unit is not that of a rate, as in "mg/dl"; a dose per day counts as the dose."""
-_UNIT_BEHIND = [
-    (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written}){_UNIT_END}", re.IGNORECASE))
-    for dimension, size, written in _UNITS
-]
-_MAY_BE_UNIT = re.compile(rf"[\s-]?(?:{'|'.join(written for _, _, written in _UNITS)}){_UNIT_END}", re.IGNORECASE)
+_ANY_UNIT = rf"[\s-]?(?:{'|'.join(unit for _, _, unit in _SIZED_UNITS)}){_UNIT_END}"
+_UNIT = re.compile(
+    rf"[\s-]?(?:{'|'.join(f'(?P<_{place}>{unit})' for place, (_, _, unit) in enumerate(_SIZED_UNITS))}){_UNIT_END}",
+    re.IGNORECASE,
+)
+
 _RANGE = re.compile(r"\s?(?:[-–]|to|and)\s?", re.IGNORECASE)
 _AGAIN = re.compile(
     r"\s?(?:[(\[/]|,?\sor)\s?(?:(?:about|around|approximately|approx\.?|roughly|or)\s|[~≈])?", re.IGNORECASE
@@ -278,34 +290,20 @@ _AGAIN = re.compile(
 _RELATIVE_ERROR = Decimal("0.05")
 _DEGREES_ERROR, _RELATIVE_DEGREES_ERROR = Decimal(1), Decimal("0.02")
 _CURRENCY_BEFORE = re.compile(r"(?:[$€£¥₹]|\b(?-i:USD|EUR|GBP|CHF))\s?$", re.IGNORECASE)
-_COUNTED_BEHIND = re.compile(
-    r"\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})|people|men|women|children"
-    r"|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number with the unit behind it; ``end`` is that of the unit.
-
-    ``is_sure`` is false where the unit may be something else, as the letter of "$5m".
-    """
+    """A number with the unit behind it; ``end`` is that of the unit, ``size`` its size in the base unit."""
 
     number: Number
     end: int
     dimension: str
     size: Decimal
-    is_sure: bool
-
-    def sizes(self) -> Iterator[Reading]:
-        """What it may measure: the dimension and the size in its base unit, the same for 1.5 kg and 1,500 g."""
-        for amount in self.number.amounts if self.is_sure else ():
-            yield self.dimension, amount * self.size
 
 
 def measures_in(numbers: Iterable[Number], text: str) -> Iterator[list[Measure]]:
-    """The measures of a text, ascending, those of a range together: "60-75°F"."""
+    """The measures of a text, ascending, those of a range together: "60-75°F"; no unit follows money."""
     waiting: list[Number] = []
     for number in numbers:
         if waiting and _RANGE.fullmatch(text, waiting[-1].end, number.start) is None:
@@ -314,30 +312,18 @@ def measures_in(numbers: Iterable[Number], text: str) -> Iterator[list[Measure]]
         # The letter of "3 m" is a unit, though it may mean millions.
         found = _unit_at(text, number.end) or (_unit_at(text, number.digits_end) if number.scale else None)
         if found is not None:
-            dimension, size, end = found
-            is_sure = _is_sure(text, waiting[0], number)
-            yield [Measure(one, end, dimension, size, is_sure) for one in waiting]
+            if _CURRENCY_BEFORE.search(text, max(waiting[0].start - 4, 0), waiting[0].start) is None:
+                yield [Measure(one, *found) for one in waiting]
             waiting = []
 
 
-def _unit_at(text: str, place: int) -> tuple[str, Decimal, int] | None:
-    if _MAY_BE_UNIT.match(text, place) is not None:
-        for dimension, size, pattern in _UNIT_BEHIND:
-            unit = pattern.match(text, place)
-            if unit is not None:
-                return dimension, size, unit.end()
-    return None
-
-
-def _is_sure(text: str, first: Number, last: Number) -> bool:
-    """Whether a measure's letter "m" cannot be millions: it stands apart ("5 m"), and no money or people follow."""
-    if last.scale != "m":
-        return True
-    return (
-        last.digits_end < last.end - len(last.scale)
-        and _CURRENCY_BEFORE.search(text, max(first.start - 4, 0), first.start) is None
-        and _COUNTED_BEHIND.match(text, last.end) is None
-    )
+def _unit_at(text: str, place: int) -> tuple[int, str, Decimal] | None:
+    """Where the unit ends that stands there, its dimension and its size."""
+    unit = _UNIT.match(text, place)
+    if unit is None:
+        return None
+    dimension, size, _ = _SIZED_UNITS[int((unit.lastgroup or "_0")[1:])]
+    return unit.end(), dimension, size
 
 
 def conversions_in(numbers: Iterable[Number], text: str) -> Iterator[tuple[Number, Number]]:
@@ -355,10 +341,10 @@ def conversions_in(numbers: Iterable[Number], text: str) -> Iterator[tuple[Numbe
 
 def _agree(first: Measure, second: Measure) -> bool:
     """Whether any reading of the first measure is one of the second in another unit."""
-    if (first.dimension, second.dimension) == (CELSIUS, FAHRENHEIT):
+    if first.dimension == "celsius":
         first, second = second, first
     pairs = [(one, other) for one in first.number.amounts for other in second.number.amounts]
-    if (first.dimension, second.dimension) == (FAHRENHEIT, CELSIUS):
+    if (first.dimension, second.dimension) == ("fahrenheit", "celsius"):
         exact = [((one - 32) * 5 / 9, other) for one, other in pairs]
         return any(abs(one - other) <= _DEGREES_ERROR + _RELATIVE_DEGREES_ERROR * abs(one) for one, other in exact)
     if first.dimension != second.dimension or first.size == second.size:
@@ -376,35 +362,191 @@ _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten
 _NUMBER_GOES_ON = rf"[.,:'’]\d|\s?%|\s?-?(?:{'|'.join(sorted({*MORE_SCALES, 'k', 'm', 'b'}, key=len, reverse=True))})\b"
 """What says that the digits before it are not a whole count: "5,000", "5.2", "5 million", "5%"."""
 _FEW = rf"(?:\d{{1,3}}|an?|{'|'.join(SMALL_NUMBER_WORDS)})"
-_MEASURED = (
-    r"(?=\s(?:of\s)?(?:an?\s)?(?:cups?|teaspoons?|tsp|tablespoons?|tbsp|pints?|quarts?|gallons?|ounces?|oz|pounds?|lbs?"
-    r"|inch(?:es)?|feet|foot|miles?|yards?|acres?|lit(?:er|re)s?|kilo(?:gram|met(?:er|re))?s?|kg|km)\b)"
-)
-_WORDED_PARTS = {"half": "0.5", "third": "0.33", "thirds": "0.67", "quarter": "0.25", "quarters": "0.75"}
-_SIGNS = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75"), "⅓": Decimal("0.33"), "⅔": Decimal("0.67")}
-_PARTS = {
-    name: Decimal(parts)
-    for parts, name in enumerate(("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"), start=3)
-} | {"quarter": Decimal(4)}
+_PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in enumerate(_PART_NAMES, start=3)}
+_OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
+_POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
+_AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
+_SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _LAST_MONTH, _OLDEST_FISCAL_YEAR = 12, 70
-_FOLDS = {
-    "twice": 2,
-    "doubled": 2,
-    "doubling": 2,
-    "twofold": 2,
-    "thrice": 3,
-    "tripled": 3,
-    "tripling": 3,
-    "threefold": 3,
-}
-_FOLDS |= {"quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfold": 10}
-_HOUR_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_HOURS = {name: hour for hour, name in enumerate(_HOUR_WORDS, start=1)} | {str(hour): hour for hour in range(1, 25)}
+_FOLDS = {"twice": 2, "doubled": 2, "doubling": 2, "twofold": 2, "thrice": 3, "tripled": 3, "tripling": 3}
+_FOLDS |= {"threefold": 3, "quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfold": 10}
+_TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
+
+_Read: TypeAlias = Callable[[re.Match[str]], Iterator[Reading]]
+_PHRASES: list[tuple[tuple[str, ...], re.Pattern[str], _Read]] = []
+
+
+def _phrase(hints: str, pattern: str) -> Callable[[_Read], _Read]:
+    """Marks what a match of the pattern says; its group "at", where it has one, is what says it.
+
+    Only texts with one of the hints are searched, which saves most searches.
+    """
+
+    def register(read: _Read) -> _Read:
+        _PHRASES.append((tuple(hints.split("|")), re.compile(pattern, re.IGNORECASE), read))
+        return read
+
+    return register
+
+
+def phrases_in(text: str) -> Iterator[Quantity]:
+    """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
+    lowered = text.lower()
+    for hints, pattern, read in _PHRASES:
+        for match in pattern.finditer(text) if any(hint in lowered for hint in hints) else ():
+            readings = frozenset(read(match))
+            if readings:
+                scale = match.groupdict().get("scale")
+                within = worded_amount(scale) / 20 if scale else Decimal(0)
+                yield Quantity(*match.span("at" if "at" in pattern.groupindex else 0), readings, within)
+
+
+@_phrase(
+    "half|halves|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth",
+    rf"(?P<at>\b(?:(?P<count>a|an|one|two|three|four|five|six|seven|eight|nine)[\s-])?\b(?P<part>{'|'.join(_PARTS)})s?\b"
+    rf"(?:{_OF}(?P<scale>{_SCALE})\b)?)(?:{_OF})?",
+)
+def _part(match: re.Match[str]) -> Iterator[Reading]:
+    """A fraction in words, and what it is one of: "two thirds", "half an hour", "half a million", "half a litre"."""
+    count, name, text, end = (match["count"] or "").lower(), match["part"].lower(), match.string, match.end()
+    many, parts = _count_of(count or "a"), _PARTS[name]
+    if count or parts == 2:
+        yield from _percent(100 * many / parts)
+    if count not in ("", "a", "an"):
+        yield Kind.AMOUNT, many
+    is_added = _AND_BEFORE.search(text, max(match.start() - 4, 0), match.start())
+    if is_added or not (count or name in ("half", "quarter")):
+        return
+    share = (many / parts).quantize(Decimal("0.01"))
+    time, unit = _TIME_UNIT_BEHIND.match(text, end), _unit_at(text, end)
+    if match["scale"]:
+        yield Kind.OTHER_AMOUNT, many * worded_amount(match["scale"]) / parts
+    elif time:
+        kind, size = _duration(many, time[1])
+        yield kind, size / parts
+    elif _POINT_BEHIND.match(text, end):
+        yield from ((Kind.OTHER_AMOUNT, share), (Kind.PERCENT, share))
+    elif unit:
+        yield from ((Kind.OTHER_AMOUNT, share), (unit[1], many * unit[2] / parts))
+
+
+@_phrase("and a half", rf"\b(\w+)\s+and\s+a\s+half\s+(?P<scale>{_SCALE})\b")
+def _scale_and_a_half(match: re.Match[str]) -> Iterator[Reading]:
+    if match[1].lower() in NUMBER_WORDS or match[1].isdecimal():
+        yield Kind.OTHER_AMOUNT, (_count_of(match[1]) + Decimal("0.5")) * worded_amount(match["scale"])
+
+
+@_phrase(_TIME_HINTS, rf"\b(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?")
+def _single_duration(match: re.Match[str]) -> Iterator[Reading]:
+    yield _duration(1 + (_part_of(match[2]) if match[2] else Decimal(0)), match[1])
+
+
+@_phrase(_TIME_HINTS + "|h", rf"\b({_FEW})[\s-]?(h|{_TIME_UNIT}),?\s?(?:and\s)?({_FEW})[\s-]?(m|{_TIME_UNIT})(?!\w)")
+def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
+    (kind, amount), (other_kind, rest) = (
+        _duration(_count_of(number), {"h": "hour", "m": "minute"}.get(name.lower(), name))
+        for number, name in (match.group(1, 2), match.group(3, 4))
+    )
+    if kind == other_kind and rest < amount:
+        yield kind, amount + rest
+
+
+@_phrase(
+    " in | out of ",
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b"
+    rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
+)
+def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
+    some, everything = map(_count_of, match.groups())
+    if 0 < some < everything:
+        yield from _percent(100 * some / everything)
+
+
+@_phrase("dozen", r"(?:(?<![\d.,])\b(half(?:[\s-]a)?|\d{1,3}|[a-z]+)[\s-])?\bdozen\b")
+def _dozen(match: re.Match[str]) -> Iterator[Reading]:
+    count = (match[1] or "a").lower()
+    if count not in _UNTOLD:
+        yield Kind.OTHER_AMOUNT, Decimal(6) if count.startswith("half") else 12 * (_count_of(count) or 1)
+
+
+@_phrase("/|-|–", r"(?<![\d/.,$€£–-])((?:19|20)\d\d)\s?([/–-])\s?(?P<at>\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)")
+def _season(match: re.Match[str]) -> Iterator[Reading]:
+    """The second year of "2024/25"; "2011-12" may be a month."""
+    ending, written = int(match[1]) + 1, int(match["at"])
+    if ending % 100 == written and (match[2] != "-" or written > _LAST_MONTH):
+        yield Kind.OTHER_AMOUNT, Decimal(ending)
+
+
+@_phrase("fy", r"\bFY\s?'?(?P<at>\d\d)(?!\d)")
+def _fiscal_year(match: re.Match[str]) -> Iterator[Reading]:
+    year = int(match["at"])
+    yield Kind.OTHER_AMOUNT, Decimal((1900 if year >= _OLDEST_FISCAL_YEAR else 2000) + year)
+
+
+@_phrase(
+    "/|⁄",
+    rf"(?<![\d/.,])(?:(\d{{1,2}})\s)?([1-9])\s?(?:⁄|/(?=\s?\d(?:\sof)?(?:\san?)?{_ANY_UNIT}))\s?([2-8])"
+    r"(?![\d/⁄]|[.,]\d)",
+)
+def _fraction(match: re.Match[str]) -> Iterator[Reading]:
+    """A mixed number, exact if it has at most three digits behind the point, else with two."""
+    whole, part, parts = (int(one or 0) for one in match.groups())
+    if part < parts:
+        exact = whole + Decimal(part) / parts
+        short = exact.quantize(Decimal("0.001"))
+        yield Kind.OTHER_AMOUNT, short if short == exact else exact.quantize(Decimal("0.01"))
+
+
+@_phrase("½|¼|¾|⅓|⅔", r"(?<![\d/.,])(\d{1,2})([½¼¾⅓⅔])")
+def _fraction_sign(match: re.Match[str]) -> Iterator[Reading]:
+    yield Kind.OTHER_AMOUNT, int(match[1]) + Decimal(_SIGNS[match[2]])
+
+
+@_phrase("half past|quarter", r"\b(half|quarter)\s+(past|to)\s+(\w+)")
+def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
+    part, side = match[1].lower(), match[2].lower()
+    hour = int(match[3]) if match[3].isdecimal() else int(worded_amount(match[3]))
+    if 0 < hour <= 24 and (part, side) != ("half", "to"):
+        minutes = 30 if part == "half" else 15 if side == "past" else 45
+        hour = hour if side == "past" else (hour - 1 or 12)
+        yield Kind.OTHER_AMOUNT, Decimal(hour) + Decimal(minutes) / 100
+        yield from _perhaps_at(hour, minutes)
+
+
+@_phrase(
+    ".",
+    r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
+    r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
+)
+def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
+    hour, minute = map(int, match.groups())
+    if hour < 24 and minute < 60:
+        yield from _perhaps_at(hour, minute)
+
+
+@_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
+def _fold(match: re.Match[str]) -> Iterator[Reading]:
+    times = Decimal(_FOLDS[match[0].lower()])
+    yield Kind.FOLD, times
+    if match[0].lower() in ("twice", "thrice"):
+        yield Kind.TIMES, times
+
+
+def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
+    """A time of day; one before noon may also lie after it."""
+    at = hour * 60 + minute
+    yield from ((Kind.PERHAPS_MINUTE, Decimal(one)) for one in ((at, at + _HALF_DAY) if at < _HALF_DAY else (at,)))
+
+
+def _percent(share: Decimal) -> Iterator[Reading]:
+    """A share in percent, rounded and cut to a whole number."""
+    yield from ((Kind.PERCENT, share.quantize(Decimal(1))), (Kind.PERCENT, share // 1))
 
 
 def _part_of(words: str) -> Decimal:
-    """What "half", "a quarter" and "three quarters" amount to, 0.5, 0.25 and 0.75."""
+    """What "a half", "a quarter" and "three quarters" amount to, 0.5, 0.25 and 0.75."""
     return Decimal("0.5") if "half" in words.lower() else Decimal("0.75" if "three" in words.lower() else "0.25")
 
 
@@ -412,234 +554,3 @@ def _count_of(word: str) -> Decimal:
     if word.isdecimal():
         return Decimal(word)
     return Decimal(1) if word.lower() in ("a", "an") else worded_amount(word)
-
-
-def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
-    first, unit, second, smaller = match.groups()
-    (kind, amount), (other_kind, rest) = (
-        _duration(_count_of(number), {"h": "hour", "m": "minute"}.get(name.lower(), name))
-        for number, name in ((first, unit), (second, smaller))
-    )
-    if kind == other_kind and rest < amount:
-        yield kind, amount + rest
-
-
-def _single_duration(match: re.Match[str]) -> Iterator[Reading]:
-    share, unit, more = match.groups()
-    yield _duration((_part_of(share) if share else Decimal(1)) + (_part_of(more) if more else 0), unit)
-
-
-def _percent(share: Decimal) -> Iterator[Reading]:
-    """A share in percent, rounded and cut to a whole number."""
-    yield from ((PERCENT, share.quantize(Decimal(1))), (PERCENT, share // 1))
-
-
-def _share(match: re.Match[str]) -> Iterator[Reading]:
-    half, count, parts = match.groups()
-    if half:
-        yield PERCENT, Decimal(50)
-        return
-    yield from _percent(100 * _count_of(count) / _PARTS[parts.lower()])
-    if count.lower() not in ("a", "an"):
-        yield AMOUNT, _count_of(count)
-
-
-def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
-    some, everything = map(_count_of, match.groups())
-    if 0 < some < everything:
-        yield from _percent(100 * some / everything)
-
-
-def _dozen(match: re.Match[str]) -> Iterator[Reading]:
-    count = (match["words"] or "").strip(" -").lower()
-    if match["digits"]:
-        yield OTHER_AMOUNT, Decimal(12 * int(match["digits"]))
-    elif count.startswith("half"):
-        yield OTHER_AMOUNT, Decimal(6)
-    elif count not in _UNTOLD:
-        yield OTHER_AMOUNT, 12 * (worded_amount(count) if count in NUMBER_WORDS else Decimal(1))
-
-
-def _part_of_scale(match: re.Match[str]) -> Iterator[Reading]:
-    yield OTHER_AMOUNT, worded_amount(match[2]) * _part_of(match[1])
-
-
-def _scale_and_a_half(match: re.Match[str]) -> Iterator[Reading]:
-    if match[1].lower() in NUMBER_WORDS or match[1].isdecimal():
-        yield OTHER_AMOUNT, (_count_of(match[1]) + Decimal("0.5")) * worded_amount(match[2])
-
-
-def _worded_part(match: re.Match[str]) -> Iterator[Reading]:
-    yield OTHER_AMOUNT, Decimal(_WORDED_PARTS[re.split(r"[\s-]+", match[1].lower())[-1]])
-
-
-def _points(match: re.Match[str]) -> Iterator[Reading]:
-    yield from ((kind, _part_of(match[1])) for kind in (OTHER_AMOUNT, PERCENT))
-
-
-def _season(match: re.Match[str]) -> Iterator[Reading]:
-    """The second year of "2024/25"; "2011-12" may be a month."""
-    ending, written = int(match[1]) + 1, int(match["at"])
-    if ending % 100 == written and (match[2] != "-" or written > _LAST_MONTH):
-        yield OTHER_AMOUNT, Decimal(ending)
-
-
-def _fiscal_year(match: re.Match[str]) -> Iterator[Reading]:
-    year = int(match["at"])
-    yield OTHER_AMOUNT, Decimal((1900 if year >= _OLDEST_FISCAL_YEAR else 2000) + year)
-
-
-def _fraction(match: re.Match[str]) -> Iterator[Reading]:
-    """A mixed number, exact if it has at most three digits behind the point, else with two."""
-    whole, part, parts, before_sign, sign = match.groups()
-    if sign:
-        yield OTHER_AMOUNT, int(before_sign) + _SIGNS[sign]
-    elif int(part) < int(parts):
-        exact = int(whole or 0) + Decimal(part) / int(parts)
-        short = exact.quantize(Decimal("0.001"))
-        yield OTHER_AMOUNT, short if short == exact else exact.quantize(Decimal("0.01"))
-
-
-def _part_of_unit(match: re.Match[str]) -> Iterator[Reading]:
-    found = _unit_at(match.string, match.end())
-    if found is not None:
-        yield found[0], _part_of(match[1]) * found[1]
-
-
-def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
-    part, side, hour = match[1].lower(), match[2].lower(), _HOURS.get(match[3].lower())
-    if hour is not None and (part, side) != ("half", "to"):
-        minutes = 30 if part == "half" else 15 if side == "past" else 45
-        hour = hour if side == "past" else (hour - 1 or 12)
-        yield OTHER_AMOUNT, Decimal(hour) + Decimal(minutes) / 100
-        yield from ((PERHAPS_MINUTE, Decimal(at)) for at in _in_either_half(hour, minutes))
-
-
-def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
-    hour, minute = int(match[1]), int(match[2])
-    if hour < 24 and minute < 60:
-        yield from ((PERHAPS_MINUTE, Decimal(at)) for at in _in_either_half(hour, minute))
-
-
-def _in_either_half(hour: int, minute: int) -> tuple[int, ...]:
-    """Minutes after midnight; a time before noon may also lie after it."""
-    at = hour * 60 + minute
-    return (at, at + _HALF_DAY) if at < _HALF_DAY else (at,)
-
-
-def _fold(match: re.Match[str]) -> Iterator[Reading]:
-    times = Decimal(_FOLDS[match[0].lower()])
-    yield from ((kind, times) for kind in ((TIMES, FOLD) if match[0].lower() in ("twice", "thrice") else (FOLD,)))
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """A way to write quantities: strings of which one stands in each, a pattern, and what a match of it says.
-
-    The group "at" of a pattern, where it has one, is the number that says it.
-    """
-
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    read: Callable[[re.Match[str]], Iterator[Reading]]
-
-
-def _phrase(hints: str, pattern: str, read: Callable[[re.Match[str]], Iterator[Reading]]) -> Phrase:
-    return Phrase(tuple(hints.split()), re.compile(pattern, re.IGNORECASE), read)
-
-
-_TIME_HINTS = "sec min hour hr day week fortnight month year yr decade centur"
-SHARES = _phrase(
-    "hal third quarter fourth fifth sixth seventh eighth ninth tenth",
-    r"\b(?:(half|halves)|(a|an|one|two|three|four|five|six|seven|eight|nine)[\s-]"
-    r"(third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)s?)\b",
-    _share,
-)
-"""Fractions in words: "half", "two thirds"."""
-PARTS_OF_SCALES = (
-    _phrase(
-        "half quarter",
-        rf"(?<!\band\sa\s)\b(half|quarter)(?:\s+of)?[\s-]+(?:a[\s-]+)?({_SCALE})\b",
-        _part_of_scale,
-    ),
-    _phrase("half", rf"\b(\w+)\s+and\s+a\s+half\s+({_SCALE})\b", _scale_and_a_half),
-)
-""""Half a million" and "two and a half thousand", which stand for what lies near them."""
-SINGLE_DURATIONS = _phrase(
-    _TIME_HINTS,
-    rf"\b(?:((?<!\band\sa\s)half(?=[\s-]hour)[\s-]|half\s+(?:an?|one)\s+"
-    r"|(?:(?:a\s+)?quarter|three[\s-]quarters)\s+of\s+(?:an?|one)\s+)|(?:an?|one)\s+)"
-    rf"({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?",
-    _single_duration,
-)
-"""Lengths of time without a number: "a week", "half an hour", "a year and a half"."""
-_PHRASES = (
-    SHARES,
-    *PARTS_OF_SCALES,
-    SINGLE_DURATIONS,
-    _phrase(
-        _TIME_HINTS + " h",
-        rf"\b({_FEW})[\s-]?(h|{_TIME_UNIT}),?\s?(?:and\s)?({_FEW})[\s-]?(m|{_TIME_UNIT})(?!\w)",
-        _joint_duration,
-    ),
-    _phrase(
-        "in of",
-        rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b"
-        rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
-        _some_of_all,
-    ),
-    _phrase(
-        "dozen",
-        r"(?:(?<![\d.,])(?P<digits>\d{1,3})[\s-]|\b(?P<words>half[\s-](?:a[\s-])?|[a-z]+[\s-]))?\bdozen\b",
-        _dozen,
-    ),
-    _phrase(
-        "half quarter",
-        r"\b(half|quarter|three[\s-]quarters)[\s-](?:of\s)?(?:an?\s)?(?:percentage[\s-]|per\s?cent(?:age)?\s?)?"
-        r"(?:point|per\s?cent)\b",
-        _points,
-    ),
-    _phrase(
-        "/ - –",
-        r"(?<![\d/.,$€£–-])((?:19|20)\d\d)\s?([/–-])\s?(?P<at>\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)",
-        _season,
-    ),
-    _phrase("fy", r"\bFY\s?'?(?P<at>\d\d)(?!\d)", _fiscal_year),
-    _phrase(
-        "/ ⁄ ½ ¼ ¾ ⅓ ⅔",
-        rf"(?<![\d/.,])(?:(?:(\d{{1,2}})\s)?([1-9])\s?(?:⁄|/(?=\s?\d{_MEASURED}))\s?([2-8])(?![\d/⁄]|[.,]\d)"
-        r"|(\d{1,2})([½¼¾⅓⅔]))",
-        _fraction,
-    ),
-    _phrase(
-        "half third quarter",
-        rf"\b(half|a\s+third|two[\s-]thirds|a\s+quarter|three[\s-]quarters)\b{_MEASURED}",
-        _worded_part,
-    ),
-    _phrase("half quarter", r"\b(half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)\san?(?=\s)", _part_of_unit),
-    _phrase("past quarter", r"\b(half|quarter)\s+(past|to)\s+(\w+)", _hour_in_words),
-    _phrase(
-        ".",
-        r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
-        r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
-        _dotted_hour,
-    ),
-    _phrase(" ".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b", _fold),
-)
-
-
-def phrases_in(text: str, phrases: Iterable[Phrase] = _PHRASES) -> Iterator[Quantity]:
-    """What a text says in other ways than by one number, as a dozen or half past seven."""
-    lowered = text.lower()
-    for phrase in phrases:
-        if any(hint in lowered for hint in phrase.hints):
-            for match in phrase.pattern.finditer(text):
-                readings = frozenset(phrase.read(match))
-                if readings:
-                    yield Quantity(
-                        *match.span("at" if "at" in match.re.groupindex else 0), readings, _near(phrase, match)
-                    )
-
-
-def _near(phrase: Phrase, match: re.Match[str]) -> Decimal:
-    return worded_amount(match[2]) / 20 if phrase in PARTS_OF_SCALES else Decimal(0)
