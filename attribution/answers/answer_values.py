@@ -19,8 +19,16 @@ from attribeam.attribution.answers.numbers_and_dates import (
     MONTHS,
     SCALES,
     VERSION,
+    Kind,
     Number,
+    Quantity,
+    Reading,
+    clock_times_in,
+    conversions_in,
+    in_other_units,
+    number_quantities,
     numbers_in,
+    phrases_in,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.passage_values import (
@@ -30,16 +38,6 @@ from attribeam.attribution.answers.passage_values import (
     version,
 )
 from attribeam.attribution.answers.plain_text import plain_text
-from attribeam.attribution.answers.quantities import (
-    Kind,
-    Quantity,
-    Reading,
-    clock_times_in,
-    conversions_in,
-    in_other_units,
-    number_quantities,
-    phrases_in,
-)
 from attribeam.schemas import CharRange
 
 Range: TypeAlias = tuple[str, Decimal, Decimal]
@@ -174,7 +172,7 @@ def _times(text: str) -> Iterator[AnswerValue]:
         digits = re.findall(r"\d+", text[time.start : time.end])
         if digits:
             numbers = tuple(_whole_number(one) for one in digits if int(one))
-            minutes = frozenset(map(Decimal, time.minutes))
+            minutes = frozenset(size for _, size in time.readings)
             yield AnswerValue(CharRange(time.start, time.end), numbers, minutes, is_time=True)
 
 

@@ -15,10 +15,12 @@ from attribeam.attribution.answers.numbers_and_dates import (
     MONTHS,
     SLASHED_DATE,
     VERSION,
+    Kind,
+    Reading,
     numbers_in,
+    quantities_in,
 )
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
-from attribeam.attribution.answers.quantities import Kind, Reading, quantities_in
 from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")
