@@ -596,7 +596,7 @@ def _scale_and_a_half(match: re.Match[str]) -> Iterator[Reading]:
         yield Kind.OTHER_AMOUNT, (_count_of(match[1]) + Decimal("0.5")) * worded_amount(match["scale"])
 
 
-@_phrase(_TIME_HINTS, rf"\b(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?")
+@_phrase(_TIME_HINTS, rf"\b(?<!half\s)(?<!of\s)(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?")
 def _single_duration(match: re.Match[str]) -> Iterator[Reading]:
     yield _duration(1 + (_part_of(match[2]) if match[2] else Decimal(0)), match[1])
 
