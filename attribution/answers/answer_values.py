@@ -103,9 +103,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
         taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
     phrases = [*phrases_in(text)]
     quantities = _with_phrases([*number_quantities(numbers, text)], phrases)
-    digits, words = [], []
-    for number, quantity in zip(numbers, quantities, strict=True):
-        (digits if number.digits else words).append((number, quantity))
+    pairs = [*zip(numbers, quantities, strict=True)]
+    digits, words = [one for one in pairs if one[0].digits], [one for one in pairs if not one[0].digits]
     kinds = (
         _dates(text), _versions(text), _times(text), _numbers(digits, text), _phrases(phrases, text),
         _worded_numbers(parsed, words, text), _months(parsed, text),
@@ -185,6 +184,10 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
             yield AnswerValue(chars, months, is_time=True)
 
 
+_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
+
+
 def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) -> AnswerValue:
     """The value of a quantity that may be repeated by what lies within a tolerance below and above it."""
     below, above = (max(one, quantity.within) for one in tolerance)
@@ -196,18 +199,11 @@ def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) ->
     )
 
 
-_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
-_DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
-
-
 def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_in_percent: bool) -> Iterator[Range]:
     """What repeats one of these readings: a length of time is repeated by no number that counts another unit."""
     durations = [one for one in readings if one[0] in _DURATIONS]
-    kinds = (
-        (Kind.AMOUNT,)
-        if durations
-        else (Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT)
-    )
+    others = Kind.AMOUNT_OF_TIME, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
+    kinds = (Kind.AMOUNT, *(() if durations else others))
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
@@ -270,9 +266,7 @@ def _worded_numbers(
         is_scale = text[number.start : number.end].lower() in SCALES
         if number.start in counting and amount > 1 and not (is_untold and is_scale):
             value = _value(quantity, text, rounding(text, number.start, number.end, amount))
-            is_small = amount < _FEWEST_COUNTED_IN_WORDS and not any(
-                kind in (Kind.SECONDS, Kind.MONTHS) for kind, _ in quantity.readings
-            )
+            is_small = amount < _FEWEST_COUNTED_IN_WORDS and _DURATIONS.isdisjoint(dict(quantity.readings))
             yield replace(value, counted=noun_behind(text, number.end)) if is_small else value
 
 
