@@ -20,7 +20,7 @@ from attribeam.schemas import CharRange
 Phrase = tuple[str, ...]
 """The words of a name, in lower case, without full stops and possessives."""
 
-_OTHER_FORMS = """
+_FORM_GROUPS = """
 alabama|al alaska|ak arizona|az|ariz arkansas|ar|ark california|ca|calif colorado|co|colo connecticut|ct|conn
 delaware|de|del florida|fl|fla georgia|ga hawaii|hi idaho|id illinois|il|ill indiana|in|ind iowa|ia kansas|ks|kan
 kentucky|ky louisiana|la maine|me maryland|md massachusetts|ma|mass michigan|mi|mich minnesota|mn|minn
@@ -79,10 +79,10 @@ def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:
     return {form: tuple(others) for form, others in found.items()}
 
 
-OTHER_FORMS = _forms(_OTHER_FORMS)
+_OTHER_FORMS = _forms(_FORM_GROUPS)
 """The other forms of a name that has some: ("ny",) for ("new", "york")."""
 
-_LONGEST_FORM = max(map(len, OTHER_FORMS))
+_LONGEST_FORM = max(map(len, _OTHER_FORMS))
 
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
@@ -191,7 +191,7 @@ class AnswerName:
 
 def _window_occurs(window: Sequence[NamePart], passage: PassageContent) -> bool:
     phrase = tuple(word for part in window for word in part.words)
-    if len(phrase) <= _LONGEST_FORM and any(_form_occurs(form, passage) for form in OTHER_FORMS.get(phrase, ())):
+    if len(phrase) <= _LONGEST_FORM and any(_form_occurs(form, passage) for form in _OTHER_FORMS.get(phrase, ())):
         return True
     joined = "".join(phrase)
     if len(phrase) == 1:
