@@ -1,8 +1,4 @@
-"""The names in an answer, their other written forms, and whether a passage repeats them.
-
-Names that people write in more than one way: abbreviations of places, addresses, days, quarters, company forms.
-
-The names in an answer, whole, and whether a passage repeats them as people would say it does.
+"""The names in an answer, whole, and whether a passage repeats them as people would say it does.
 
 A name is a run of capitalised proper nouns. It is repeated where each of its words occurs, in another form or as part
 of initials, in one of the passages that it is held against.
@@ -24,7 +20,7 @@ from attribeam.schemas import CharRange
 Phrase = tuple[str, ...]
 """The words of a name, in lower case, without full stops and possessives."""
 
-_STATES = """
+_FORM_GROUPS = """
 alabama|al alaska|ak arizona|az|ariz arkansas|ar|ark california|ca|calif colorado|co|colo connecticut|ct|conn
 delaware|de|del florida|fl|fla georgia|ga hawaii|hi idaho|id illinois|il|ill indiana|in|ind iowa|ia kansas|ks|kan
 kentucky|ky louisiana|la maine|me maryland|md massachusetts|ma|mass michigan|mi|mich minnesota|mn|minn
@@ -33,8 +29,6 @@ new+mexico|nm new+york|ny north+carolina|nc north+dakota|nd ohio|oh oklahoma|ok|
 pennsylvania|pa|penn rhode+island|ri south+carolina|sc south+dakota|sd tennessee|tn|tenn texas|tx|tex utah|ut
 vermont|vt virginia|va washington|wa|wash west+virginia|wv wisconsin|wi|wis wyoming|wy district+of+columbia|dc
 british+columbia|bc ontario|ont quebec|que new+south+wales|nsw
-"""
-_PLACES = """
 united+states|united+states+of+america|us|usa|america|american|americans
 united+kingdom|great+britain|uk|gb|britain|british|briton|britons
 european+union|eu united+nations|un soviet+union|ussr|soviet|soviets united+arab+emirates|uae|emirati
@@ -47,8 +41,6 @@ israel|israeli|israelis pakistan|pakistani afghanistan|afghan|afghans yemen|yeme
 mexico|mexican|mexicans slovakia|slovak|slovaks egypt|egyptian|egyptians morocco|moroccan|moroccans
 croatia|croatian|croat|croats serbia|serbian|serb|serbs canada|canadian|canadians argentina|argentine|argentines
 qatar|qatari china|chinese burma|myanmar|burmese somalia|somali|somalis bangladesh|bangladeshi nepal|nepalese|nepali
-"""
-_SHORT_WORDS = """
 monday|mon tuesday|tue|tues wednesday|wed thursday|thu|thur|thurs friday|fri saturday|sat sunday|sun
 street|st saint|st avenue|ave|av road|rd boulevard|blvd drive|dr lane|ln suite|ste highway|hwy fort|ft mount|mt
 mountain|mt|mtn department|dept university|univ junior|jr senior|sr association|assn|assoc national|natl
@@ -60,21 +52,20 @@ gpu|graphics+card|graphics+processor pc|computer fed|federal+reserve sso|single+
 q1|1q|first+quarter q2|2q|second+quarter q3|3q|third+quarter q4|4q|fourth+quarter h1|first+half h2|second+half
 """
 
-_TITLES = """
-mr mrs ms miss dr doctor prof professor sir dame lord lady president vice chancellor governor gov senator sen
-representative rep congressman congresswoman secretary minister mayor judge justice attorney officer deputy sheriff
-chief captain capt lieutenant lt sergeant sgt colonel col general gen major maj admiral king queen prince princess
-pope cardinal bishop reverend rev father sister brother coach director ceo aunt uncle the st mt
-"""
-TITLES = frozenset(_TITLES.split())
+TITLES = frozenset(
+    """
+    mr mrs ms miss dr doctor prof professor sir dame lord lady president vice chancellor governor gov senator sen
+    representative rep congressman congresswoman secretary minister mayor judge justice attorney officer deputy sheriff
+    chief captain capt lieutenant lt sergeant sgt colonel col general gen major maj admiral king queen prince princess
+    pope cardinal bishop reverend rev father sister brother coach director ceo aunt uncle the st mt
+    """.split()  # noqa: SIM905
+)
 """Words before a name that say what someone is; a name is the same without them."""
-
-_COMPANY_FORMS = "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv"
-COMPANY_FORMS = frozenset(_COMPANY_FORMS.split())
+_COMPANIES = "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv"
+_COMPANY_FORMS = frozenset(_COMPANIES.split())
 """Words behind the name of a company; the name is the same without them."""
-
-_NO_NAMES = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever"
-NO_NAMES = frozenset(_NO_NAMES.split())
+_NAMELESS = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever"
+_NO_NAMES = frozenset(_NAMELESS.split())
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
 
 
@@ -88,11 +79,10 @@ def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:
     return {form: tuple(others) for form, others in found.items()}
 
 
-OTHER_FORMS = _forms(_STATES + _PLACES + _SHORT_WORDS)
+_OTHER_FORMS = _forms(_FORM_GROUPS)
 """The other forms of a name that has some: ("ny",) for ("new", "york")."""
 
-LONGEST_FORM = max(map(len, OTHER_FORMS))
-"""Words of the longest form."""
+_LONGEST_FORM = max(map(len, _OTHER_FORMS))
 
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
@@ -124,7 +114,7 @@ class NamePart:
     @property
     def is_title(self) -> bool:
         """True for titles and forms of companies, which a name may have or lack."""
-        return all(word in TITLES or word in COMPANY_FORMS for word in self.words)
+        return all(word in TITLES or word in _COMPANY_FORMS for word in self.words)
 
     @property
     def is_letter(self) -> bool:
@@ -201,7 +191,7 @@ class AnswerName:
 
 def _window_occurs(window: Sequence[NamePart], passage: PassageContent) -> bool:
     phrase = tuple(word for part in window for word in part.words)
-    if len(phrase) <= LONGEST_FORM and any(_form_occurs(form, passage) for form in OTHER_FORMS.get(phrase, ())):
+    if len(phrase) <= _LONGEST_FORM and any(_form_occurs(form, passage) for form in _OTHER_FORMS.get(phrase, ())):
         return True
     joined = "".join(phrase)
     if len(phrase) == 1:
@@ -314,7 +304,7 @@ def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRa
     words = comparable_words(written)
     if _FISCAL_YEAR.fullmatch(written):
         return False
-    return bool(words) and words[0] not in MONTHS and not NO_NAMES.issuperset(words)
+    return bool(words) and words[0] not in MONTHS and not _NO_NAMES.issuperset(words)
 
 
 def _neighbours(parsed: ParsedAnswer, named: set[int], text: str) -> Iterator[int]:

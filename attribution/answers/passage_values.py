@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
-from attribeam.attribution.answers.amounts import (
-    clock_times_in,
-    dotted_minutes_in,
-    fractions_in_words,
-    measured_sizes,
-    other_amounts,
-    other_percentages,
-)
 from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,
     MONTHS,
-    NUMBER,
     SLASHED_DATE,
     VERSION,
-    Duration,
-    amounts,
-    clock_times,
-    counts_time,
-    durations_of,
-    fractions_in_percent,
-    joint_durations,
-    mixed_number,
-    unit_durations,
-    worded_amount,
-    worded_numbers,
+    Kind,
+    Reading,
+    numbers_in,
+    quantities_in,
 )
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
 from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")
-_FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
-_DIGIT = re.compile(r"\d")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
-_CENTURY = re.compile(r"\b(1\d|2[01])(?:st|nd|rd|th)[\s-]century\b(?!,?\sB\.?\s?C)", re.IGNORECASE)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
-COUNTED_LETTERS = 5
+_COUNTED_LETTERS = 5
 _POSSESSIVE = re.compile(r"'s\b")
 _FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
 _BETWEEN_PHRASES = re.compile(r"[.,;:!?()\n]")
@@ -71,97 +54,49 @@ class PassageContent:
             words += comparable_words(_CAMEL_CASE.sub(" ", self._plain))
         return frozenset(words)
 
-    @cached_property
-    def numbers(self) -> frozenset[Decimal]:
-        """Every amount that may be meant by its numbers, fractions ("two and a half") and times of day included."""
-        numbers = {amount for meant, _ in self._found for amount in meant} | self._date_numbers
-        if self._has_fractions:
-            mixed = (mixed_number(self._plain, end, one)[0] for meant, end in self._found for one in meant)
-            numbers |= {*mixed, *clock_times(self._plain)}
-        return frozenset(numbers)
+    def sizes(self, kind: str) -> frozenset[Decimal]:
+        """All sizes of the readings of one kind."""
+        return self._readings.get(kind, frozenset())
+
+    def has(self, kind: str, least: Decimal, most: Decimal) -> bool:
+        """Whether some reading of the kind has a size from ``least`` to ``most``."""
+        sizes = self.sizes(kind)
+        return least in sizes or (least < most and any(least <= size <= most for size in sizes))
 
     @cached_property
-    def numbers_without_time(self) -> frozenset[Decimal]:
-        """Its numbers apart from those that count units of time."""
-        found = ((meant, end) for meant, end in self._found if not counts_time(self._plain, end))
-        return frozenset({amount for meant, _ in found for amount in meant} | self._date_numbers)
+    def _readings(self) -> dict[str, frozenset[Decimal]]:
+        found: defaultdict[str, set[Decimal]] = defaultdict(set)
+        for quantity in quantities_in(self._plain):
+            for kind, size in quantity.readings:
+                found[kind].add(size)
+        for kind, size in self._dates():
+            found[kind].add(size)
+        return {kind: frozenset(sizes) for kind, sizes in found.items()}
 
-    @cached_property
-    def durations(self) -> frozenset[Duration]:
-        """Every length of time that may be meant, "a week" and "half an hour" included."""
-        counted = (one for meant, end in self._found for one in durations_of(self._plain, end, meant))
-        joint = (duration for _, _, duration in joint_durations(self._plain))
-        return frozenset((*counted, *unit_durations(self._plain), *joint))
-
-    @cached_property
-    def other_numbers(self) -> frozenset[Decimal]:
-        """Amounts that it does not write as one plain number: "a dozen", "half a million", "60 cents"."""
-        return frozenset(other_amounts(self._plain))
-
-    @cached_property
-    def other_percentages(self) -> frozenset[Decimal]:
-        """Percentages in other words: "half a point", "25 basis points"."""
-        return frozenset(other_percentages(self._plain))
-
-    @cached_property
-    def worded_fractions(self) -> frozenset[Decimal]:
-        """Its fractions in words before a measure: 0.5 for "half a cup"."""
-        return frozenset(fractions_in_words(self._plain))
-
-    @cached_property
-    def sizes(self) -> frozenset[tuple[str, Decimal]]:
-        """What its measures may be, in base units: ("mass", 1500) for "1.5 kg"."""
-        return frozenset(measured_sizes(self._plain))
-
-    @cached_property
-    def fractions_in_percent(self) -> frozenset[Decimal]:
-        """Its fractions in words, as percent."""
-        return frozenset(fractions_in_percent(self._plain))
-
-    @cached_property
-    def months(self) -> frozenset[int]:
-        """Months that it names, 1 to 12."""
-        named = {month for name, month in MONTHS.items() if name in self.words}
-        if self._has_digits:
-            dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
-            named |= {int(match.group(2)) for match in dates}
-            named |= {int(one) for match in SLASHED_DATE.finditer(self._plain) for one in match.group(1, 2)}
-        return frozenset(named)
-
-    @cached_property
-    def centuries(self) -> frozenset[int]:
-        """The centuries that it names, "19th century" (from the 10th on), or whose years it names, "1848"."""
-        years = (int(year) // 100 + 1 for year in _YEAR.findall(self._plain))
-        named = (int(number) for number in _CENTURY.findall(self._plain))
-        return frozenset((*years, *named))
-
-    @cached_property
-    def clock_minutes(self) -> frozenset[int]:
-        """Minutes after midnight that its times of day may mean."""
-        return frozenset(one for time in clock_times_in(self._plain) for one in time.minutes)
-
-    @cached_property
-    def dotted_minutes(self) -> frozenset[int]:
-        """Minutes after midnight that numbers like "18.30" may mean."""
-        return frozenset(dotted_minutes_in(self._plain))
+    def _dates(self) -> Iterator[Reading]:
+        """Months that it names, the centuries of its years, versions, and whether it names all days of the week."""
+        text, words = self._plain, self.words
+        named = [month for name, month in MONTHS.items() if name in words]
+        for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)):
+            named.append(int(match[2]))
+        for match in SLASHED_DATE.finditer(text):
+            named += map(int, match.groups())
+        yield from ((Kind.MONTH, Decimal(month)) for month in named)
+        yield from ((Kind.CENTURY, Decimal(int(year) // 100 + 1)) for year in _YEAR.findall(text))
+        yield from (version(one) for one in VERSION.findall(text))
+        if words.issuperset(_DAYS):
+            yield Kind.DAYS_A_WEEK, Decimal(7)
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
-        """Words behind a number, cut to their first five letters: "moons" of "three moons"."""
-        ends = [end for _, end in self._found]
-        behind = (_WORD_BEHIND.match(self._plain, end) for end in ends)
-        return frozenset(match[1].lower()[:COUNTED_LETTERS] for match in behind if match)
+        """What its numbers count, as ``noun_behind`` has it."""
+        return frozenset(noun_behind(self._plain, number.end) for number in numbers_in(self._plain))
 
     def names_before(self, name: str) -> frozenset[str]:
         """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
         pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
         found = (match for match in pattern.finditer(self._plain) if match[1][0].isupper() and match[2][0].isupper())
         return frozenset(match[1].lower() for match in found)
-
-    @cached_property
-    def names_every_day(self) -> bool:
-        """Whether it names all days of the week."""
-        return self.words.issuperset(_DAYS)
 
     @cached_property
     def capitals(self) -> frozenset[str]:
@@ -179,11 +114,6 @@ class PassageContent:
         """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
         words = comparable_words(self._plain)
         return frozenset(map("".join, pairwise(words)))
-
-    @cached_property
-    def versions(self) -> frozenset[str]:
-        """Numbers of three or more parts with full stops between them, as they are written: "4.8.2"."""
-        return frozenset(match.group() for match in VERSION.finditer(self._plain))
 
     @cached_property
     def initials(self) -> tuple[str, ...]:
@@ -207,26 +137,16 @@ class PassageContent:
         words = (_WORD.findall(run) for run in runs)
         return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
 
-    @cached_property
-    def _found(self) -> tuple[tuple[frozenset[Decimal], int], ...]:
-        """What each number may amount to, and where it ends."""
-        found = [(frozenset({worded_amount(match.group())}), match.end()) for match in worded_numbers(self._plain)]
-        if self._has_digits:
-            found += [(frozenset(amounts(match)), match.end()) for match in NUMBER.finditer(self._plain)]
-        return tuple(found)
 
-    @cached_property
-    def _date_numbers(self) -> frozenset[Decimal]:
-        dates = ISO_DATE.finditer(self._plain) if self._has_digits else ()
-        return frozenset(Decimal(part) for match in dates for part in match.groups())
+def noun_behind(text: str, end: int) -> str:
+    """The first five letters of the word behind a number that ends there, "moons" of "three moons"; "" for none."""
+    match = _WORD_BEHIND.match(text, end)
+    return match[1].lower()[:_COUNTED_LETTERS] if match else ""
 
-    @cached_property
-    def _has_fractions(self) -> bool:
-        return _FRACTION_WORD.search(self._plain) is not None
 
-    @cached_property
-    def _has_digits(self) -> bool:
-        return _DIGIT.search(self._plain) is not None
+def version(number: str) -> Reading:
+    """The reading of a version, which must occur as it is written: "4.8.2"."""
+    return f"version {number}", Decimal(0)
 
 
 @remembered

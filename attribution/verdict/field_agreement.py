@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from attribeam.attribution.answers.amounts import clock_times_in
+from attribeam.attribution.answers.numbers_and_dates import clock_times_in
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth, open_days
 from attribeam.schemas import Passage
@@ -75,9 +75,9 @@ def time_agreement(answer: AnswerWords, lines: Sequence[RecordLine], sources: Se
 
 def _times(answer: str, sources: Sequence[Passage]) -> Iterator[tuple[int, int, bool]]:
     told = list(clock_times_in(answer))
-    known = {minutes for source in sources if told for time in clock_times_in(source.text) for minutes in time.minutes}
+    known = {minute for source in sources if told for time in clock_times_in(source.text) for minute in time.readings}
     for time in told:
-        yield time.start, time.end, not known.isdisjoint(time.minutes)
+        yield time.start, time.end, not known.isdisjoint(time.readings)
 
 
 def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bool]]:

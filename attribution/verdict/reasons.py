@@ -127,7 +127,7 @@ class Reasons:
 
     def _rivals_of(self, value: AnswerValue, premise: Premise) -> tuple[UnsupportedReason, Iterator[tuple[str, str]]]:
         """Which kind of value it is, and those of its kind in the premise, each with the word behind it."""
-        if _TIMES.fullmatch(value.chars.of(self._answer).strip()) or value.months or value.minutes or value.century:
+        if _TIMES.fullmatch(value.chars.of(self._answer).strip()) or value.is_time:
             times = ((match.group().strip(), "") for text in self._texts(premise) for match in _TIMES.finditer(text))
             return UnsupportedReason.OTHER_TIME, times
         return UnsupportedReason.OTHER_VALUE, chain.from_iterable(map(_amounts_in, self._texts(premise)))

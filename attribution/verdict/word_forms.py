@@ -13,6 +13,7 @@ _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
 _POSSESSIVES = ("'s", "’s")
+_AMOUNT = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -58,11 +59,22 @@ MODALS = word_set("can could may might should must will would")
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def stem(word: str) -> str:
-    """The first six letters in lower case, without a possessive ending; numbers are whole."""
+    """The first six letters in lower case, without a possessive ending; of a number what it amounts to.
+
+    So "1,250.50" is "1250.5", and "4.8.2" stays as it is.
+    """
     word = word.lower()
     if word[:1].isdigit():
-        return word
+        return _amount(word)
     return (word[:-2] if word.endswith(_POSSESSIVES) else word)[:_STEM_LETTERS]
+
+
+def _amount(number: str) -> str:
+    if _AMOUNT.fullmatch(number) is None:
+        return number
+    whole, _, decimals = number.replace(",", "").partition(".")
+    decimals = decimals.rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)

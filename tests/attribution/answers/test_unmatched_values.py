@@ -7,21 +7,13 @@ from decimal import Decimal
 import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
-from attribeam.attribution.answers.amounts import clock_times_in, converted_measures, measures_in
 from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
-    NUMBER,
     QUANTITY,
-    VERSION,
-    WORDED_NUMBER,
-    amounts,
-    clock_times,
-    durations_of,
-    fractions_in_percent,
-    is_percentage,
-    mixed_number,
-    unit_durations,
-    worded_amount,
+    clock_times_in,
+    conversions_in,
+    numbers_in,
+    quantities_in,
 )
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -247,47 +239,36 @@ def test_texts_are_read_once_unless_they_are_long() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("7", {"7"}),
-        ("1,234", {"1234"}),
-        ("1,234,567.5", {"1234567.5"}),
-        ("1.234.567,5", {"1234567.5"}),
-        ("1.234", {"1234", "1.234"}),
-        ("0,25", {"0.25"}),
-        ("12.05.2013", {"12", "5", "2013"}),
-        ("2.5 million", {"2500000.0"}),
-        ("5k", {"5", "5000"}),
+        ("7", [["7"]]),
+        ("1,234", [["1234"]]),
+        ("1,234,567.5", [["1234567.5"]]),
+        ("1.234.567,5", [["1234567.5"]]),
+        ("1.234", [["1234", "1.234"]]),
+        ("0,25", [["0.25"]]),
+        ("12.05.2013", [["12", "5", "2013"]]),
+        ("4.8.2", [["4", "4.8"]]),
+        ("2.5 million", [["2500000"]]),
+        ("5k", [["5", "5000"]]),
+        ("5 million, 5million", [["5000000"], ["5000000"]]),
+        ("one million", [["1000000"]]),
+        ("twenty-one", [["21"]]),
+        ("million", [["1000000"]]),
+        ("one million and two million", [["1000000"], ["2000000"]]),
+        ("twenty-three thousand and forty", [["23040"]]),
+        ("five thousand and two hundred people came", [["5000"], ["200"]]),
+        ("one thousand and one nights", [["1001"]]),
+        ("three million and seventy-two", [["3000072"]]),
+        ("two hundred and five thousand", [["205000"]]),
+        ("one hundred and two hundred", [["100"], ["200"]]),
+        ("between one hundred and twenty-two hundred", [["100"], ["2200"]]),
+        ("twenty thousand and forty thousand", [["20000"], ["40000"]]),
+        ("four million two hundred thousand and six", [["4200006"]]),
+        ("six and seven", [["6"], ["7"]]),
+        ("one hundred and million-year-old", [["100"], ["1000000"]]),
     ],
 )
-def test_number_may_amount_to(text: str, expected: set[str]) -> None:
-    match = NUMBER.fullmatch(text)
-    assert match is not None
-    assert set(amounts(match)) == {Decimal(one) for one in expected}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("one million", 1_000_000),
-        ("twenty-one", 21),
-        ("two hundred and five thousand", 205_000),
-        ("three hundred", 300),
-        ("million", 1_000_000),
-    ],
-)
-def test_number_in_words_amounts_to(text: str, expected: int) -> None:
-    match = WORDED_NUMBER.fullmatch(text)
-    assert match is not None
-    assert worded_amount(match.group()) == expected
-
-
-def test_and_joins_no_two_amounts() -> None:
-    assert [match.group() for match in WORDED_NUMBER.finditer("one million and two million")] == [
-        "one million", "two million",
-    ]  # fmt: skip
-
-
-def test_scale_after_digits_is_no_number_of_its_own() -> None:
-    assert WORDED_NUMBER.search("5 million, 5million") is None
+def test_number_may_amount_to(text: str, expected: list[list[str]]) -> None:
+    assert [{*number.amounts} for number in numbers_in(text)] == [{*map(Decimal, one)} for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -316,39 +297,6 @@ def test_quantity_is_one_match_with_its_unit(text: str) -> None:
     assert QUANTITY.fullmatch(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("twenty-three thousand and forty", [23_040]),
-        ("five thousand and two hundred people came", [5_000, 200]),
-        ("one thousand and one nights", [1_001]),
-        ("three million and seventy-two", [3_000_072]),
-        ("two hundred and five thousand", [205_000]),
-        ("one hundred and two hundred", [100, 200]),
-        ("between one hundred and twenty-two hundred", [100, 2_200]),
-        ("twenty thousand and forty thousand", [20_000, 40_000]),
-        ("four million two hundred thousand and six", [4_200_006]),
-        ("six and seven", [6, 7]),
-        ("one hundred and million-year-old", [100, 1_000_000]),
-    ],
-)
-def test_and_within_a_number_joins_only_what_is_below_its_scale(text: str, expected: list[int]) -> None:
-    assert [worded_amount(match.group()) for match in WORDED_NUMBER.finditer(text)] == expected
-
-
-@pytest.mark.parametrize("text", ["4.8.2", "192.168.0.1", "10.0.19045.3", "v1.0.0", "quill==4.8.2"])
-def test_number_of_three_dotted_parts_is_one_version(text: str) -> None:
-    assert [match.group() for match in VERSION.finditer(f"in {text}, and {text}.")] == [
-        text.lstrip("v").removeprefix("quill==")
-    ] * 2
-
-
-def test_version_amounts_to_its_first_parts_only() -> None:
-    match = NUMBER.fullmatch("4.8.2")
-    assert match is not None
-    assert set(amounts(match)) == {Decimal("4"), Decimal("4.8")}
-
-
 @pytest.mark.parametrize("text", ["05.05.2021", "5.5.2021", "31.12.1999"])
 def test_dotted_date_is_a_date(text: str) -> None:
     assert DATE.fullmatch(text)
@@ -373,73 +321,43 @@ DAY = 86_400
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "kind", "expected"),
     [
-        ("half of them", {50}),
-        ("a third left", {33}),
-        ("two thirds stayed", {66, 67}),
-        ("three-quarters full", {75}),
-        ("the third of May", set()),
-        ("behalf of the tenth", set()),
+        ("half of them", "percent", ["50"]),
+        ("a third left", "percent", ["33"]),
+        ("two thirds stayed", "percent", ["66", "67"]),
+        ("three-quarters full", "percent", ["75"]),
+        ("the third of May", "percent", []),
+        ("behalf of the tenth", "percent", []),
+        ("half past seven", "perhaps a minute of the day", ["450", "1170"]),
+        ("a quarter to eight", "perhaps a minute of the day", ["465", "1185"]),
+        ("quarter to one", "perhaps a minute of the day", ["765"]),
+        ("half to nine", "perhaps a minute of the day", []),
+        ("half past the hill", "perhaps a minute of the day", []),
+        ("3 days", "seconds", [3 * DAY]),
+        ("3-day", "seconds", [3 * DAY]),
+        ("3 weeks", "seconds", [21 * DAY]),
+        ("3 and a half hours", "seconds", [12_600]),
+        ("3 years", "months", [36]),
+        ("3 centuries", "months", [3600]),
+        ("3 euros, 3 working days, 3 yearly", "seconds", []),
+        ("a week, half an hour, three quarters of an hour", "seconds", [7 * DAY, 1800, 2700]),
+        ("a year and a half", "months", [18]),
+        ("2 hours and 15 minutes", "seconds", [7200, 900, 8100]),
+        ("2 and a quarter miles", "amount of time", ["2.25"]),
+        ("2 and a bit", "amount of time", []),
+        ("half a litre", "volume", ["0.5"]),
+        ("half a million", "other amount", [500_000]),
+        ("one and a half million", "other amount", [1_500_000]),
     ],
 )
-def test_fraction_in_words_is_percent(text: str, expected: set[int]) -> None:
-    assert set(fractions_in_percent(text)) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("half past seven", {"7", "30", "7.3"}),
-        ("a quarter to eight", {"7", "45", "7.45"}),
-        ("quarter to one", {"12", "45", "12.45"}),
-        ("half to nine", set()),
-        ("half past the hill", set()),
-    ],
-)
-def test_time_of_day_in_words(text: str, expected: set[str]) -> None:
-    assert set(clock_times(text)) == {Decimal(one) for one in expected}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("3 days", ("seconds", 3 * DAY)),
-        ("3-day", ("seconds", 3 * DAY)),
-        ("3 weeks", ("seconds", 21 * DAY)),
-        ("3 and a half hours", ("seconds", 12_600)),
-        ("3 years", ("months", 36)),
-        ("3 centuries", ("months", 3600)),
-    ],
-)
-def test_number_before_a_unit_of_time_is_a_duration(text: str, expected: tuple[str, int]) -> None:
-    assert [*durations_of(text, 1, [Decimal(3)])] == [expected]
-
-
-@pytest.mark.parametrize("text", ["3 euros", "3 working days", "3 yearly", "3"])
-def test_number_before_anything_else_is_none(text: str) -> None:
-    assert [*durations_of(text, 1, [Decimal(3)])] == []
-
-
-def test_unit_alone_counts_once_with_its_fraction() -> None:
-    text = "a week, half an hour, three quarters of an hour, a year and a half"
-    assert [*unit_durations(text)] == [("seconds", 7 * DAY), ("seconds", 1800), ("seconds", 2700), ("months", 18)]
-
-
-def test_fraction_behind_a_number_is_added_and_its_end_found() -> None:
-    text = "2 and a quarter miles"
-    assert mixed_number(text, 1, Decimal(2)) == (Decimal("2.25"), text.index(" miles"))
-    assert mixed_number("2 and a bit", 1, Decimal(2)) == (2, 1)
-
-
-@pytest.mark.parametrize("text", ["5%", "5 %", "5 percent", "5 per cent"])
-def test_percent_sign_or_word_is_seen(text: str) -> None:
-    assert is_percentage(text, 1)
-    assert not is_percentage("5 persons", 1)
+def test_text_is_read_into_quantities(text: str, kind: str, expected: list[str | int]) -> None:
+    found = {size for quantity in quantities_in(text) for of, size in quantity.readings if of == kind}
+    assert found == {*map(Decimal, expected)}
 
 
 def times(text: str) -> list[tuple[str, list[int]]]:
-    return [(text[one.start : one.end], sorted(one.minutes)) for one in clock_times_in(text)]
+    return [(text[one.start : one.end], sorted(int(at) for _, at in one.readings)) for one in clock_times_in(text)]
 
 
 @pytest.mark.parametrize(
@@ -468,10 +386,8 @@ def test_other_numbers_are_no_times(text: str) -> None:
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    return [
-        (text[first:].split()[0], text[second:].split()[0])
-        for first, second in converted_measures([*measures_in(text)], text)
-    ]
+    found = conversions_in(numbers_in(text), text)
+    return [(text[first.start :].split()[0], text[second.start :].split()[0]) for first, second in found]
 
 
 @pytest.mark.parametrize(

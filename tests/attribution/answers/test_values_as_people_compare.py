@@ -202,6 +202,24 @@ def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
         ("It took 12 weeks.", "It took three months."),
         ("It took 365 days.", "It took a year."),
         ("India has several hundred languages.", "India has 447 languages."),
+        ("Some 20% of them left.", "one in five"),
+        ("Some 80% of them left.", "4 out of 5 left."),
+        ("It grew 2x.", "It doubled."),
+        ("The wall is 5 m long.", "The wall is 500 cm long."),
+        ("The run is 3/4 mile long.", "It is 0.75 miles long."),
+        ("It was closed in 2020.", "season 2019-20"),
+        ("It opens at 9:30 am.", "Mass is held at 9.30 on Sundays."),
+        ("The link has 1 Gbps.", "The link has 1000 Mbps."),
+        ("It needs 6 eggs.", "It needs half-dozen eggs."),
+        ("It needs 36 eggs.", "It needs 3 dozen eggs."),
+        ("In FY97 it grew.", "In 1997 it grew."),
+        ("In 1997 it grew.", "In FY97 it grew."),
+        ("In FY 2023 it grew.", "It grew in fiscal 2023."),
+        ("It closes at 6:30 pm.", "The doors close at 6.30."),
+        ("The rate rose by 0.25 percentage points.", "The rate rose by a quarter of a point."),
+        ("The rate rose by 0.25%.", "The rate rose by 25 basis points."),
+        ("Take 0.5 g per day.", "Take 500 mg/day."),
+        ("The walk takes 2 hours and 15 minutes, the ride 3 hours and 5 minutes.", "Walk: 135 minutes. Ride: 185 min."),
     ],
 )
 def test_an_amount_or_time_is_found_in_another_form(answer: str, passage: str) -> None:
@@ -262,15 +280,6 @@ def test_an_amount_or_time_is_found_in_another_form(answer: str, passage: str) -
         ("It took three quarters of an hour.", "It took 40 minutes.", ("three quarters",)),
         ("It took two months.", "It took 90 days.", ("two",)),
         ("Half a million people came.", "In all 400,000 people came.", ("Half a million",)),
-    ],
-)
-def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected: tuple[str, ...]) -> None:
-    assert unmatched(answer, passage) == expected
-
-
-@pytest.mark.parametrize(
-    ("answer", "passage", "expected"),
-    [
         ("Dry the figs at 350°F (175°C).", "Dry figs in an oven at 350 degrees.", ()),
         ("Dry the figs at 350°F (175°C).", "Dry figs at 175 C.", ()),
         ("Dry the figs at 350°F (175°C).", "Dry figs at 300 F.", ("350", "175")),
@@ -279,11 +288,42 @@ def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected
         ("The canal is four miles (6.4 km) long.", "The canal has a length of 4 miles.", ()),
         ("The canal is four miles (6.4 km) long.", "A length of 6.4 kilometres.", ()),
         ("The canal is four miles (8.4 km) long.", "The canal has a length of 4 miles.", ("8.4",)),
+        ("It costs 7.", "❶ and a half million", ("7",)),
+        ("It opened in 2011.", "date: 2023-11-02", ("2011",)),
+        ("It opened in 2010.", "On 2019/10 it closed.", ("2010",)),
+        ("It opened in 2025.", "pages 2010-25", ("2025",)),
+        ("It opened in 2012.", "It was closed in 2011-12.", ("2012",)),
+        ("It opens at 9:30 am.", "It opens at 8:00 am. Inflation was 9.3 percent.", ("9:30 am",)),
+        ("It opens at 9:30 am.", "Inflation stood at 9.30 percent.", ("9:30 am",)),
+        ("It opens at 9:30 am.", "Inflation stood at 9.3.", ("9:30 am",)),
+        ("Open until 10:20 am.", "Open until 9:00 am, 10.2 km away.", ("10:20 am",)),
+        ("It opens at 8:15.", "It opens at 9:00. Adults pay 8.15.", ("8:15",)),
+        ("It opens at 8:15.", "It opens at 9:00. Tickets start at 8.15.", ("8:15",)),
+        ("The index rose 0.5 percent.", "In the first half of March, the index rose 0.7 percent.", ("0.5",)),
+        ("Profits rose 0.25%.", "a quarter ended in June", ("0.25",)),
+        ("Profits rose 0.33 percent.", "a third party", ("0.33",)),
+        ("Prices rose 0.5%.", "half", ("0.5",)),
+        ("Prices rose 0.5%.", "half a cup", ("0.5",)),
+        ("The discount is 50%.", "Part 1 of 2", ("50",)),
+        ("About 25% agree.", "Step 1 of 4: open the lid", ("25",)),
+        ("Some 50% of them left.", "It fell by 5 in 10 minutes.", ("50",)),
+        ("It raised $5m.", "The road is 5,000 km long.", ("5m",)),
+        ("The fund has 4m euros.", "4,000 km", ("4m",)),
+        ("The fund has 4 m euros.", "4,000 km", ("4 m",)),
+        ("It raised $5 m.", "The road is 500 cm wide.", ("5 m",)),
+        ("Take it 2 times a day.", "double room", ("2",)),
+        ("It grew 2x.", "They double-checked it.", ("2",)),
+        ("It costs $10.80.", "1080p video", ("10.80",)),
+        ("The link has 1 Gbps.", "The link has 1000 MBps.", ("1",)),
+        ("The disk holds 1 GB.", "The disk writes 1000 MB/s.", ("1",)),
+        ("Meet on 3/4.", "0.75 of a mile", ("3", "4")),
+        ("On 3/5 we met.", "The price is 0.6.", ("3", "5")),
+        ("The price is 0.6.", "On 3/5 we met.", ("0.6",)),
+        ("He is in his 90s.", "in 1990", ("90s",)),
+        ("They used 12 eggs.", "They used several dozen eggs.", ("12",)),
     ],
 )
-def test_a_measure_in_two_units_is_matched_by_either_number(
-    answer: str, passage: str, expected: tuple[str, ...]
-) -> None:
+def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected: tuple[str, ...]) -> None:
     assert unmatched(answer, passage) == expected
 
 
@@ -332,67 +372,6 @@ def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things(
     assert matcher.with_passage(Passage("It has 3 sides.")).unmatched_values(everything, ()) == ("two",)
 
 
-@pytest.mark.parametrize(
-    ("answer", "passage", "expected"),
-    [
-        ("It costs 7.", "❶ and a half million", ("7",)),
-        ("It opened in 2011.", "date: 2023-11-02", ("2011",)),
-        ("It opened in 2010.", "On 2019/10 it closed.", ("2010",)),
-        ("It opened in 2025.", "pages 2010-25", ("2025",)),
-        ("It opened in 2012.", "It was closed in 2011-12.", ("2012",)),
-        ("It opens at 9:30 am.", "It opens at 8:00 am. Inflation was 9.3 percent.", ("9:30 am",)),
-        ("It opens at 9:30 am.", "Inflation stood at 9.30 percent.", ("9:30 am",)),
-        ("It opens at 9:30 am.", "Inflation stood at 9.3.", ("9:30 am",)),
-        ("Open until 10:20 am.", "Open until 9:00 am, 10.2 km away.", ("10:20 am",)),
-        ("It opens at 8:15.", "It opens at 9:00. Adults pay 8.15.", ("8:15",)),
-        ("It opens at 8:15.", "It opens at 9:00. Tickets start at 8.15.", ("8:15",)),
-        ("The index rose 0.5 percent.", "In the first half of March, the index rose 0.7 percent.", ("0.5",)),
-        ("Profits rose 0.25%.", "a quarter ended in June", ("0.25",)),
-        ("Profits rose 0.33 percent.", "a third party", ("0.33",)),
-        ("Prices rose 0.5%.", "half", ("0.5",)),
-        ("Prices rose 0.5%.", "half a cup", ("0.5",)),
-        ("The discount is 50%.", "Part 1 of 2", ("50",)),
-        ("About 25% agree.", "Step 1 of 4: open the lid", ("25",)),
-        ("Some 50% of them left.", "It fell by 5 in 10 minutes.", ("50",)),
-        ("It raised $5m.", "The road is 5,000 km long.", ("5m",)),
-        ("The fund has 4m euros.", "4,000 km", ("4m",)),
-        ("The fund has 4 m euros.", "4,000 km", ("4 m",)),
-        ("It raised $5 m.", "The road is 500 cm wide.", ("5 m",)),
-        ("Take it 2 times a day.", "double room", ("2",)),
-        ("It grew 2x.", "They double-checked it.", ("2",)),
-        ("It costs $10.80.", "1080p video", ("10.80",)),
-        ("The link has 1 Gbps.", "The link has 1000 MBps.", ("1",)),
-        ("The disk holds 1 GB.", "The disk writes 1000 MB/s.", ("1",)),
-        ("Meet on 3/4.", "0.75 of a mile", ("3", "4")),
-        ("On 3/5 we met.", "The price is 0.6.", ("3", "5")),
-        ("The price is 0.6.", "On 3/5 we met.", ("0.6",)),
-        ("He is in his 90s.", "in 1990", ("90s",)),
-        ("They used 12 eggs.", "They used several dozen eggs.", ("12",)),
-    ],
-)
-def test_what_only_looks_like_the_amount_does_not_match_it(
-    answer: str, passage: str, expected: tuple[str, ...]
-) -> None:
-    assert unmatched(answer, passage) == expected
-
-
-@pytest.mark.parametrize(
-    ("answer", "passage"),
-    [
-        ("Some 20% of them left.", "one in five"),
-        ("Some 80% of them left.", "4 out of 5 left."),
-        ("It grew 2x.", "It doubled."),
-        ("The wall is 5 m long.", "The wall is 500 cm long."),
-        ("The run is 3/4 mile long.", "It is 0.75 miles long."),
-        ("It was closed in 2020.", "season 2019-20"),
-        ("It opens at 9:30 am.", "Mass is held at 9.30 on Sundays."),
-        ("The link has 1 Gbps.", "The link has 1000 Mbps."),
-    ],
-)
-def test_forms_beside_those_that_only_look_alike_still_match(answer: str, passage: str) -> None:
-    assert unmatched(answer, passage) == ()
-
-
 def test_a_temperature_of_forty_digits_is_compared() -> None:
     ones = "1" * 40
     assert unmatched(f"Heat it to {ones}°C ({ones}°F).", f"{ones}°F") == ()
@@ -420,22 +399,3 @@ def test_counts_rates_and_percentages_are_not_taken_for_other_amounts(
     answer: str, passage: str, expected: tuple[str, ...]
 ) -> None:
     assert tuple(one.rstrip("%") for one in unmatched(answer, passage)) == tuple(one.rstrip("%") for one in expected)
-
-
-@pytest.mark.parametrize(
-    ("answer", "passage"),
-    [
-        ("It needs 6 eggs.", "It needs half-dozen eggs."),
-        ("It needs 36 eggs.", "It needs 3 dozen eggs."),
-        ("In FY97 it grew.", "In 1997 it grew."),
-        ("In 1997 it grew.", "In FY97 it grew."),
-        ("In FY 2023 it grew.", "It grew in fiscal 2023."),
-        ("It closes at 6:30 pm.", "The doors close at 6.30."),
-        ("The rate rose by 0.25 percentage points.", "The rate rose by a quarter of a point."),
-        ("The rate rose by 0.25%.", "The rate rose by 25 basis points."),
-        ("Take 0.5 g per day.", "Take 500 mg/day."),
-        ("The walk takes 2 hours and 15 minutes, the ride 3 hours and 5 minutes.", "Walk: 135 minutes. Ride: 185 min."),
-    ],
-)
-def test_counts_and_rates_in_another_form_are_found(answer: str, passage: str) -> None:
-    assert unmatched(answer, passage) == ()

@@ -116,10 +116,13 @@ def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word() -> None:
         assert numbers(answer, cafe)["denied"] == denied
 
 
-def test_amounts_are_whole_words() -> None:
-    price = "The ticket costs 1,250.50 crowns."
-    assert numbers("The ticket costs 1,250.50 crowns.", price)["missing_numbers"] == 0
-    assert numbers("The ticket costs 1,250.75 crowns.", price)["missing_numbers"] == 1
+@pytest.mark.parametrize(
+    ("amount", "missing"), [("1,250.50", 0), ("1250.50", 0), ("1250.5", 0), ("1,250.75", 1), ("1,250", 1), ("250.5", 1)]
+)
+def test_amounts_are_whole_words_in_any_format(amount: str, missing: int) -> None:
+    assert (
+        numbers(f"The ticket costs {amount} crowns.", "The ticket costs 1,250.50 crowns.")["missing_numbers"] == missing
+    )
 
 
 def test_a_cell_is_judged_with_the_labels_that_passages_have(attributor: Attributor) -> None:
