@@ -57,11 +57,11 @@ class _PartitionedLog:
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """See ``OpenLog``."""
         own = [part for part in parts if part.column not in self._values]
-        for batch in self._log.batches(own or [ColumnPart(self._log.schema.names[0])], rows):
-            found = batch.rows
+        for one in self._log.batches(own or [ColumnPart(self._log.schema.names[0])], rows):
+            found = one.rows
             for name, value in self._values.items():
                 found = found.append_column(name, pa.array([value] * found.num_rows, pa.string()))
-            yield LogBatch(batch.first_row, found.select([part.column for part in parts]), batch.faults)
+            yield LogBatch(one.first_row, found.select([part.column for part in parts]), one.faults)
 
 
 _BUFFER_BYTES = 1 << 20
@@ -348,10 +348,7 @@ def _with_types(schema: pa.Schema, *, passages: str) -> pa.Schema:
     """A table without rows may have columns without a type; they are taken for what they should be."""
     types = {passages: pa.list_(pa.string())}
     return pa.schema(
-        [
-            column.with_type(types.get(column.name, pa.string())) if pa.types.is_null(column.type) else column
-            for column in schema
-        ]
+        [one.with_type(types.get(one.name, pa.string())) if pa.types.is_null(one.type) else one for one in schema]
     )
 
 

@@ -347,8 +347,8 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
         LogFormatError: if an extra column has different types.
     """
     shared: dict[str, tuple[str, pa.Field]] = {}
-    for file, value in maps.items():
-        for field in value.extra_fields:
+    for file, one in maps.items():
+        for field in one.extra_fields:
             first, ours = shared.setdefault(field.name, (file, field))
             if pa.types.is_null(ours.type):
                 shared[field.name] = (file, field)
@@ -364,10 +364,8 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
 def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:
     """The column with what an application made, beside one with the field's own name."""
     check = next(field.check for field in INPUT_FIELDS if field.name == name)
-    others = (item for item in MADE[name] if name in schema.names and schema.names.count(item) == 1)
-    return next(
-        (other for other in others if other not in options.extra_columns and check(schema.field(other).type)), None
-    )
+    others = (one for one in MADE[name] if name in schema.names and schema.names.count(one) == 1)
+    return next((one for one in others if one not in options.extra_columns and check(schema.field(one).type)), None)
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:
@@ -426,9 +424,9 @@ def _why_not_nested(kind: pa.DataType) -> str | None:
     for _ in range(MOST_LEVELS + 2):
         if not kinds:
             return None
-        if any(len({field.name for field in kind}) < len(kind) for kind in kinds if pa.types.is_struct(kind)):
+        if any(len({field.name for field in one}) < len(one) for one in kinds if pa.types.is_struct(one)):
             return "has two members of one name"
-        kinds = [plain_type(kind.field(index).type) for kind in kinds for index in range(kind.num_fields)]
+        kinds = [plain_type(one.field(index).type) for one in kinds for index in range(one.num_fields)]
     return f"is nested more than {MOST_LEVELS} levels deep"
 
 
@@ -448,7 +446,7 @@ def _carried_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([item.with_type(_carried_type(item.type)) for item in kind])
+        return pa.struct([one.with_type(_carried_type(one.type)) for one in kind])
     if pa.types.is_map(kind):
         return pa.map_(_carried_type(kind.key_type), _carried_type(kind.item_type), kind.keys_sorted)
     if not any(check(kind) for check in _LISTS):

@@ -94,7 +94,7 @@ class ArrowStorage:
             found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
         except NotADirectoryError:
             return {}
-        return {item.base_name: item.size for item in found if item.is_file}
+        return {one.base_name: one.size for one in found if one.is_file}
 
     def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
         if "://" not in local_path(path):
@@ -242,7 +242,7 @@ def _each_once(found: Iterable[str], option: str) -> tuple[list[str], list[str]]
     """One path per file: the one that is no link, if there is one, else the first."""
     paths: dict[str, str] = {}
     notes: list[str] = []
-    for path in sorted(found, key=lambda item: (_is_linked(item), item)):
+    for path in sorted(found, key=lambda one: (_is_linked(one), one)):
         here = local_path(path)
         first = paths.setdefault(here if "://" in here else _local_entry(here, here).identity, path)
         if first != path:
@@ -279,7 +279,7 @@ class _LocalFolders:
     def entries(self, folder: str) -> list[Entry]:
         try:
             with os.scandir(folder or ".") as found:
-                return [_local_entry(item.name, item.path) for item in found if not _is_special(item.path)]
+                return [_local_entry(one.name, one.path) for one in found if not _is_special(one.path)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -313,10 +313,10 @@ class _RemoteFolders:
         system, inner = _locate(folder)
         inner = inner.rstrip("/") or "/"
         found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
-        names = ["" if item.path.rstrip("/") == inner else item.base_name for item in found]
+        names = ["" if one.path.rstrip("/") == inner else one.base_name for one in found]
         return [
-            Entry(name, item.type == fs.FileType.Directory, identity=f"{folder}{name}")
-            for name, item in zip(names, found, strict=True)
+            Entry(name, one.type == fs.FileType.Directory, identity=f"{folder}{name}")
+            for name, one in zip(names, found, strict=True)
         ]
 
     def entry(self, path: str) -> Entry | None:

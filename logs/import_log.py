@@ -142,10 +142,7 @@ def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContex
 
 def checked(row: TraceRow, source: RowSource) -> Outcome:
     """The record that an audit would read, or why it would refuse the row; ``session_id`` is an extra column."""
-    passages = [
-        RawPassage(*map(text_bytes, (passage.text, passage.title, passage.passage_id)))
-        for passage in row.passages or ()
-    ]
+    passages = [RawPassage(*map(text_bytes, (one.text, one.title, one.passage_id))) for one in row.passages or ()]
     raw = RawRow(
         record_id=text_bytes(row.record_id),
         question=text_bytes(row.question),
@@ -275,10 +272,7 @@ def _log_row(record: QARecord) -> dict[str, object]:
     return {
         "record_id": record.record_id,
         "question": record.question,
-        "passages": [
-            {"passage_id": passage.passage_id, "title": passage.title, "text": passage.text}
-            for passage in record.passages
-        ],
+        "passages": [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages],
         "answer": record.answer,
         "answered_at": record.answered_at,
         "generator": record.generator,

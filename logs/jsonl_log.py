@@ -115,8 +115,8 @@ class JsonlLog:
             if not wanted:
                 continue
             block = _block(text_lines(self._file, start))
-            faults = {row: item for row, (_, item) in enumerate(block, start=first_row) if isinstance(item, RowFault)}
-            objects = [{} if isinstance(value, RowFault) else value for _, value in block]
+            faults = {row: one for row, (_, one) in enumerate(block, start=first_row) if isinstance(one, RowFault)}
+            objects = [{} if isinstance(one, RowFault) else one for _, one in block]
             batch = pa.record_batch(
                 {name: _values(objects, name, kind, first_row, faults) for name, kind in kinds.items()}
             )
@@ -140,8 +140,8 @@ def _read_outline(file: BinaryIO) -> _Outline:
     lines = text_lines(file)
     while block := _block(lines):
         blocks.append((row_count, block[0][0]))
-        fault = fault or next((value for _, value in block if isinstance(value, RowFault)), None)
-        has_objects = has_objects or any(not isinstance(value, RowFault) for _, value in block)
+        fault = fault or next((one for _, one in block if isinstance(one, RowFault)), None)
+        has_objects = has_objects or any(not isinstance(one, RowFault) for _, one in block)
         types.add(block, row_count)
         row_count += len(block)
     if fault is not None and not has_objects:
@@ -187,16 +187,16 @@ def _oddity(value: _Object) -> str:
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         inner: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
+        for one in level:
+            if isinstance(one, dict):
                 try:
-                    "".join(item).encode()
+                    "".join(one).encode()
                 except UnicodeEncodeError:
                     return "another name"
-                inner += item.values()
-            elif isinstance(item, list):
-                inner += item
-        level = [item for item in inner if isinstance(item, dict | list)]
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        level = [one for one in inner if isinstance(one, dict | list)]
         if not level:
             return ""
     return "deeper ones"
@@ -211,14 +211,14 @@ class _Types:
 
     def schema(self) -> pa.Schema:
         """The fields that have a type; one whose objects are keyed by what differs from row to row has none."""
-        narrow = {name: value for name, value in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
+        narrow = {name: one for name, one in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
         return pa.schema(list(narrow.items()))
 
     def add(self, block: Sequence[tuple[int, _Object | RowFault]], first_row: int) -> None:
         """Widen the types to what further rows hold."""
         columns: dict[str, list[tuple[int, object]]] = {}
-        for row, (_, item) in enumerate(block, start=first_row):
-            for name, value in () if isinstance(item, RowFault) else item.items():
+        for row, (_, one) in enumerate(block, start=first_row):
+            for name, value in () if isinstance(one, RowFault) else one.items():
                 columns.setdefault(name, []).append((row, value))
         for name, found in columns.items():
             self._widen(name, found)
@@ -236,12 +236,12 @@ class _Types:
 def _members(value: object, path: str = "") -> Iterator[str]:
     """The paths of the members of objects."""
     if isinstance(value, dict):
-        for name, item in value.items():
+        for name, one in value.items():
             yield (inner := f"{path}.{name}")
-            yield from _members(item, inner)
+            yield from _members(one, inner)
     elif isinstance(value, list):
-        for item in value:
-            yield from _members(item, path)
+        for one in value:
+            yield from _members(one, path)
 
 
 def _wider_type(name: str, known: pa.DataType | None, found: Sequence[tuple[int, object]]) -> pa.DataType:
@@ -263,7 +263,7 @@ def _with_type(known: pa.DataType | None, values: Sequence[object]) -> pa.DataTy
     kind = _text_type(pa.array(values).type)
     if known is None or known == kind:
         return kind
-    both = [pa.schema([("", item)]) for item in (known, kind)]
+    both = [pa.schema([("", one)]) for one in (known, kind)]
     return pa.unify_schemas(both, promote_options="permissive").field(0).type
 
 
@@ -282,9 +282,9 @@ def _values(
         return _array(objects, name, kind)
     except pa.ArrowInvalid:
         fitting = list(objects)
-        for index, record in enumerate(objects):
+        for index, one in enumerate(objects):
             try:
-                _array([record], name, kind)
+                _array([one], name, kind)
             except pa.ArrowInvalid:
                 fitting[index] = {}
                 faults[first_row + index] = _misfit(name, kind)
@@ -302,7 +302,7 @@ def _misfit(name: str, kind: pa.DataType) -> RowFault:
 
 def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array:
     """The values of a field; texts reach the array as they are, valid Unicode or not."""
-    return _retyped(pa.array([_encoded(record.get(name)) for record in objects], _bytes_type(kind)), kind)
+    return _retyped(pa.array([_encoded(one.get(name)) for one in objects], _bytes_type(kind)), kind)
 
 
 def _encoded(value: object) -> object:
@@ -312,8 +312,8 @@ def _encoded(value: object) -> object:
         except UnicodeEncodeError:
             return value.encode("utf-8", errors="surrogatepass")
     if isinstance(value, list):
-        return [_encoded(item) for item in value]
-    return {name: _encoded(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_encoded(one) for one in value]
+    return {name: _encoded(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _bytes_type(kind: pa.DataType) -> pa.DataType:
@@ -322,7 +322,7 @@ def _bytes_type(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_list(kind):
         return pa.list_(_bytes_type(kind.value_type))
-    return pa.struct([(item.name, _bytes_type(item.type)) for item in kind]) if pa.types.is_struct(kind) else kind
+    return pa.struct([(one.name, _bytes_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
 
 
 def _text_type(kind: pa.DataType) -> pa.DataType:
@@ -331,7 +331,7 @@ def _text_type(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_list(kind):
         return pa.list_(_text_type(kind.value_type))
-    return pa.struct([(item.name, _text_type(item.type)) for item in kind]) if pa.types.is_struct(kind) else kind
+    return pa.struct([(one.name, _text_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -340,7 +340,7 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         children = [_retyped(array.values, kind.value_type)]
     elif pa.types.is_struct(kind):
-        children = [_retyped(array.field(index), item.type) for index, item in enumerate(kind)]
+        children = [_retyped(array.field(index), one.type) for index, one in enumerate(kind)]
     return pa.Array.from_buffers(kind, len(array), array.buffers()[: kind.num_buffers], children=children)
 
 

@@ -104,7 +104,7 @@ def without_gone_rows(log: OpenLog, path: str, tables: Sequence[TableVersion], s
         UsageError: if the table cannot be read any more.
     """
     place = _absolute(path)
-    table = next((item for item in tables if item.deletes_rows and place.startswith(f"{item.root}/")), None)
+    table = next((one for one in tables if one.deletes_rows and place.startswith(f"{one.root}/")), None)
     gone = None if table is None else _gone_rows(table, storage).get(place)  # type: ignore[arg-type]
     return log if gone is None else _LiveRows(log, gone)
 
@@ -127,9 +127,9 @@ class _LiveRows:
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """See ``OpenLog``."""
-        for batch in self._log.batches(parts, self._rows[np.asarray(rows)].tolist()):
-            faults = {self._number(row): fault for row, fault in batch.faults.items()}
-            yield LogBatch(self._number(batch.first_row), batch.rows, faults)
+        for one in self._log.batches(parts, self._rows[np.asarray(rows)].tolist()):
+            faults = {self._number(row): fault for row, fault in one.faults.items()}
+            yield LogBatch(self._number(one.first_row), one.rows, faults)
 
     def _number(self, row: int) -> int:
         return int(np.searchsorted(self._rows, row))
@@ -264,16 +264,16 @@ def _iceberg(root: str, version: int | None, storage: LogStorage) -> _Snapshot:
         table = StaticTable.from_metadata(_newest_metadata(root, storage))
         snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
         if snapshot is None:
-            known = ", ".join(str(item.snapshot_id) for item in table.snapshots()[-8:])
+            known = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-8:])
             raise _refused("iceberg", root, f"should have the snapshot{_at(version)}, the last ones are: {known}")
         tasks = list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
         base = str(table.metadata.location).rstrip("/")
         paths = {task.file.file_path: _moved(task.file.file_path, base, root) for task in tasks}
         _check_names(table, [*paths.values()], storage)
-        deletes = {file.file_path: file for task in tasks for file in task.delete_files}
+        deletes = {one.file_path: one for task in tasks for one in task.delete_files}
         gone: dict[str, list[int]] = {}
-        for member in deletes.values():
-            for path, rows in _deleted(member, _moved(member.file_path, base, root), storage):
+        for one in deletes.values():
+            for path, rows in _deleted(one, _moved(one.file_path, base, root), storage):
                 if path in paths:
                     gone.setdefault(paths[path], []).extend(rows)
     except (OSError, ValueError, NotImplementedError, pa.ArrowException) as error:
@@ -338,8 +338,8 @@ def _deleted(file: Any, path: str, storage: LogStorage) -> Iterator[tuple[str, l
         content = opened.read()
     if kind == "PARQUET":
         rows = pq.read_table(BytesIO(content), columns=["file_path", "pos"])
-        for item in pc.unique(rows.column("file_path")).to_pylist():
-            yield item, rows.filter(pc.field("file_path") == item).column("pos").to_pylist()
+        for one in pc.unique(rows.column("file_path")).to_pylist():
+            yield one, rows.filter(pc.field("file_path") == one).column("pos").to_pylist()
     elif kind == "PUFFIN":
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile

@@ -55,10 +55,10 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
         FileNotFoundError: if a folder that matches is named like a log, and holds other things alone.
     """
     entries, found = cache(folders.entries), set[str]()
-    for item in {pattern, *expand_braces(pattern)}:
-        found.update(_exact_files(item, folders, entries, suffix))
-        fixed, parts = _split(item)
-        top = folders.entry(fixed or ".") if _WILD.search(item) else None
+    for one in {pattern, *expand_braces(pattern)}:
+        found.update(_exact_files(one, folders, entries, suffix))
+        fixed, parts = _split(one)
+        top = folders.entry(fixed or ".") if _WILD.search(one) else None
         if top is not None:
             found.update(_matches(fixed, parts, entries, (top.identity,)))
             for below in _below(suffix):
@@ -78,7 +78,7 @@ def expand_braces(pattern: str) -> list[str]:
     if match is None:
         return [pattern]
     before, after = pattern[: match.start()], pattern[match.end() :]
-    texts = [text for item in match[1].split(",") for text in expand_braces(f"{before}{item}{after}")]
+    texts = [text for one in match[1].split(",") for text in expand_braces(f"{before}{one}{after}")]
     return list(dict.fromkeys(texts))
 
 
@@ -97,7 +97,7 @@ def _exact_files(pattern: str, folders: Folders, entries: _Entries, suffix: str)
 
 def _below(suffix: str) -> list[list[str]]:
     """The parts of patterns that mean all files below a folder."""
-    either_case = "".join(f"[{item.lower()}{item.upper()}]" if item.isalpha() else item for item in suffix)
+    either_case = "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in suffix)
     return [[_ANY_DEPTH, name] for name in expand_braces(f"*{either_case}")]
 
 

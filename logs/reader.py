@@ -95,7 +95,7 @@ class LogReader(Protocol):
 
 def reader_names() -> list[str]:
     """What ``--log-format`` may be: our own readers first."""
-    return [*_OWN, *sorted({item.name for item in entry_points(group=ENTRY_POINTS)} - _OWN.keys())]
+    return [*_OWN, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - _OWN.keys())]
 
 
 def reader_named(name: str) -> LogReader:

@@ -136,7 +136,7 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     if (pc.max(sizes).as_py() or 0) <= most_bytes:
         return cast("list[RawText]", plain.to_pylist())
     pairs = zip(plain, sizes.to_pylist(), strict=True)
-    return [Unread(f"{size} bytes") if (size or 0) > most_bytes else value.as_py() for value, size in pairs]
+    return [Unread(f"{size} bytes") if (size or 0) > most_bytes else one.as_py() for one, size in pairs]
 
 
 def _field_values(
@@ -340,7 +340,7 @@ class RowValidator:
         if not raw:
             found = "null" if raw is None else "an empty list"
             raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, "log what was retrieved")
-        passages = tuple(self._passage(index, item) for index, item in enumerate(raw))
+        passages = tuple(self._passage(index, one) for index, one in enumerate(raw))
         if not any(passage.text.strip() for passage in passages):
             expected, found = "a passage with text", "white space only"
             raise self._fault(Reason.NO_PASSAGES, "passages", expected, found, "log what was retrieved")
@@ -359,7 +359,7 @@ class RowValidator:
     def _target_spans(self, raw: list[RawSpan | None] | Unread | None, answer: str) -> tuple[CharRange, ...] | None:
         if isinstance(raw, Unread):
             raise self._long_list("target_spans", raw)
-        return tuple(self._target_span(index, item, len(answer)) for index, item in enumerate(raw)) if raw else None
+        return tuple(self._target_span(index, one, len(answer)) for index, one in enumerate(raw)) if raw else None
 
     def _target_span(self, index: int, raw: RawSpan | None, length: int) -> CharRange:
         char_start, char_end = raw or (None, None)
@@ -422,7 +422,7 @@ class RowValidator:
 
 def _has_gaps(passages: list[RawPassage | None] | Unread | None) -> bool:
     found = passages if isinstance(passages, list) else []
-    return any(item is None or item.text is None for item in found)
+    return any(one is None or one.text is None for one in found)
 
 
 def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
@@ -432,8 +432,8 @@ def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
         RowFault: TEXT_TOO_LONG if question, passages with their titles, and answer have more than ``max_text_chars``
             code points together, or answer and passages make more than ``MOST_BYTE_PAIRS``; it names ``column``.
     """
-    texts = [record.question, record.answer, *(passage.text for passage in record.passages)]
-    chars = sum(map(len, texts)) + sum(len(passage.title or "") for passage in record.passages)
+    texts = [record.question, record.answer, *(one.text for one in record.passages)]
+    chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
     if chars > max_text_chars:
         _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, LESS_HINT)
     of_answer, *of_passages = (len(text.encode()) for text in texts[1:])

@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it
     given = list(sys.argv[1:] if argv is None else argv)
-    command = next((item for item in COMMANDS if given[:1] == [item.name]), None)
+    command = next((one for one in COMMANDS if given[:1] == [one.name]), None)
     if command is None:
         _top_parser().parse_known_args(given[:1])  # which may end here, as for --help
         Messages(PROGRAM).say(_why_no_command(given[:1]))

@@ -80,7 +80,7 @@ def is_load_refusal(error: BaseException | None) -> bool:
         causes.append(error)
         error = error.__cause__
     passing = (ModelUnavailableError, ModelWorkersError, MemoryError, ConnectionError, TimeoutError)
-    if any(isinstance(item, passing) or is_disk_full(item) for item in causes):
+    if any(isinstance(one, passing) or is_disk_full(one) for one in causes):
         return False
     return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
 

@@ -119,24 +119,20 @@ def tree_of(spans: Sequence[Span]) -> Tree:
     The root is the record of the trace itself, else the earliest span that is marked as root, else the earliest without
     a parent, else the only one whose parent was not exported. Where clocks tie, the order of the export decides.
     """
-    spans = sorted(
-        _once_each(spans), key=lambda item: (not item.is_trace, item.started_at is None, item.started_at or 0)
-    )
-    places: dict[str | None, int] = {
-        span.span_id: place for place, span in enumerate(spans) if span.span_id is not None
-    }
-    parents = [_parent_place(span, place, places) for place, span in enumerate(spans)]
+    spans = sorted(_once_each(spans), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
+    places: dict[str | None, int] = {one.span_id: place for place, one in enumerate(spans) if one.span_id is not None}
+    parents = [_parent_place(one, place, places) for place, one in enumerate(spans)]
     return Tree(tuple(spans), _root(spans, parents), tuple(parents))
 
 
 def _once_each(spans: Iterable[Span]) -> list[Span]:
     """The last record of each span, but none without output in the place of one with."""
     kept: dict[object, Span] = {}
-    for number, span in enumerate(spans):
-        key = span.span_id if span.span_id is not None else number
+    for number, one in enumerate(spans):
+        key = one.span_id if one.span_id is not None else number
         known = kept.get(key)
-        if known is None or span.output is not None or known.output is None:
-            kept[key] = span
+        if known is None or one.output is not None or known.output is None:
+            kept[key] = one
     return list(kept.values())
 
 
@@ -148,13 +144,13 @@ def _parent_place(span: Span, place: int, places: Mapping[str | None, int]) -> i
 
 
 def _root(spans: Sequence[Span], parents: Sequence[int | None]) -> Span | None:
-    tops = [span for span, parent in zip(spans, parents, strict=True) if parent is None]
-    named = next((span for span in spans if span.is_trace or span.is_root), None)
+    tops = [one for one, parent in zip(spans, parents, strict=True) if parent is None]
+    named = next((one for one in spans if one.is_trace or one.is_root), None)
     if named is not None:
         return named
-    own = [span for span in tops if not span.parent_id]
+    own = [one for one in tops if not one.parent_id]
     if own:
-        return next((span for span in own if span.role in _SPEAKING), own[0])
+        return next((one for one in own if one.role in _SPEAKING), own[0])
     return tops[0] if len(tops) == 1 else None
 
 
@@ -167,15 +163,15 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
     if parts is not None:
         passages, asked = parts.passages, parts.asked(asked)
-    models = [span.model for span in tree.spans if span.model and span.role is Role.MODEL]
+    models = [one.model for one in tree.spans if one.model and one.role is Role.MODEL]
     row = TraceRow(
         record_id=trace_id,
         question=None if asked is None else with_history(asked, options.history),
         passages=passages,
         answer=answer,
         answered_at=_answered_at(tree),
-        generator=models[-1] if models else next((span.model for span in tree.spans if span.model), None),
-        session_id=next((span.session_id for span in tree.spans if span.session_id), None),
+        generator=models[-1] if models else next((one.model for one in tree.spans if one.model), None),
+        session_id=next((one.session_id for one in tree.spans if one.session_id), None),
         notes=() if parts is None else (FROM_PROMPT,),
     )
     return row._replace(fault=_missing(tree, row, options, paths))
@@ -183,7 +179,7 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
 
 def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
     """The fault of passages of which only ids were logged; None where all have texts."""
-    missing = sum(passage.text is None for passage in passages)
+    missing = sum(one.text is None for one in passages)
     message = (
         f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
         "attribeam import, or log the texts"
@@ -202,7 +198,7 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     given = None if tree.root is None else tree.root.input
     gave = None if tree.root is None else tree.root.output
     if row.answer is None:
-        failed = any(item.failed for item in ([tree.root] if tree.root else tree.spans))
+        failed = any(one.failed for one in ([tree.root] if tree.root else tree.spans))
         reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
         found = "has none because it failed; leave failed traces out of the export"
         return fault(
@@ -216,7 +212,7 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     if not row.passages:
         tools = ", or take what tools returned with --tool-outputs" if any(_tool_outputs(tree)) else ""
         tools = "" if options.tool_outputs else tools
-        kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
+        kinds = ", ".join(dict.fromkeys(one.kind or one.role for one in tree.spans))
         found = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
         found += "no prompt marks any; name them with --passages-path"
         message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
@@ -234,7 +230,7 @@ def _found(name: str, path: object, value: object) -> str:
 def _answered_at(tree: Tree) -> int | None:
     if tree.root is not None and (moment := tree.root.ended_at or tree.root.started_at):
         return moment
-    return max((span.ended_at or span.started_at or 0 for span in tree.spans), default=0) or None
+    return max((one.ended_at or one.started_at or 0 for one in tree.spans), default=0) or None
 
 
 def _speakers(tree: Tree) -> Iterator[Span]:
@@ -243,21 +239,19 @@ def _speakers(tree: Tree) -> Iterator[Span]:
         yield tree.root
     depths = tree.depths()
     order = sorted(range(len(tree.spans)), key=lambda place: depths[place])
-    yield from (
-        item for item in (tree.spans[place] for place in order) if item.role in _SPEAKING and item is not tree.root
-    )
+    yield from (one for one in (tree.spans[place] for place in order) if one.role in _SPEAKING and one is not tree.root)
 
 
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
     """The question: the root's, or where it was given nothing, that of the highest span that was."""
     if paths.question:
         return question_of(paths.question(document_of_trace(tree)))
-    for span in _speakers(tree):
-        found = question_of(span.input)
-        if found is not None or (span is tree.root and span.input):
+    for one in _speakers(tree):
+        found = question_of(one.input)
+        if found is not None or (one is tree.root and one.input):
             return found
-    retrievers = (span for span in tree.spans if span.role in _RETRIEVING)
-    return next((found for retriever in retrievers if (found := question_of(retriever.input)) is not None), None)
+    retrievers = (one for one in tree.spans if one.role in _RETRIEVING)
+    return next((found for one in retrievers if (found := question_of(one.input)) is not None), None)
 
 
 def _answer(tree: Tree, paths: PathSet) -> str | None:
@@ -266,9 +260,9 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
         return answer_of(paths.answer(document_of_trace(tree)))
     if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
-    others = [span for span in _speakers(tree) if span is not tree.root]
-    latest = sorted(others, key=lambda other: other.ended_at or other.started_at or 0)
-    return next((found for span in reversed(latest) if (found := answer_of(span.output)) is not None), None)
+    others = [one for one in _speakers(tree) if one is not tree.root]
+    latest = sorted(others, key=lambda one: one.ended_at or one.started_at or 0)
+    return next((found for one in reversed(latest) if (found := answer_of(one.output)) is not None), None)
 
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
@@ -280,11 +274,7 @@ def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -
         found = (*(found or ()), *_tool_outputs(tree))
     if not found:
         return None
-    own = {
-        document.passage_id: document
-        for document in _all_documents(tree)
-        if document.passage_id and document.text is not None
-    }
+    own = {one.passage_id: one for one in _all_documents(tree) if one.passage_id and one.text is not None}
     return with_texts(with_texts(once_each(found), own), texts)
 
 
@@ -294,14 +284,14 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     What lies below a retriever or a reranker that gave documents is part of it. A retrieval whose documents were
     reranked is replaced by the reranker's.
     """
-    gave = {place: _documents(span) for place, span in enumerate(tree.spans) if span.role in _RETRIEVING}
+    gave = {place: _documents(one) for place, one in enumerate(tree.spans) if one.role in _RETRIEVING}
     gave = {place: found for place, found in gave.items() if found}
     below = tree.below(gave)
     reranked = [
-        document
+        one
         for place in gave
         if tree.spans[place].role is Role.RERANKER
-        for document in (*tree.spans[place].inputs_reranked, *gave[place])
+        for one in (*tree.spans[place].inputs_reranked, *gave[place])
     ]
     are_reranked = among(reranked)
     kept = [
@@ -312,7 +302,7 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     if not kept:
         return _sources_of_root(tree)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
-    return tuple(item for place in chosen for item in gave[place])
+    return tuple(one for place in chosen for one in gave[place])
 
 
 def _documents(span: Span) -> tuple[Document, ...]:
@@ -321,9 +311,9 @@ def _documents(span: Span) -> tuple[Document, ...]:
 
 
 def _all_documents(tree: Tree) -> Iterator[Document]:
-    for span in tree.spans:
-        if span.role in _RETRIEVING:
-            yield from (*_documents(span), *span.inputs_reranked)
+    for one in tree.spans:
+        if one.role in _RETRIEVING:
+            yield from (*_documents(one), *one.inputs_reranked)
 
 
 def _sources_of_root(tree: Tree) -> tuple[Document, ...] | None:
@@ -340,29 +330,29 @@ def _sources_of_root(tree: Tree) -> tuple[Document, ...] | None:
 
 def _prompts(tree: Tree) -> Iterator[str]:
     """What models were told, the last model first."""
-    for span in reversed(tree.spans):
-        messages = messages_of(span.input) if span.role in _SPEAKING else None
+    for one in reversed(tree.spans):
+        messages = messages_of(one.input) if one.role in _SPEAKING else None
         for message in messages or ():
             if message.speaker in (Speaker.SYSTEM, Speaker.USER):
                 yield message.text
-        if messages is None and span.role in _SPEAKING and (found := question_of(span.input)) is not None:
+        if messages is None and one.role in _SPEAKING and (found := question_of(one.input)) is not None:
             yield found.question
 
 
 def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
-    spans = [span for span in tree.spans if span.role is Role.TOOL]
-    for span in spans:
-        text = answer_of(span.output)
+    spans = [one for one in tree.spans if one.role is Role.TOOL]
+    for one in spans:
+        text = answer_of(one.output)
         if text is not None:
-            yield Document(text, span.name or None, span.span_id)
+            yield Document(text, one.name or None, one.span_id)
     if not spans:
-        yield from tool_passages(message for span in tree.spans for message in _messages_of_tools(span))
+        yield from tool_passages(message for one in tree.spans for message in _messages_of_tools(one))
 
 
 def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
     """What tools said in a conversation, each text once."""
-    yield from dict.fromkeys(Document(message.text, message.name) for message in messages if message.text.strip())
+    yield from dict.fromkeys(Document(one.text, one.name) for one in messages if one.text.strip())
 
 
 def _messages_of_tools(span: Span) -> tuple[Message, ...]:
@@ -381,7 +371,7 @@ def document_of_trace(tree: Tree) -> dict[str, object]:
         "input": root.input,
         "output": root.output,
         "metadata": root.metadata,
-        "observations": [_observation(span) for span in tree.spans if not span.is_trace],
+        "observations": [_observation(one) for one in tree.spans if not one.is_trace],
     }
 
 
@@ -393,5 +383,5 @@ def _observation(span: Span) -> dict[str, object]:
         "input": span.input,
         "output": span.output,
         "metadata": span.metadata,
-        "documents": [document._asdict() for document in span.documents or ()],
+        "documents": [one._asdict() for one in span.documents or ()],
     }

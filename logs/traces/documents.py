@@ -75,9 +75,9 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     if columns is not None:
         return columns
     for key in LIST_KEYS:
-        item = value.get(key)
-        if isinstance(item, list | dict) or (isinstance(item, str) and depth == 0):
-            found = documents_of(item, depth + 1)
+        one = value.get(key)
+        if isinstance(one, list | dict) or (isinstance(one, str) and depth == 0):
+            found = documents_of(one, depth + 1)
             if found is not None:
                 return found
     own = document_of(value)
@@ -101,11 +101,11 @@ def document_of(value: object) -> Document | None:
             found = document_of(inner)
             if found is not None:
                 return found._replace(passage_id=found.passage_id or text_or_none(first_of(value, _ID_KEYS)))
-    text = next((item for key in TEXT_KEYS if isinstance(item := value.get(key), str)), None)
+    text = next((one for key in TEXT_KEYS if isinstance(one := value.get(key), str)), None)
     metadata = parsed(value.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
     if text is None:
-        text = next((item for key in TEXT_KEYS if isinstance(item := metadata.get(key), str)), None)
+        text = next((one for key in TEXT_KEYS if isinstance(one := metadata.get(key), str)), None)
     passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     if text is None and passage_id is None:
@@ -117,35 +117,35 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     """The documents in order, each once: the same id and text, or only the id where one of the two has no text."""
     kept: dict[tuple[str | None, str | None], Document] = {}
     with_text = set[str]()
-    for document in documents:
-        if document.text is None and document.passage_id in with_text:
+    for one in documents:
+        if one.text is None and one.passage_id in with_text:
             continue
-        if document.text is not None and document.passage_id:
-            with_text.add(document.passage_id)
-            kept.pop((document.passage_id, None), None)
-        kept.setdefault((document.passage_id, document.text), document)
+        if one.text is not None and one.passage_id:
+            with_text.add(one.passage_id)
+            kept.pop((one.passage_id, None), None)
+        kept.setdefault((one.passage_id, one.text), one)
     return tuple(kept.values())
 
 
 def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
     """Tells whether at least one document is among ``others``: by its text, or by its id where one has no text."""
-    texts = {other.text for other in others if other.text}
-    ids = {other.passage_id for other in others if other.passage_id}
-    textless = {other.passage_id for other in others if other.passage_id and not other.text}
+    texts = {one.text for one in others if one.text}
+    ids = {one.passage_id for one in others if one.passage_id}
+    textless = {one.passage_id for one in others if one.passage_id and not one.text}
     return lambda documents: any(
-        document.text in texts or document.passage_id in (textless if document.text else ids) for document in documents
+        one.text in texts or one.passage_id in (textless if one.text else ids) for one in documents
     )
 
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:
     """The documents with the text and title that ``texts`` has under the id of one that has no text."""
-    return tuple(_with_text(document, texts.get(document.passage_id or "")) for document in documents)
+    return tuple(_with_text(one, texts.get(one.passage_id or "")) for one in documents)
 
 
-def _with_text(document: Document, known: Document | None) -> Document:
-    if document.text is not None or known is None:
-        return document
-    return document._replace(text=known.text, title=document.title or known.title)
+def _with_text(one: Document, known: Document | None) -> Document:
+    if one.text is not None or known is None:
+        return one
+    return one._replace(text=known.text, title=one.title or known.title)
 
 
 def _of_text(text: str) -> Document:
@@ -158,29 +158,25 @@ def _of_text(text: str) -> Document:
 
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:
     """The documents of a list, an empty one for each null; None where an item is none, or all are null."""
-    if items and all(isinstance(item, list) for item in items) and not any(map(_of_tuple, items)):
-        found = [documents_of(item, depth + 1) for item in items]
-        return None if any(some is None for some in found) else tuple(item for some in found for item in some or ())
+    if items and all(isinstance(one, list) for one in items) and not any(map(_of_tuple, items)):
+        found = [documents_of(one, depth + 1) for one in items]
+        return None if any(some is None for some in found) else tuple(one for some in found for one in some or ())
     documents = [
-        Document("") if is_nothing(item) else _of_tuple(item) if isinstance(item, list) else document_of(item)
-        for item in items
+        Document("") if is_nothing(one) else _of_tuple(one) if isinstance(one, list) else document_of(one)
+        for one in items
     ]
     if items and all(map(is_nothing, items)):
         return None
-    return (
-        None
-        if any(document is None for document in documents)
-        else tuple(document for document in documents if document is not None)
-    )
+    return None if any(one is None for one in documents) else tuple(one for one in documents if one is not None)
 
 
 def _of_tuple(item: object) -> Document | None:
     """The document of a pair or triple of text or document, score, id, title or metadata; None where it is no such."""
     if not isinstance(item, list) or not 2 <= len(item) <= 4:
         return None
-    texts = [entry for entry in item if isinstance(entry, str)]
-    objects = [entry for entry in item if isinstance(entry, dict)]
-    scores = [entry for entry in item if isinstance(entry, int | float) and not isinstance(entry, bool)]
+    texts = [one for one in item if isinstance(one, str)]
+    objects = [one for one in item if isinstance(one, dict)]
+    scores = [one for one in item if isinstance(one, int | float) and not isinstance(one, bool)]
     if not texts and len(objects) == 1 and scores:
         return document_of({"document": objects[0]})
     if len(texts) == 1 and len(scores) + len(objects) == len(item) - 1:
@@ -198,15 +194,15 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     for key in _COLUMN_TEXTS:
         texts = _column(value.get(key))
         if texts and all(map(_are_texts, texts)):
-            texts = ["".join(text) for text in texts if isinstance(text, list)]
+            texts = ["".join(one) for one in texts if isinstance(one, list)]
         if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
             size = len(texts)
             ids, titles = (_parallel(value, names, size) for names in (_COLUMN_IDS, _COLUMN_TITLES))
             if not any(titles):
                 metadata = _column(value.get("metadatas")) or []
-                titles = [at(item, "title") for item in metadata] if len(metadata) == size else titles
+                titles = [at(one, "title") for one in metadata] if len(metadata) == size else titles
             rows = zip(texts, titles, ids, strict=True)
-            has_ids = any(key is not None for key in ids)
+            has_ids = any(one is not None for one in ids)
             blank = None if has_ids else ""
             return tuple(
                 Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(own))
@@ -218,11 +214,11 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
 def _parallel(value: Mapping[str, object], names: Iterable[str], size: int) -> list[object]:
     """The first of these columns that has one value per text; nulls where there is none."""
     found = (_column(value.get(name)) for name in names)
-    return next((item for item in found if item is not None and len(item) == size), [None] * size)
+    return next((one for one in found if one is not None and len(one) == size), [None] * size)
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def _column(value: object) -> list[object] | None:
@@ -236,9 +232,9 @@ def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     if not value or any(key.lower() in _NO_IDS or key in _BESIDE_TEXT or key in LIST_KEYS for key in value):
         return None
     found = []
-    for key, item in value.items():
-        document = document_of(item)
-        if document is None or not document.text or (isinstance(item, str) and len(item.split()) < 3):
+    for key, one in value.items():
+        document = document_of(one)
+        if document is None or not document.text or (isinstance(one, str) and len(one.split()) < 3):
             return None
         found.append(document._replace(passage_id=key))
     return tuple(found)

@@ -74,57 +74,57 @@ class SpanFormat:
         Raises:
             RowFault: if it is faulty; the message names the field.
         """
-        return [self._span(item) for item in self.opened(record)]
+        return [self._span(one) for one in self.opened(record)]
 
-    def _span(self, record: Record) -> Span:
-        trace_id, parent_id = self._text(record, "trace_id"), self._text(record, "parent_id")
+    def _span(self, one: Record) -> Span:
+        trace_id, parent_id = self._text(one, "trace_id"), self._text(one, "parent_id")
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
-        kind, name = self.kind_case(self._text(record, "kind") or ""), self._text(record, "name") or ""
+        kind, name = self.kind_case(self._text(one, "kind") or ""), self._text(one, "name") or ""
         return Span(
             trace_id=trace_id,
-            span_id=self._text(record, "span_id"),
+            span_id=self._text(one, "span_id"),
             parent_id=parent_id,
-            role=record.get("role") or self._role(kind, name),  # type: ignore[arg-type]
+            role=one.get("role") or self._role(kind, name),  # type: ignore[arg-type]
             name=name,
             kind=kind,
-            started_at=microseconds(self._value(record, "started_at")),
-            ended_at=microseconds(self._value(record, "ended_at")),
-            input=self._value(record, "input"),
-            output=self._value(record, "output"),
-            documents=record.get("documents"),  # type: ignore[arg-type]
-            inputs_reranked=record.get("inputs_reranked", ()),  # type: ignore[arg-type]
-            metadata=parsed(self._value(record, "metadata")),
-            model=self._text(record, "model"),
-            session_id=self._text(record, "session_id"),
-            failed=self._has_failed(record),
-            is_trace=record.get("is_trace") is True,
-            is_root=bool(parent_id) and str(self._value(record, "is_root")).lower() in ("true", "1"),
+            started_at=microseconds(self._value(one, "started_at")),
+            ended_at=microseconds(self._value(one, "ended_at")),
+            input=self._value(one, "input"),
+            output=self._value(one, "output"),
+            documents=one.get("documents"),  # type: ignore[arg-type]
+            inputs_reranked=one.get("inputs_reranked", ()),  # type: ignore[arg-type]
+            metadata=parsed(self._value(one, "metadata")),
+            model=self._text(one, "model"),
+            session_id=self._text(one, "session_id"),
+            failed=self._has_failed(one),
+            is_trace=one.get("is_trace") is True,
+            is_root=bool(parent_id) and str(self._value(one, "is_root")).lower() in ("true", "1"),
         )
 
-    def _value(self, record: Record, member: str) -> object:
+    def _value(self, one: Record, member: str) -> object:
         found: object = None
         for path in _paths(self.places.get(member, _USUAL_PLACES[member])):
-            found = at(record, *path)
+            found = at(one, *path)
             if not is_nothing(found):
                 break
         return found
 
-    def _text(self, record: Record, member: str) -> str | None:
-        return text_or_none(self._value(record, member))
+    def _text(self, one: Record, member: str) -> str | None:
+        return text_or_none(self._value(one, member))
 
     def _role(self, kind: str, name: str) -> Role:
         named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
         return next(named, self.roles.get(kind, self.other_role))
 
-    def _has_failed(self, record: Record) -> bool:
-        status = self._value(record, "status")
+    def _has_failed(self, one: Record) -> bool:
+        status = self._value(one, "status")
         return (first_of(status, ("status_code", "code")) if isinstance(status, dict) else status) in _ERRORS
 
 
 @cache
 def _paths(places: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(item.split(".")) for item in places.split())
+    return tuple(tuple(one.split(".")) for one in places.split())
 
 
 def _object(value: object) -> Record:
@@ -135,7 +135,7 @@ def _object(value: object) -> Record:
 
 def _objects(value: object) -> Iterator[Record]:
     value = parsed(value)
-    yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
+    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
 
 
 _LANGFUSE_TRACE = ("trace_id", "traceId")
@@ -151,7 +151,7 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         trace_id = text_or_none(record.get("id"))
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
-        kept = {name: value for name, value in record.items() if name not in ("model", "level", "end_time", "endTime")}
+        kept = {name: one for name, one in record.items() if name not in ("model", "level", "end_time", "endTime")}
         trace = {
             "id": f"trace {trace_id}",
             "trace_id": trace_id,
@@ -165,7 +165,7 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
             "output": parsed(record.get("output")),
             "is_trace": True,
         }
-        yield from (_observation({**item, "trace_id": trace_id}) for item in _objects(record.get("observations")))
+        yield from (_observation({**one, "trace_id": trace_id}) for one in _objects(record.get("observations")))
     elif "files" not in record:
         yield _observation(record)
 
@@ -209,7 +209,7 @@ def _langsmith_runs(
     record: Record, trace_id: str | None = None, parent_id: str | None = None, depth: int = 0
 ) -> Iterator[Record]:
     """A run, and its children where it holds them. ``dotted_order`` names its trace and its parents, too."""
-    order = [item.rpartition("Z")[2] for item in str(record.get("dotted_order") or "").split(".") if "Z" in item]
+    order = [one.rpartition("Z")[2] for one in str(record.get("dotted_order") or "").split(".") if "Z" in one]
     span_id = text_or_none(first_of(record, ("id", "run_id"))) or (order[-1] if order else None)
     parents = parsed(record.get("parent_run_ids"))
     last_parent = text_or_none(parents[-1]) if isinstance(parents, list) and parents else None
@@ -228,8 +228,8 @@ def _langsmith_runs(
         "metadata": metadata,
         "status": "error" if record.get("error") else record.get("status"),
     }
-    for item in _objects(record.get("child_runs")) if depth < _DEEPEST else ():
-        yield from _langsmith_runs(item, trace_id, span_id, depth + 1)
+    for one in _objects(record.get("child_runs")) if depth < _DEEPEST else ():
+        yield from _langsmith_runs(one, trace_id, span_id, depth + 1)
 
 
 LANGSMITH = SpanFormat(
@@ -261,7 +261,7 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
     info = _object(record.get("info") or record.get("trace_info")) or record
     data = parsed(record.get("data"))
     spans = parsed(data.get("spans") if isinstance(data, dict) else record.get("spans"))
-    ids = (first_of(item, ("trace_id", "request_id")) for item in (info, record))
+    ids = (first_of(one, ("trace_id", "request_id")) for one in (info, record))
     trace_id = next(filter(None, map(text_or_none, ids)), None)
     if trace_id is None:
         raise RowFault(Reason.MISSING_VALUE, MLFLOW.no_trace_id, column="trace_id")
@@ -269,15 +269,15 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
         message = "trace should have spans, has none; export it with them, as search_traces(include_spans=True) does"
         raise RowFault(Reason.INCOMPLETE_TRACE, message, column="spans")
     session = _object(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
-    for item in _objects(spans):
-        own = {name: parsed(value) for name, value in _object(item.get("attributes")).items()}
+    for one in _objects(spans):
+        own = {name: parsed(value) for name, value in _object(one.get("attributes")).items()}
         given, gave = own.get("mlflow.spanInputs"), own.get("mlflow.spanOutputs")
         yield {
-            **item,
+            **one,
             "trace_id": trace_id,
-            "kind": text_or_none(own.get("mlflow.spanType")) or item.get("span_type"),
-            "input": parsed(item.get("inputs")) if given is None else given,
-            "output": parsed(item.get("outputs")) if gave is None else gave,
+            "kind": text_or_none(own.get("mlflow.spanType")) or one.get("span_type"),
+            "input": parsed(one.get("inputs")) if given is None else given,
+            "output": parsed(one.get("outputs")) if gave is None else gave,
             "metadata": {name: value for name, value in own.items() if not name.startswith("mlflow.span")},
             "model": own.get("mlflow.llm.model") or own.get("mlflow.chat.model"),
             "session_id": session,
@@ -321,7 +321,7 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
     """
     is_envelope = not record.keys().isdisjoint(_OTLP_LISTS[0])
     for span in _otlp_spans(record) if is_envelope else (record,):
-        whole = nested({name: _opened_cell(name, value) for name, value in span.items()})
+        whole = nested({name: _opened_cell(name, one) for name, one in span.items()})
         attributes = whole.get("attributes")
         trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
         if trace_id is not None and not trace_id.strip("0x"):
@@ -334,9 +334,9 @@ def _otlp_spans(record: Record, depth: int = 0) -> Iterator[Record]:
         yield {**record, "attributes": _whole_attributes(record)}
         return
     items = next((items for name in _OTLP_LISTS[depth] if isinstance(items := record.get(name), list)), ())
-    for item in items:
-        if isinstance(item, dict):
-            yield from _otlp_spans(item, depth + 1)
+    for one in items:
+        if isinstance(one, dict):
+            yield from _otlp_spans(one, depth + 1)
 
 
 def _opened_cell(name: str, value: object) -> object:
@@ -346,7 +346,7 @@ def _opened_cell(name: str, value: object) -> object:
     if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
         return value
     found = opened_text(value)
-    is_opened = isinstance(found, dict) or (isinstance(found, list) and all(isinstance(item, dict) for item in found))
+    is_opened = isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found))
     return found if is_opened else value
 
 
@@ -359,9 +359,9 @@ def _whole_attributes(span: Record) -> dict[str, object]:
         if name == _MESSAGES_EVENT:
             found.update(own)
         elif name in _RESULT_EVENTS:
-            results.append({key.removeprefix(f"{name}."): value for key, value in own.items()})
+            results.append({key.removeprefix(f"{name}."): one for key, one in own.items()})
     if results:
-        documents = [{**result, "metadata": result.get("metadata") or result.get("entity")} for result in results]
+        documents = [{**one, "metadata": one.get("metadata") or one.get("entity")} for one in results]
         found["gen_ai.retrieval.documents"] = documents
     return found | _attributes(parsed(span.get("attributes")))
 
@@ -370,28 +370,24 @@ def _attributes(value: object) -> dict[str, object]:
     """Attributes as an object, whether they are a list of keys and values or an object already."""
     if isinstance(value, dict):
         return dict(value)
-    return {
-        record["key"]: _otlp_value(record.get("value"))
-        for record in _objects(value)
-        if isinstance(record.get("key"), str)
-    }  # type: ignore[misc]
+    return {one["key"]: _otlp_value(one.get("value")) for one in _objects(value) if isinstance(one.get("key"), str)}  # type: ignore[misc]
 
 
 def _otlp_value(value: object) -> object:
     """An OTLP value as JSON."""
     if not isinstance(value, dict):
         return value
-    for name, item in value.items():
+    for name, one in value.items():
         kind = name.replace("_", "").lower()
-        values = item.get("values") if isinstance(item, dict) else None
-        if kind == "intvalue" and isinstance(item, str):
-            return int(item) if _INTEGER.fullmatch(item) else item
+        values = one.get("values") if isinstance(one, dict) else None
+        if kind == "intvalue" and isinstance(one, str):
+            return int(one) if _INTEGER.fullmatch(one) else one
         if kind == "arrayvalue":
             return [_otlp_value(item) for item in values] if isinstance(values, list) else []
         if kind == "kvlistvalue":
             return _attributes(values)
         if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
-            return item
+            return one
     return None
 
 

@@ -64,29 +64,29 @@ def messages_of(value: object) -> list[Message] | None:
         return None
     if len(value) == 1 and isinstance(value[0], list) and not _is_pair(value[0]):
         return messages_of(value[0])
-    found = [_message(item) for item in value]
-    if any(item is None for item in found):
+    found = [_message(one) for one in value]
+    if any(one is None for one in found):
         return None
-    return [item for some in found if some is not None for item in some if item.text]
+    return [one for some in found if some is not None for one in some if one.text]
 
 
 def asked(messages: Sequence[Message]) -> Asked | None:
     """What the user asked last; None where no user speaks."""
-    places = [index for index, message in enumerate(messages) if message.speaker is Speaker.USER]
+    places = [index for index, one in enumerate(messages) if one.speaker is Speaker.USER]
     if not places:
         return None
     last = places[-1]
-    earlier = tuple(message for message in messages[:last] if message.speaker in (Speaker.USER, Speaker.ASSISTANT))
-    tools = tuple(message for message in messages[last:] if message.speaker is Speaker.TOOL)
+    earlier = tuple(one for one in messages[:last] if one.speaker in (Speaker.USER, Speaker.ASSISTANT))
+    tools = tuple(one for one in messages[last:] if one.speaker is Speaker.TOOL)
     return Asked(messages[last].text, earlier, tools)
 
 
 def answered(messages: Sequence[Message]) -> str | None:
     """The last message of the assistant, unless the user has spoken since."""
-    for message in reversed(messages):
-        if message.speaker is Speaker.ASSISTANT:
-            return message.text
-        if message.speaker is Speaker.USER:
+    for one in reversed(messages):
+        if one.speaker is Speaker.ASSISTANT:
+            return one.text
+        if one.speaker is Speaker.USER:
             return None
     return None
 
@@ -95,7 +95,7 @@ def with_history(question: Asked, count: int) -> str:
     """The question behind the last ``count`` messages before it, each on lines of its own under its speaker."""
     earlier = question.earlier[-count:] if count else ()
     names = {Speaker.USER: "User", Speaker.ASSISTANT: "Assistant"}
-    lines = [f"{names[item.speaker]}: {item.text}" for item in earlier]
+    lines = [f"{names[one.speaker]}: {one.text}" for one in earlier]
     return "\n".join([*lines, f"User: {question.question}"]) if lines else question.question
 
 
@@ -106,7 +106,7 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     if depth > _DEEPEST:
         return ""
     if isinstance(content, list):
-        texts = [content_text(item, glue, depth + 1) for item in content]
+        texts = [content_text(one, glue, depth + 1) for one in content]
         return glue.join(text for text in texts if text)
     if not isinstance(content, dict):
         return ""
@@ -120,42 +120,40 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     return ""
 
 
-def _message(value: object) -> list[Message] | None:
+def _message(one: object) -> list[Message] | None:
     """The messages in an item of a list: one, or one per result of a tool; None where it is no message."""
-    if _is_pair(value):
-        value = {"role": value[0], "content": value[1]}  # type: ignore[index]
-    if isinstance(value, list) and len(value) == 1:
-        return _message(value[0])
-    if not isinstance(value, dict):
+    if _is_pair(one):
+        one = {"role": one[0], "content": one[1]}  # type: ignore[index]
+    if isinstance(one, list) and len(one) == 1:
+        return _message(one[0])
+    if not isinstance(one, dict):
         return None
-    if any("." in key for key in value):
-        value = nested(value)
-    if isinstance(value.get("message"), dict):
-        value = value["message"]
-    elif isinstance(value.get("kwargs"), dict):
-        value = {"type": _class_of(value), **_members(value["kwargs"])}
-    elif isinstance(value.get("data"), dict):
-        value = {**value, **_members(value["data"])}
-    value = _members(value)
-    if value.get("type") in _SILENT_ITEMS:
+    if any("." in key for key in one):
+        one = nested(one)
+    if isinstance(one.get("message"), dict):
+        one = one["message"]
+    elif isinstance(one.get("kwargs"), dict):
+        one = {"type": _class_of(one), **_members(one["kwargs"])}
+    elif isinstance(one.get("data"), dict):
+        one = {**one, **_members(one["data"])}
+    one = _members(one)
+    if one.get("type") in _SILENT_ITEMS:
         return []
-    if value.get("type") == "function_call_output":
-        return [Message(Speaker.TOOL, content_text(value.get("output")))]
-    return _plain_message(value)
+    if one.get("type") == "function_call_output":
+        return [Message(Speaker.TOOL, content_text(one.get("output")))]
+    return _plain_message(one)
 
 
-def _plain_message(record: Mapping[str, object]) -> list[Message] | None:
-    speaker = _speaker(record.get("role")) or _speaker(record.get("type"))
-    if speaker is None or not any(name in record for name in ("content", "parts", "text", "contents", "tool_calls")):
+def _plain_message(one: Mapping[str, object]) -> list[Message] | None:
+    speaker = _speaker(one.get("role")) or _speaker(one.get("type"))
+    if speaker is None or not any(name in one for name in ("content", "parts", "text", "contents", "tool_calls")):
         return None
-    content = next(
-        (record[name] for name in ("content", "parts", "contents", "text") if record.get(name) is not None), None
-    )
+    content = next((one[name] for name in ("content", "parts", "contents", "text") if one.get(name) is not None), None)
     results = list(_tool_results(content))
     if results:
         spoken = content_text(content)
         return [*results, *([Message(speaker, spoken)] if spoken else [])]
-    name = record.get("name")
+    name = one.get("name")
     text = content_text(content, "" if speaker is Speaker.ASSISTANT else "\n")
     return [Message(speaker, text, name if isinstance(name, str) else None)]
 
@@ -174,28 +172,23 @@ def _tool_results(content: object) -> list[Message]:
     return found
 
 
-def _members(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
+def _members(one: object) -> Mapping[str, object]:
+    return one if isinstance(one, dict) else {}
 
 
-def _class_of(record: Mapping[str, object]) -> object:
+def _class_of(one: Mapping[str, object]) -> object:
     """The class in a message as LangChain serialises it: the last part of its id."""
-    place = record.get("id")
-    return place[-1] if isinstance(place, list) and place else at(record, "kwargs", "type")
+    place = one.get("id")
+    return place[-1] if isinstance(place, list) and place else at(one, "kwargs", "type")
 
 
 def _speaker(role: object) -> Speaker | None:
     return _SPEAKERS.get(role.lower()) if isinstance(role, str) else None
 
 
-def _is_pair(value: object) -> bool:
+def _is_pair(one: object) -> bool:
     """A message as ("human", "text")."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and _speaker(value[0]) is not None
-        and isinstance(value[1], str | list)
-    )
+    return isinstance(one, list) and len(one) == 2 and _speaker(one[0]) is not None and isinstance(one[1], str | list)
 
 
 QUESTION_KEYS = words(
@@ -259,10 +252,10 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     if isinstance(value.get("parts"), list):
         return content_text(value["parts"], "") or None
     for key in ANSWER_KEYS:
-        item = value.get(key)
-        while key in _CHOICES and isinstance(item, list) and item:
-            item = item[0]
-        found = answer_of(item, plain=isinstance(item, str), depth=depth + 1) if item is not None else None
+        one = value.get(key)
+        while key in _CHOICES and isinstance(one, list) and one:
+            one = one[0]
+        found = answer_of(one, plain=isinstance(one, str), depth=depth + 1) if one is not None else None
         if found is not None:
             return found
     return answer_of(_only_value(value), depth=depth + 1)
@@ -283,42 +276,42 @@ def joined_chunks(items: Sequence[object]) -> str | None:
 
     Chunks without text, such as the last one with the usage, say nothing.
     """
-    pieces = [_piece(item) for item in items]
+    pieces = [_piece(one) for one in items]
     if not items or all(piece is None for piece in pieces) or (several_texts(items) and any(map(_has_space, pieces))):
         return None
-    if any(piece is None and not _is_silent(item) for piece, item in zip(pieces, items, strict=True)):
+    if any(piece is None and not _is_silent(one) for piece, one in zip(pieces, items, strict=True)):
         return None
     return "".join(piece for piece in pieces if piece)
 
 
 def several_texts(items: Sequence[object]) -> bool:
     """Whether a list holds several texts of their own: a stream has white space at the edge of a chunk."""
-    texts = [item for item in items if isinstance(item, str)]
-    return 1 < len(texts) == len(items) and all(text == text.strip() for text in texts)
+    texts = [one for one in items if isinstance(one, str)]
+    return 1 < len(texts) == len(items) and all(one == one.strip() for one in texts)
 
 
 def _has_space(text: str | None) -> bool:
     return text is not None and " " in text
 
 
-def _piece(value: object) -> str | None:
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, dict):
+def _piece(one: object) -> str | None:
+    if isinstance(one, str):
+        return one
+    if not isinstance(one, dict):
         return None
-    choices = value.get("choices")
+    choices = one.get("choices")
     if isinstance(choices, list) and choices:
         delta = at(choices[0], "delta")
         if isinstance(delta, dict):
             return content_text(delta.get("content"), "")
         text = at(choices[0], "text")
-        return text if isinstance(text, str) and value.get("object") == "text_completion" else None
-    if isinstance(value.get("delta"), dict | str):
-        return _delta_text(value["delta"], value.get("type"))
-    if _is_message_chunk(value):
-        return content_text(at(value, "kwargs", "content") or value.get("content"), "")
-    if value.get("type") in ("text", "output_text") and isinstance(value.get("text"), str):
-        return str(value["text"])
+        return text if isinstance(text, str) and one.get("object") == "text_completion" else None
+    if isinstance(one.get("delta"), dict | str):
+        return _delta_text(one["delta"], one.get("type"))
+    if _is_message_chunk(one):
+        return content_text(at(one, "kwargs", "content") or one.get("content"), "")
+    if one.get("type") in ("text", "output_text") and isinstance(one.get("text"), str):
+        return str(one["text"])
     return None
 
 
@@ -330,19 +323,19 @@ def _delta_text(delta: object, kind: object) -> str:
     return text if isinstance(text, str) else content_text(at(delta, "content"), "")
 
 
-def _is_silent(value: object) -> bool:
+def _is_silent(one: object) -> bool:
     """A part of a stream that holds no text: usage, a call of a tool, or the end."""
-    return value is None or (isinstance(value, dict) and ("choices" in value or "type" in value or "usage" in value))
+    return one is None or (isinstance(one, dict) and ("choices" in one or "type" in one or "usage" in one))
 
 
-def _is_message_chunk(record: Mapping[str, object]) -> bool:
-    kind, place = record.get("type"), record.get("id")
+def _is_message_chunk(one: Mapping[str, object]) -> bool:
+    kind, place = one.get("type"), one.get("id")
     names = [kind, place[-1] if isinstance(place, list) and place else None]
     return any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
 
 
 def _are_chunks(value: list[object]) -> bool:
-    return all(isinstance(item, dict) and _is_message_chunk(item) for item in value)
+    return all(isinstance(one, dict) and _is_message_chunk(one) for one in value)
 
 
 def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
@@ -352,7 +345,7 @@ def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
         if messages:
             is_own = messages[-1].speaker is Speaker.USER and messages[-1].text == question
             before = messages[:-1] if is_own else messages
-            return tuple(item for item in before if item.speaker in (Speaker.USER, Speaker.ASSISTANT))
+            return tuple(one for one in before if one.speaker in (Speaker.USER, Speaker.ASSISTANT))
     return ()
 
 

@@ -69,7 +69,7 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     lines = prompt.split("\n")
     block = tagged = next(_tagged(prompt, _BLOCK), None)
     if block is None:
-        block = "\n".join(f"<doc>{item}</doc>" for item in _tagged(prompt, _ITEM)) or None
+        block = "\n".join(f"<doc>{one}</doc>" for one in _tagged(prompt, _ITEM)) or None
     if block is None:
         block = _ruled(lines) or _under(lines, "passages") or _requested(lines)
     passages = [] if block is None else _split(block)
@@ -105,7 +105,7 @@ def _under(lines: Sequence[str], kind: str) -> str | None:
     for number, line in enumerate(lines):
         heading = _HEADING.fullmatch(line)
         if heading is not None and heading[kind]:
-            below = takewhile(lambda value: _HEADING.fullmatch(value) is None, lines[number + 1 :])
+            below = takewhile(lambda one: _HEADING.fullmatch(one) is None, lines[number + 1 :])
             return "\n".join([heading["rest"], *below])
     return None
 
@@ -127,18 +127,18 @@ def _first_paragraph(text: str) -> str:
 def _split(block: str) -> list[str]:
     items = [*_tagged(block, _ITEM)]
     if items:
-        return _stripped([next(_tagged(item, _ITEM_TEXT), item) for item in items])
+        return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
     lines = block.strip().split("\n")
     if _LABEL.match(lines[0]):
-        labels = [_LABEL.match(line) for line in lines]
-        bare = [line[0 if label is None else label.end() :] for line, label in zip(lines, labels, strict=True)]
+        labels = [_LABEL.match(one) for one in lines]
+        bare = [one[0 if label is None else label.end() :] for one, label in zip(lines, labels, strict=True)]
         return _stripped(_parts(bare, [label is not None for label in labels]))
-    rules = [_RULE.fullmatch(line) is not None for line in lines]
-    by_rules = _stripped(_parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules))
+    rules = [_RULE.fullmatch(one) is not None for one in lines]
+    by_rules = _stripped(_parts(["" if ruled else one for one, ruled in zip(lines, rules, strict=True)], rules))
     if len(by_rules) > 1:
         return by_rules
-    parts = _stripped(_parts(lines, [not line.strip() for line in lines]))
-    heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
+    parts = _stripped(_parts(lines, [not one.strip() for one in lines]))
+    heads = [False, *(all(map(_MEMBER.fullmatch, one.split("\n"))) for one in parts)]
     return _stripped(_parts(parts, [not above for above in heads[:-1]]))
 
 
@@ -153,4 +153,4 @@ def _parts(lines: Sequence[str], begins: Sequence[bool]) -> list[str]:
 
 
 def _stripped(parts: Sequence[str]) -> list[str]:
-    return [part.strip() for part in parts if part.strip()]
+    return [one.strip() for one in parts if one.strip()]

@@ -175,9 +175,9 @@ class ResponseRows(Rows):
             "passages": paths.passages(record) if paths.passages else _passages(provider, whole),
             "answer": paths.answer(record) if paths.answer else _found(provider.answer, whole),
         }
-        sides = [item for item in (whole, whole["response"], whole["request"]) if isinstance(item, dict)]
+        sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
-            values[name] = next((value for side in sides if (value := first_of(side, names)) is not None), None)
+            values[name] = next((one for side in sides if (one := first_of(side, names)) is not None), None)
         row = Rows.row(self, values, options, PathSet())
         if row.passages:
             row = row._replace(passages=once_each(row.passages))  # several citations may name one
@@ -201,20 +201,20 @@ def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, obje
     flat = nested(record) if any("." in name for name in record) else record
     whole = {_snake(name): _in_snake_case(value) for name, value in flat.items()}
     request = next(_sides(whole, _REQUESTS))
-    beside = [value for name in _QUESTIONS if isinstance(value := whole.get(name), str | list)]
-    found = [{**whole, "request": request, "response": side, "beside": beside} for side in _sides(whole, _RESPONSES)]
+    beside = [one for name in _QUESTIONS if isinstance(one := whole.get(name), str | list)]
+    found = [{**whole, "request": request, "response": one, "beside": beside} for one in _sides(whole, _RESPONSES)]
     named = [*PROVIDERS.values()] if preset is None else [PROVIDERS[preset]]
-    known = ((provider, item) for item in found for provider in named if _found(provider.mark, item))
+    known = ((provider, one) for one in found for provider in named if _found(provider.mark, one))
     return next(known, (named[0], found[0]) if len(named) == 1 else None)
 
 
 def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
     """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
     for name in names:
-        value = _in_snake_case(parsed(whole.get(name)))
-        if isinstance(value, dict):
-            body = _in_snake_case(parsed(value.get("body")))
-            yield body if isinstance(body, dict) else value
+        one = _in_snake_case(parsed(whole.get(name)))
+        if isinstance(one, dict):
+            body = _in_snake_case(parsed(one.get("body")))
+            yield body if isinstance(body, dict) else one
     yield whole
 
 
@@ -222,32 +222,32 @@ def _question(provider: Provider, whole: dict[str, object]) -> object:
     """The first value that leads to a question; last those ``beside`` the response."""
     beside = whole["beside"]
     found = [*(_found(path, whole) for path in provider.question), *(beside if isinstance(beside, list) else [])]
-    for item in found:
-        item = _but_items(item)
-        if question_of(item, plain=isinstance(item, str)) is not None:
-            return item
-        if text := content_text(item):
+    for one in found:
+        one = _but_items(one)
+        if question_of(one, plain=isinstance(one, str)) is not None:
+            return one
+        if text := content_text(one):
             return text
     return None
 
 
 def _but_items(value: object) -> object:
     """Messages without the other items of a conversation, such as references to files."""
-    messages = [item for item in value if isinstance(item, dict) and "role" in item] if isinstance(value, list) else []
+    messages = [one for one in value if isinstance(one, dict) and "role" in one] if isinstance(value, list) else []
     return messages or value
 
 
 def _passages(provider: Provider, whole: dict[str, object]) -> object:
     found = _found(provider.passages, whole)
-    return [_passage(item) for item in found] if isinstance(found, list) else found
+    return [_passage(one) for one in found] if isinstance(found, list) else found
 
 
-def _passage(value: object) -> object:
+def _passage(one: object) -> object:
     """A document with a plain text, and with an id where it has no text; what no mapping made stays as it is."""
-    if not isinstance(value, dict) or value.keys() != _PASSAGE:
-        return value
-    text, title = _text(parsed(value["text"])), text_or_none(value["title"])
-    passage_id = text_or_none(value["passage_id"])
+    if not isinstance(one, dict) or one.keys() != _PASSAGE:
+        return one
+    text, title = _text(parsed(one["text"])), text_or_none(one["title"])
+    passage_id = text_or_none(one["passage_id"])
     return {"text": text, "title": title, "passage_id": passage_id or (title if text is None else None)}
 
 
@@ -255,7 +255,7 @@ def _text(value: object) -> str | None:
     """The text of a content; of an object with keys of its own, its longest text."""
     text = content_text(value)
     if not text and isinstance(value, dict):
-        text = max((member for member in value.values() if isinstance(member, str)), key=len, default="")
+        text = max((one for one in value.values() if isinstance(one, str)), key=len, default="")
     return text or None
 
 
@@ -266,8 +266,8 @@ def _found(path: str, whole: object) -> object:
 def _in_snake_case(value: object) -> object:
     """The value with ``retrievedContext`` as ``retrieved_context``, and so all keys at any depth."""
     if isinstance(value, dict):
-        return {_snake(key): _in_snake_case(item) for key, item in value.items()}
-    return [_in_snake_case(item) for item in value] if isinstance(value, list) else value
+        return {_snake(key): _in_snake_case(one) for key, one in value.items()}
+    return [_in_snake_case(one) for one in value] if isinstance(value, list) else value
 
 
 def _snake(name: str) -> str:

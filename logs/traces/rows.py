@@ -248,7 +248,7 @@ class Rows:
             answered_at=microseconds(moment),
             generator=text_or_none(member(whole, _GENERATOR)[1]),
             session_id=text_or_none(member(whole, _SESSION)[1]),
-            notes=tuple(note for note in notes if note is not None),
+            notes=tuple(one for one in notes if one is not None),
         )
         if row.question is None:
             return row._replace(fault=_missing(Reason.MISSING_VALUE, options.question_path, given, QUESTION, whole))
@@ -267,9 +267,9 @@ def _opened(record: Record) -> Record:
     numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
     if len(numbered) > 1:
         texts = [record[numbered[number]] for number in sorted(numbered)]
-        record = {**record, "retrieved_texts": [text for text in texts if not is_nothing(text)]}
+        record = {**record, "retrieved_texts": [one for one in texts if not is_nothing(one)]}
     if any(_FOLDER.match(name) for name in record):
-        record = {name.replace("/", ".") if _FOLDER.match(name) else name: value for name, value in record.items()}
+        record = {name.replace("/", ".") if _FOLDER.match(name) else name: one for name, one in record.items()}
     return nested(record) if any("." in name for name in record) else record
 
 
@@ -310,7 +310,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     """
     if not isinstance(value, str):
         found = documents_of(value)
-        return None if not found or all(_NAME.fullmatch(item.text or " ") for item in found) else found
+        return None if not found or all(_NAME.fullmatch(one.text or " ") for one in found) else found
     try:
         printed = printed_value(value)
     except ValueError as error:
@@ -327,7 +327,7 @@ def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Docum
     if ids.value is None:
         return found.value
     if found.value is None:
-        return tuple(Document(None, None, text_or_none(item)) for item in ids.value)
+        return tuple(Document(None, None, text_or_none(one)) for one in ids.value)
     if len(ids.value) != len(found.value):
         raise fault(
             Reason.INVALID_VALUE,
@@ -336,7 +336,7 @@ def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Docum
             "lists",
         )
     pairs = zip(found.value, ids.value, strict=True)
-    return tuple(value._replace(passage_id=text_or_none(own)) for value, own in pairs)
+    return tuple(one._replace(passage_id=text_or_none(own)) for one, own in pairs)
 
 
 def _listed(_: str, value: object) -> list[object] | None:
@@ -350,11 +350,11 @@ def _prompts(whole: Record) -> Iterator[str]:
         opened = opened_text(value)
         messages = messages_of(opened)
         if messages is not None:
-            yield from (message.text for message in messages if message.speaker in (Speaker.SYSTEM, Speaker.USER))
+            yield from (one.text for one in messages if one.speaker in (Speaker.SYSTEM, Speaker.USER))
         elif isinstance(value, str):
             yield value
         elif isinstance(opened, dict):
-            yield from (member for member in opened.values() if isinstance(member, str))
+            yield from (one for one in opened.values() if isinstance(one, str))
 
 
 def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names, whole: Record) -> RowFault:

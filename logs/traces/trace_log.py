@@ -124,7 +124,7 @@ class PassagesTable:
         found = self.database.execute(query, (text_bytes(passage_id),)).fetchone()
         if found is None:
             return None
-        text, title = (None if item is None else item.decode("utf-8", "surrogateescape") for item in found)
+        text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
         return Document(text, title, passage_id)
 
 
@@ -236,7 +236,7 @@ class ExportRows:
     def _note(self, row: TraceRow) -> None:
         if row.fault is None:
             self.seen.notes.update(row.notes)
-            self.seen.notes[EMPTY_PASSAGE] += any(not (passage.text or "").strip() for passage in row.passages or ())
+            self.seen.notes[EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
 
     def _with_texts(self, row: TraceRow) -> TraceRow:
         if row.fault is not None or not row.passages:
@@ -311,7 +311,7 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     """
     if row.record_id is not None or (row.question is None and row.answer is None):
         return row
-    texts = (row.question, row.answer, *(passage.text for passage in row.passages or ()))
+    texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
     digest = blake2b(digest_size=8)
     for text in texts:
         digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))

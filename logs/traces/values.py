@@ -52,16 +52,16 @@ def _put(tree: dict[str, object], key: str, value: object) -> None:
         below = tree.get(part)
         if not isinstance(below, dict):
             inner: dict[str, object] = {} if below is None or isinstance(below, list) else {"": below}
-            for index, item in enumerate(below if isinstance(below, list) else ()):
-                _put(inner, str(index), item)
+            for index, one in enumerate(below if isinstance(below, list) else ()):
+                _put(inner, str(index), one)
             tree[part] = below = inner
         tree = below
     below = tree.get(last)
     if isinstance(value, dict):
         if not isinstance(below, dict):
             tree[last] = below = {}
-        for name, item in value.items():
-            _put(below, name, item)
+        for name, one in value.items():
+            _put(below, name, one)
     elif isinstance(below, dict):
         if value is not None:
             below.setdefault("", value)
@@ -75,9 +75,9 @@ def _with_lists(value: object) -> object:
         numbers = [key for key in value if key]
         if numbers and all(key.isdecimal() and key.isascii() and len(key) <= _LONGEST_NUMBER for key in numbers):
             return [_with_lists(value[key]) for key in sorted(numbers, key=int)]
-        return {key: _with_lists(item) for key, item in value.items()}
+        return {key: _with_lists(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [nested(item) if isinstance(item, dict) else item for item in value]
+        return [nested(one) if isinstance(one, dict) else one for one in value]
     return value
 
 
@@ -206,7 +206,7 @@ def shape(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
-        kind = "texts" if all(isinstance(item, str) for item in value) else "items"
+        kind = "texts" if all(isinstance(one, str) for one in value) else "items"
         return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
 
@@ -305,9 +305,7 @@ def _literal(node: ast.expr) -> object:
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return [_literal(item) for item in items]
         case ast.Dict(keys=keys, values=values):
-            return {
-                str(_literal(key)): _literal(value) for key, value in zip(keys, values, strict=True) if key is not None
-            }
+            return {str(_literal(key)): _literal(one) for key, one in zip(keys, values, strict=True) if key is not None}
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
@@ -315,6 +313,6 @@ def _literal(node: ast.expr) -> object:
         case ast.Call(func=ast.Name(id="array"), args=[ast.List() as items]):
             return _literal(items)
         case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
-            return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
+            return {"type": name} | {one.arg: _literal(one.value) for one in keywords if one.arg is not None}
         case _:
             raise ValueError("something that is no plain value of Python")

@@ -110,9 +110,7 @@ def check_leaks(
         return
     log, wanted = QALog(rows.file, settings.log_options, storage), range(rows.row_start, rows.row_end)
     records = log.outcomes(wanted, last_try=last_try)
-    secrets = {
-        record.source.source_row: record_secrets(record, redactor) for record in records if isinstance(record, QARecord)
-    }
+    secrets = {one.source.source_row: record_secrets(one, redactor) for one in records if isinstance(one, QARecord)}
     for path in sorted(files):
         for column, row, value in _values(path):
             hidden = secrets.get(row, frozenset())

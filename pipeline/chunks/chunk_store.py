@@ -61,10 +61,10 @@ class ChunkStore:
         """
         planned = {chunk.name: chunk for chunk in chunks}
         there = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
-        lost = {name: value for name, value in there.items() if not self._is_redone(value, planned.get(name))}
+        lost = {name: one for name, one in there.items() if not self._is_redone(one, planned.get(name))}
         if lost:
             raise UsageError(self._refusal(lost))
-        whole = self._whole({name: value for name, value in there.items() if value is not None}, digests=digests)
+        whole = self._whole({name: one for name, one in there.items() if one is not None}, digests=digests)
         return whole, [name for name in there if name not in whole]
 
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
@@ -74,8 +74,8 @@ class ChunkStore:
             OSError: if something cannot be removed.
         """
         names = {f"{CHUNKS}/{name}.json" for name in kept}
-        names |= {file.path for member in kept.values() for file in (member.evidence, member.dead_letters)}
-        removed = [self.committed.path(file) for file in self._own_files() if file not in names]
+        names |= {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
+        removed = [self.committed.path(one) for one in self._own_files() if one not in names]
         if removed:
             self.remove_results()
         self.storage.delete(removed)
@@ -145,9 +145,8 @@ class ChunkStore:
         there = self.committed.manifests_by_name()
         return [
             name
-            for name, value in finished.items()
-            if (now := there.get(name)) is None
-            or (now.evidence, now.dead_letters) != (value.evidence, value.dead_letters)
+            for name, one in finished.items()
+            if (now := there.get(name)) is None or (now.evidence, now.dead_letters) != (one.evidence, one.dead_letters)
         ]
 
     def mark_taken_up(self, chunk: Chunk) -> None:
@@ -197,8 +196,8 @@ class ChunkStore:
         return planned is not None and (manifest is None or self._is_of(manifest, planned))
 
     def _refusal(self, lost: Mapping[str, ChunkManifest | None]) -> str:
-        rows = sum(member.counts.rows for member in lost.values() if member is not None)
-        logs = sorted({member.source_file for member in lost.values() if member is not None})
+        rows = sum(one.counts.rows for one in lost.values() if one is not None)
+        logs = sorted({one.source_file for one in lost.values() if one is not None})
         more = f" and {len(logs) - _NAMED_LOGS} more" if len(logs) > _NAMED_LOGS else ""
         named = ", ".join(map(repr, logs[:_NAMED_LOGS])) + more
         return (
@@ -216,8 +215,8 @@ class ChunkStore:
             for folder in (EVIDENCE, DEAD_LETTERS)
             for name, size in self.committed.storage.sizes(self.committed.path(folder)).items()
         }
-        files = {name: (value.evidence, value.dead_letters) for name, value in manifests.items()}
-        there = [name for name, two in files.items() if all(sizes.get(item.path) == item.size_bytes for item in two)]
+        files = {name: (one.evidence, one.dead_letters) for name, one in manifests.items()}
+        there = [name for name, two in files.items() if all(sizes.get(one.path) == one.size_bytes for one in two)]
         if digests:
             intact = in_threads(lambda name: all(map(self._has_digest, files[name])), there)
             there = [name for name, is_intact in zip(there, intact, strict=True) if is_intact]

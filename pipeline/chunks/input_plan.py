@@ -100,15 +100,15 @@ def check_input(
     try:
         logs = [QALog(path, settings.log_options, storage).stamped() for path in found.paths]
         checked = {log.path: log.check() for log in logs}
-        extra_fields = check_same_extra_fields({path: value.columns for path, value in checked.items()})
+        extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
     except LogReadError as error:
         raise LogReadError(f"--input: {error}") from error
     except DataError as error:
         raise UsageError(f"--input: {error}") from error
-    if not any(member.column_names for member in checked.values()):
+    if not any(one.column_names for one in checked.values()):
         raise UsageError(f"--input: {found.paths[0]!r} has no row, nor has any other file; there is nothing to audit")
     if tuple(settings.span_kinds) == (SpanKind.GIVEN,) and not any(
-        member.columns.has("target_spans") for member in checked.values()
+        one.columns.has("target_spans") for one in checked.values()
     ):
         raise UsageError(
             "--spans given needs rows that give spans, and no file has a column target_spans; name it with --columns "

@@ -139,7 +139,7 @@ class OutputDirectory:
         there = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
         if not there.is_dir():
             raise UsageError(self._unwritable(f"{str(there)!r} is no directory"))
-        for folder in (there, *(item for item in self.folders if item.is_dir())):
+        for folder in (there, *(one for one in self.folders if one.is_dir())):
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
 
@@ -223,7 +223,7 @@ def _foreign_paths(root: Path) -> Iterator[Path]:
 
 def _make_folders(path: Path, made: list[Path]) -> None:
     """Make a folder and those above it that are missing; adds them to ``made``."""
-    missing = [item for item in (*reversed(path.parents), path) if not item.exists()]
+    missing = [one for one in (*reversed(path.parents), path) if not one.exists()]
     for folder in missing:
         try:
             folder.mkdir()

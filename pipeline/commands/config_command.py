@@ -55,17 +55,17 @@ def config_lines(config: ConfigFile) -> Iterator[str]:
     yield f"# Options of attribeam audit {__version__}, each with where its value comes from."
     for heading, options in {**audit_groups(), "what a Beam runner gets": [OPTIONS[BEAM_ARGUMENTS]]}.items():
         yield from ("", f"# {heading}")
-        for option in options:
-            yield _line(option, config)
+        for one in options:
+            yield _line(one, config)
 
 
-def _line(option: Option, config: ConfigFile) -> str:
-    name, entry = option.name, config.entries.get(option.name)
+def _line(one: Option, config: ConfigFile) -> str:
+    name, entry = one.name, config.entries.get(one.name)
     if entry is not None:
         value, origin = toml_value(entry.shown).replace("${", "$${"), entry.origin
-    elif option.default in (None, ""):
+    elif one.default in (None, ""):
         name, value = f"# {name}", "..."
-        origin = f"default: {option.default_in_words}" if option.default_in_words else "not set"
+        origin = f"default: {one.default_in_words}" if one.default_in_words else "not set"
     else:
-        value, origin = toml_value(option.default), "default"
+        value, origin = toml_value(one.default), "default"
     return f"{f'{name} = {value}':<{_WIDTH}}  # {origin}"

@@ -113,7 +113,7 @@ def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -
         load_seconds = time.monotonic() - started
         schemas = output_schemas(settings, models, check.extra_fields)
         ranges = sample_ranges(check.files)
-        single = [replace(row_range, row_end=row_range.row_start + 1) for row_range in ranges[:1]]
+        single = [replace(one, row_end=one.row_start + 1) for one in ranges[:1]]
         with TemporaryDirectory(prefix="attribeam-") as folder:
             runs = [
                 RunRows(rows, schemas, f"{folder}/{number}") for number, rows in enumerate([*single, *ranges, *single])
@@ -148,13 +148,13 @@ def _extrapolate(
     model_workers: int,
 ) -> Estimate:
     """The estimate; with ``model_workers``, these and the workers are as slow together as the slower of the two."""
-    sampled = sum(item.counts.rows for item in sample)
+    sampled = sum(one.counts.rows for one in sample)
     scale = check.row_count / sampled if sampled else 0.0
     chunks = sum(math.ceil(file.row_count / options.rows_per_chunk) for file in check.files)
-    chunk_seconds, chunk_bytes = sum(item.seconds for item in single), sum(map(_output_bytes, single))
-    row_seconds = sum(max(0.0, item.seconds - chunk_seconds) for item in sample) * scale
-    row_bytes = sum(max(0, _output_bytes(item) - chunk_bytes) for item in sample) * scale
-    attributing = (stage.wall_seconds for item in sample for stage in item.stages if stage.stage == "attribute")
+    chunk_seconds, chunk_bytes = sum(one.seconds for one in single), sum(map(_output_bytes, single))
+    row_seconds = sum(max(0.0, one.seconds - chunk_seconds) for one in sample) * scale
+    row_bytes = sum(max(0, _output_bytes(one) - chunk_bytes) for one in sample) * scale
+    attributing = (stage.wall_seconds for one in sample for stage in one.stages if stage.stage == "attribute")
     model_seconds = sum(attributing) * scale if model_workers else 0.0
     workers = max(1, min(workers, chunks))
     own_seconds = (max(0.0, row_seconds - model_seconds) + chunks * chunk_seconds) / workers
@@ -162,9 +162,9 @@ def _extrapolate(
         files=len(check.files),
         rows=check.row_count,
         sampled_rows=sampled,
-        sampled_dead_letters=sum(item.counts.dead_lettered for item in sample),
-        spans=sum(item.counts.span_count for item in sample) * scale,
-        tokens=sum(item.counts.tokens or 0 for item in sample) * scale,
+        sampled_dead_letters=sum(one.counts.dead_lettered for one in sample),
+        spans=sum(one.counts.span_count for one in sample) * scale,
+        tokens=sum(one.counts.tokens or 0 for one in sample) * scale,
         output_bytes=row_bytes + chunks * chunk_bytes,
         load_seconds=load_seconds,
         audit_seconds=max(own_seconds, model_seconds / max(1, model_workers)),

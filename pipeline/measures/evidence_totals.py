@@ -89,7 +89,7 @@ class AnswerTally:
         """Add one batch; its last answer may go on in the next."""
         answers = np.cumsum(_as_numpy(pc.equal(batch["span_index"], 0)))
         claims = _as_numpy(claim_mask(batch))
-        masks = [claims, *(claims & _as_numpy(pc.equal(batch["support"], item.value)) for item in VERDICTS)]
+        masks = [claims, *(claims & _as_numpy(pc.equal(batch["support"], one.value)) for one in VERDICTS)]
         last = int(answers[-1]) if len(answers) else 0
         columns = [np.bincount(answers, weights=mask, minlength=last + 1) for mask in masks]
         counts = np.stack(columns, axis=1).astype(np.float64)
@@ -161,7 +161,7 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
         RunError: if a file cannot be read.
     """
     threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
-    carried = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
+    carried = [one.name for one in audit.extra_fields if ShareTally.can_group(one)]
     groups = [ShareTally(column) for column in ("generator", *carried)]
     columns = (*_SUMMED_COLUMNS, "generator", *carried)
     return _sum_batches(audit.evidence_batches(columns), threshold, groups)

@@ -55,7 +55,7 @@ class RunMetrics:
 
     def dead_letters(self, reason: Reason) -> int:
         """Rows refused for one reason, at any stage."""
-        return sum(letter.rows for letter in self.manifest.counts.dead_letters if letter.reason == reason)
+        return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
 
     def claims(self, support: Support) -> int:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
@@ -78,7 +78,7 @@ class RunMetrics:
         if self.evidence is None:
             return None
         wanted = list(VERDICTS) if support is None else [support]
-        return sum(self.evidence.spans.get((kind, item), 0) for item in wanted)
+        return sum(self.evidence.spans.get((kind, one), 0) for one in wanted)
 
 
 _ValueOf = Callable[[RunMetrics], Value]

@@ -261,7 +261,7 @@ def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
         UsageError: if no installed package provides it.
     """
     if name == "otlp":
-        protocol = next((environment[item] for item in _PROTOCOLS if environment.get(item)), "http/protobuf")
+        protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")
         name = f"otlp_proto_{protocol.partition('/')[0]}"
     from opentelemetry.sdk.metrics.export import MetricExporter
 

@@ -191,7 +191,7 @@ class _EverydayHelp(argparse.Action):
 def audit_groups() -> Mapping[str, list[Option]]:
     """The options of the command line by the headings of its help."""
     every = declared(AuditOptions).values()
-    return {heading: [item for item in every if item.group in groups] for heading, groups in _GROUPS.items()}
+    return {heading: [one for one in every if one.group in groups] for heading, groups in _GROUPS.items()}
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ BEAM_ARGUMENTS = "beam_arguments"
 LEFT_OPEN: Mapping[str, object] = {"input": ("left-open",), "output": "left-open"}
 """What a command line usually adds, and what stands for it where a file is checked alone."""
 OPTIONS: Mapping[str, Option] = {
-    **{item.name: item for group in audit_groups().values() for item in group},
+    **{one.name: one for group in audit_groups().values() for one in group},
     BEAM_ARGUMENTS: declared(AuditOptions)[BEAM_ARGUMENTS],
 }
 """What a file may hold: the options of the command line, and what a Beam runner gets."""
@@ -87,7 +87,7 @@ def asked_console(argv: Sequence[str]) -> ConsoleKind:
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", nargs="?")
     path = finder.parse_known_args(argv)[0].config
-    if path is not None and not any(item.partition("=")[0] == CONSOLE_FLAG for item in argv):
+    if path is not None and not any(one.partition("=")[0] == CONSOLE_FLAG for one in argv):
         with suppress(OSError, ValueError):
             return ConsoleKind(str(_read_toml(path)[0].get("console")))
     return console_kind(argv)
@@ -155,7 +155,7 @@ def _read_toml(path: str) -> tuple[dict[str, object], str]:
 def _line_of(key: str, text: str) -> str:
     """The line of a key at the top in words, if one line alone looks like it."""
     pattern = rf"""^[ \t]*(?:\[[ \t]*)?["']?{re.escape(key)}["']?[ \t]*[.=\]]"""
-    found = [item.start() for item in re.finditer(pattern, text, flags=re.MULTILINE)]
+    found = [one.start() for one in re.finditer(pattern, text, flags=re.MULTILINE)]
     lines = [text.count("\n", 0, start) + 1 for start in found]
     return f", line {lines[0]}" if len(lines) == 1 else ""
 
@@ -179,38 +179,38 @@ def _expanded(value: object, environment: Mapping[str, str]) -> object:
     if isinstance(value, str):
         return expand_variables(value, environment)
     if isinstance(value, list):
-        return [_expanded(item, environment) for item in value]
+        return [_expanded(one, environment) for one in value]
     if isinstance(value, dict):
-        return {name: _expanded(item, environment) for name, item in value.items()}
+        return {name: _expanded(one, environment) for name, one in value.items()}
     return value
 
 
-def _value(option: Option, shown: object) -> object:
+def _value(one: Option, shown: object) -> object:
     """The value of an option: what its text means, that of a list or table as the command line has it, or a number.
 
     Raises:
         ValueError, argparse.ArgumentTypeError: if it is not what the option wants.
     """
-    wanted, listed = option.expects, str(option.metavar).endswith(",...")
-    if option.name == BEAM_ARGUMENTS and isinstance(shown, dict):
+    wanted, listed = one.expects, str(one.metavar).endswith(",...")
+    if one.name == BEAM_ARGUMENTS and isinstance(shown, dict):
         return shown
-    if isinstance(shown, str) and not option.several:
-        return option.read(shown)
-    if option.several or listed:
+    if isinstance(shown, str) and not one.several:
+        return one.read(shown)
+    if one.several or listed:
         wanted = "a list of texts, or one text"
         texts = [shown] if isinstance(shown, str) else shown
-        if "=" in str(option.metavar):
+        if "=" in str(one.metavar):
             wanted = "a table of texts, or one text with commas"
             if isinstance(shown, dict) and all(isinstance(text, str) for text in shown.values()):
                 texts = [f"{name}={text}" for name, text in shown.items()]
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-            if option.several:
-                return tuple(map(option.read, texts))
+            if one.several:
+                return tuple(map(one.read, texts))
             if any("," in text for text in texts):
                 raise ValueError(f"its parts should have no comma, was: {toml_value(shown)}")
-            return option.read(",".join(texts))
-    elif option.expects != TEXT:
-        return option.read(toml_value(shown))
+            return one.read(",".join(texts))
+    elif one.expects != TEXT:
+        return one.read(toml_value(shown))
     raise ValueError(f"should be {wanted}, was: {toml_value(shown)}")
 
 
@@ -245,7 +245,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, str):
         return '"' + "".join(map(_toml_char, value)) + '"'
     if isinstance(value, Mapping):
-        pairs = (f"{toml_value(name)} = {toml_value(item)}" for name, item in value.items())
+        pairs = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(toml_value, value))}]"

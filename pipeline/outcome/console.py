@@ -94,7 +94,7 @@ def _row_lines(counts: AuditCounts) -> Iterator[str]:
             "    too long for the verdict", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
         )
     yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
-    for letter in sorted(counts.dead_letters, key=lambda letter: (-letter.rows, letter.reason)):
+    for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
         yield _count_line(f"    {letter.reason}", letter.rows)
 
 
@@ -124,7 +124,7 @@ def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
     """The supported claims by how, the unsupported ones by reason, where the verdict told, most first."""
     if metrics.evidence is not None:
         told = {Support.SUPPORTED: metrics.evidence.hows, Support.UNSUPPORTED: metrics.evidence.reasons}
-        for why, claims in sorted(told.get(support, {}).items(), key=lambda member: (-member[1], member[0])):
+        for why, claims in sorted(told.get(support, {}).items(), key=lambda one: (-one[1], one[0])):
             yield _count_line(f"    {why}", claims)
 
 
@@ -146,8 +146,8 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
     """How the logs were read where that was a choice, whether passages seem cut, what judged the answers where it is
     not the package's verdict, and why there are no verdicts, or not all."""
     notes = Counter[str]()
-    for item in chain.from_iterable(file.notes for file in manifest.inputs):
-        notes[item.note] += item.rows
+    for one in chain.from_iterable(file.notes for file in manifest.inputs):
+        notes[one.note] += one.rows
     yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
     if manifest.cut_passages is not None:
         yield f"note: {manifest.cut_passages}"

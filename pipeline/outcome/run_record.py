@@ -69,12 +69,10 @@ def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest])
     """The inputs with what their chunks tell of rows behind their own notes."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for chunk in chunks:
-        found[chunk.source_file].update({note.note: note.rows for note in chunk.notes})
+        found[chunk.source_file].update({one.note: one.rows for one in chunk.notes})
     return tuple(
-        replace(
-            item, notes=(*item.notes, *(ReadingNote(note, rows) for note, rows in sorted(found[item.path].items())))
-        )
-        for item in inputs
+        replace(one, notes=(*one.notes, *(ReadingNote(note, rows) for note, rows in sorted(found[one.path].items()))))
+        for one in inputs
     )
 
 
@@ -134,7 +132,7 @@ class RunRecord:
             clock=clock,
             progress=progress,
             finished=finished,
-            earlier_rows=sum(member.counts.rows for member in finished.values()),
+            earlier_rows=sum(one.counts.rows for one in finished.values()),
         )
 
     @property
@@ -185,7 +183,7 @@ class RunRecord:
 
     def _check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
         """Refuse chunks that do not hold every row of the input once."""
-        counts, rows = sum_counts(member.counts for member in finished.values()), self.plan.row_count
+        counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
         if not (counts.is_reconciled and counts.rows == rows):
             raise RunError(
                 f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
@@ -194,7 +192,7 @@ class RunRecord:
 
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
         seconds, load_seconds = self.clock.seconds, self.clock.load_seconds
-        counts = sum_counts(member.counts for member in finished.values())
+        counts = sum_counts(one.counts for one in finished.values())
         own_rows = max(0, counts.rows - self.earlier_rows)
         return RunManifest(
             status=status,
@@ -211,8 +209,8 @@ class RunRecord:
             versions=package_versions(),
             counts=counts,
             chunks=tuple(sorted(finished)),
-            stages=sum_stage_seconds(member.stages for member in finished.values()),
-            cut_passages=cut_passages(merge_samples(member.passage_sample for member in finished.values())),
+            stages=sum_stage_seconds(one.stages for one in finished.values()),
+            cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
         )
 
 

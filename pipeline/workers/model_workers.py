@@ -245,7 +245,7 @@ class RemoteModels:
 
     def start(self, rows: Sequence[AuditRow]) -> Pending:
         """See ``BlockModel``; waits for an earlier block first if enough of them are on their way."""
-        while len(pending := [member for member in self._pending.values() if not member.done()]) >= BLOCKS_AHEAD:
+        while len(pending := [one for one in self._pending.values() if not one.done()]) >= BLOCKS_AHEAD:
             wait(pending, return_when=FIRST_COMPLETED)
         self._number += 1
         future = self._pending[self._number] = Future()
