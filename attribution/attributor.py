@@ -38,13 +38,13 @@ from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.attribution.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_html import Explanation
-from attribeam.schemas.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from attribeam.logs.columns import PARQUET, LogOptions, parse_column_mapping
 
-LOG_FORMAT_HELP = "parquet, jsonl, or that of a package"
+LOG_FORMAT_HELP = (
+    "parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or that of a package"
+)
 COLUMNS_HELP = "which column holds which field, e.g. record_id=trace_id,answer=response"
 
 

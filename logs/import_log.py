@@ -10,42 +10,27 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from tqdm import tqdm
 
-from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, LogOptions
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named, with_reading_notes
-from attribeam.logs.reader import BATCH_ROWS
-from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator
-from attribeam.logs.traces.assembly import TraceRow
+from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
-from attribeam.logs.traces.values import text_bytes, valid_text
+from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
+from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.qa_record import labelled_log_schema
 
 Outcome = QARecord | FaultyRow
-
-_DESCRIPTIONS = {
-    "record_id": "id of the trace or the row",
-    "question": "what was asked",
-    "passages": "what was retrieved, in the order of the prompt",
-    "answer": "what was answered",
-    "answered_at": "when the trace ended",
-    "generator": "model that gave the answer",
-    "session_id": "conversation that the trace belongs to",
-}
-_MAP = ColumnMap(tuple((field.name, field.name) for field in INPUT_FIELDS if field.name in _DESCRIPTIONS), ())
-_NO_LIMIT = 2**62
+Progress = Callable[[Iterator[Outcome]], Iterable[Outcome]]
 
 
 @dataclass(slots=True)
@@ -85,6 +70,7 @@ def import_exports(
     *,
     limit: int | None = None,
     storage: LogStorage | None = None,
+    progress: Progress = iter,
 ) -> ImportSummary:
     """Write the rows of exports of a trace store to ``output``, and the others to ``letters_path(output)``.
 
@@ -103,8 +89,8 @@ def import_exports(
         texts: Texts = NO_TEXTS if table is None else stack.enter_context(passages_table(store, table))
         rows = ExportRows(kind, options, texts, summary.seen or Seen())
         placed = rows.read([export_opener(store, path) for path in paths])
-        outcomes = (checked(row, RowSource(paths[file], number)) for file, number, row in placed)
-        _write(output, islice(_once_each(outcomes), limit), summary)
+        found = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
+        _write(output, progress(islice(_once_each(found), limit)), summary)
     return summary
 
 
@@ -115,6 +101,7 @@ def import_logs(
     *,
     limit: int | None = None,
     storage: LogStorage | None = None,
+    progress: Progress = iter,
 ) -> ImportSummary:
     """As ``import_exports``, for a format that a ``LogReader`` reads row by row.
 
@@ -124,14 +111,12 @@ def import_logs(
     """
     store = storage or ArrowStorage()
     summary = ImportSummary(len(paths))
-    outcomes = (outcome for path in paths for outcome in QALog(path, options, store).outcomes())
-    _write(output, islice(_once_each(outcomes), limit), summary)
+    records = (one for path in paths for one in QALog(path, options, store).outcomes())
+    _write(output, progress(islice(_once_each(records), limit)), summary)
     return summary
 
 
 def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    """What opens a file, and names it in errors."""
-
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
         with file_errors_named(path), storage.open(path) as file, reader_errors_named(path):
@@ -140,38 +125,19 @@ def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContex
     return opened
 
 
-def checked(row: TraceRow, source: RowSource) -> Outcome:
-    """The record that an audit would read, or why it would refuse the row; ``session_id`` is an extra column."""
-    passages = [RawPassage(*map(text_bytes, (one.text, one.title, one.passage_id))) for one in row.passages or ()]
-    raw = RawRow(
-        record_id=text_bytes(row.record_id),
-        question=text_bytes(row.question),
-        passages=None if row.passages is None else list(passages),
-        answer=text_bytes(row.answer),
-        target_spans=None,
-        answered_at=row.answered_at,
-        generator=text_bytes(row.generator),
-        extra_columns=(("session_id", valid_text(row.session_id)),),
-    )
-    validator = RowValidator(_MAP, _NO_LIMIT)
-    if row.fault is not None:
-        return validator.refusal(raw, source, row.fault)
-    return validator.outcome(raw, source, duplicate=False)
-
-
 def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     """The outcomes; a record with the id of an earlier one is faulty. Remembers 16 bytes of each id."""
     digests = set[bytes]()
-    for outcome in outcomes:
-        if isinstance(outcome, QARecord):
-            digest = blake2b(outcome.record_id.encode(), digest_size=16).digest()
+    for one in outcomes:
+        if isinstance(one, QARecord):
+            digest = blake2b(one.record_id.encode(), digest_size=16).digest()
             if digest in digests:
                 message = "record_id should name each row once, an earlier row has the same id; keep one of the rows"
                 fault = RowFault(Reason.DUPLICATE_RECORD_ID, message, column="record_id")
-                yield FaultyRow(outcome.source, outcome.record_id, fault, outcome.answer)
+                yield FaultyRow(one.source, one.record_id, fault, one.answer)
                 continue
             digests.add(digest)
-        yield outcome
+        yield one
 
 
 def _write(output: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
@@ -202,69 +168,24 @@ def _why_none(summary: ImportSummary, letters: Path) -> str:
 
 
 def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
-    rows, refused = _TableFile(log, import_schema()), _TableFile(letters, dead_letter_schema())
+    rows, refused = TableFile(log, import_schema()), TableFile(letters, dead_letter_schema())
     with rows, refused:
-        for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):
-            if isinstance(outcome, QARecord):
-                rows.add(_log_row(outcome))
+        for one in outcomes:
+            if isinstance(one, QARecord):
+                rows.add(_log_row(one))
                 summary.written += 1
             else:
-                refused.add(dead_letter_row(_dead_letter(outcome)))
-                summary.reasons[str(outcome.fault.reason)] += 1
-                summary.example = summary.example or str(valid_text(str(outcome.fault)))
+                refused.add(dead_letter_row(_dead_letter(one)))
+                summary.reasons[str(one.fault.reason)] += 1
+                summary.example = summary.example or str(valid_text(str(one.fault)))
         if summary.seen:
-            rows.writer.add_key_value_metadata(with_reading_notes(summary.seen.notes))
-
-
-class _TableFile:
-    """A Parquet file that rows are added to; as many wait in memory as a batch may have. A context manager."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.writer = pq.ParquetWriter(path, schema, compression="zstd")
-        self._schema = schema
-        self._waiting: list[dict[str, object]] = []
-        self._size = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self._waiting:
-            self._flush()
-        self.writer.close()
-
-    def add(self, row: dict[str, object]) -> None:
-        """Add one row."""
-        self._waiting.append(row)
-        self._size += _text_size(row)
-        if len(self._waiting) == BATCH_ROWS or self._size >= BATCH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        self.writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self._schema))
-        self._waiting, self._size = [], 0
-
-
-def _text_size(value: object) -> int:
-    """The length of all texts, at any depth."""
-    if isinstance(value, dict):
-        return sum(map(_text_size, value.values()))
-    if isinstance(value, list):
-        return sum(map(_text_size, value))
-    return len(value) if isinstance(value, str) else 0
+            rows.describe(with_reading_notes(summary.seen.notes))
 
 
 def import_schema() -> pa.Schema:
-    """The schema of an imported log."""
-    passage = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
-    kinds = {"passages": pa.list_(passage), "answered_at": pa.timestamp("us", tz="UTC")}
-    fields = [
-        pa.field(name, kinds.get(name, pa.string()), metadata={"description": words})
-        for name, words in _DESCRIPTIONS.items()
-    ]
-    return pa.schema([*fields, labelled_log_schema().field("target_spans")])
+    """The schema of an imported log: that of rows of traces, and ``target_spans``, which some logs have."""
+    spans = labelled_log_schema().field("target_spans")
+    return log_schema().append(spans)
 
 
 def _log_row(record: QARecord) -> dict[str, object]:
@@ -279,7 +200,7 @@ def _log_row(record: QARecord) -> dict[str, object]:
         "session_id": dict(record.extra_columns).get("session_id"),
         "target_spans": None
         if spans is None
-        else [{"char_start": span.char_start, "char_end": span.char_end} for span in spans],
+        else [{"char_start": a.char_start, "char_end": a.char_end} for a in spans],
     }
 
 

@@ -25,6 +25,13 @@ ENTRY_POINTS = "attribeam.log_readers"
 _OWN = {
     PARQUET: "attribeam.logs.arrow_logs:ParquetReader",
     "jsonl": "attribeam.logs.jsonl_log:JsonlReader",
+    "ragas": "attribeam.logs.traces.trace_reader:ragas_reader",
+    "openinference": "attribeam.logs.traces.trace_reader:openinference_reader",
+    "langfuse": "attribeam.logs.traces.trace_reader:langfuse_reader",
+    "otel-genai": "attribeam.logs.traces.trace_reader:otel_genai_reader",
+    "mlflow": "attribeam.logs.traces.trace_reader:mlflow_reader",
+    "langsmith": "attribeam.logs.traces.trace_reader:langsmith_reader",
+    "responses": "attribeam.logs.traces.trace_reader:responses_reader",
 }
 
 
@@ -121,7 +128,4 @@ def reader_named(name: str) -> LogReader:
                 "docs/extending.md shows one"
             )
         return loaded
-    raise UsageError(
-        f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}; attribeam import turns exports "
-        "of trace stores into logs"
-    )
+    raise UsageError(f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from attribeam.attribution.record_input import check_record, outcome_of
 from attribeam.logs.arrow_logs import in_python
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import QALog
@@ -12,7 +13,6 @@ from attribeam.logs.rows import FaultyRow, RowRange, check_size
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, Stage
 from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.record_input import check_record, outcome_of
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import RowGroup, dead_letter
 from attribeam.transforms.stage_metrics import stage

@@ -30,8 +30,7 @@ from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
-from attribeam.logs.traces.paths import add_trace_arguments, given_trace_options
-from attribeam.logs.traces.providers import PROVIDERS
+from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas import CharRange, QARecord
@@ -217,7 +216,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns", metavar="FIELD=COLUMN,...", help="of --log, or for a format that another package brings"
     )
-    add_trace_arguments(parser, PROVIDERS)
+    add_trace_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:

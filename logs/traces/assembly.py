@@ -86,31 +86,35 @@ class Tree(NamedTuple):
     root: Span | None
     parents: tuple[int | None, ...]
 
+    def below(self, places: Collection[int]) -> set[int]:
+        """The spans that one of ``places`` is above."""
+        found = set[int]()
+        for place, above in self._downwards():
+            if above in places or above in found:
+                found.add(place)
+        return found
+
     def depths(self) -> list[int]:
-        """How many spans are above each; 0 where its parents form a circle."""
+        """How many spans are above each."""
         depths = [0] * len(self.spans)
-        for position, parent in self.downwards():
-            depths[position] = depths[parent] + 1
+        for place, above in self._downwards():
+            depths[place] = 0 if above is None else depths[above] + 1
         return depths
 
-    def below(self, positions: Collection[int]) -> set[int]:
-        """The spans that one of ``positions`` is above."""
-        inner = set[int]()
-        for position, parent in self.downwards():
-            if parent in positions or parent in inner:
-                inner.add(position)
-        return inner
-
-    def downwards(self) -> Iterator[tuple[int, int]]:
-        """Each span that has a parent, and that, from the top down; spans whose parents form a circle are left out."""
-        children: dict[int | None, list[int]] = {}
-        for position, parent in enumerate(self.parents):
-            children.setdefault(parent, []).append(position)
-        level = children.get(None, [])
-        for parent in level:  # grows while it is read
-            for position in children.get(parent, ()):
-                yield position, parent
-                level.append(position)
+    def _downwards(self) -> Iterator[tuple[int, int | None]]:
+        """Each span behind the one that it is below, and that; a circle of parents ends where it closes."""
+        known = set[int]()
+        for place in range(len(self.spans)):
+            way: dict[int, None] = {}
+            above: int | None = place
+            while above is not None and above not in known and above not in way:
+                way[above] = None
+                above = self.parents[above]
+            above = above if above in known else None
+            for one in reversed(way):
+                yield one, above
+                above = one
+            known.update(way)
 
 
 def tree_of(spans: Sequence[Span]) -> Tree:

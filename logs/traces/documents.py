@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from attribeam.logs.traces.values import at, first_of, is_nothing, nested, parsed, text_or_none, words
+from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none, words
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
@@ -45,6 +45,7 @@ class Document(NamedTuple):
     text: str | None
     title: str | None = None
     passage_id: str | None = None
+    score: float | None = None
 
 
 class Texts(Protocol):
@@ -100,7 +101,9 @@ def document_of(value: object) -> Document | None:
         if isinstance(inner, dict):
             found = document_of(inner)
             if found is not None:
-                return found._replace(passage_id=found.passage_id or text_or_none(first_of(value, _ID_KEYS)))
+                own_id = text_or_none(first_of(value, _ID_KEYS))
+                score = number_or_none(first_of(value, _SCORE_KEYS))
+                return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
     text = next((one for key in TEXT_KEYS if isinstance(one := value.get(key), str)), None)
     metadata = parsed(value.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -110,7 +113,8 @@ def document_of(value: object) -> Document | None:
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     if text is None and passage_id is None:
         return None
-    return Document(text, title, passage_id)
+    scores = first_of(value, _SCORE_KEYS), first_of(metadata, _SCORE_KEYS)
+    return Document(text, title, passage_id, _either(*map(number_or_none, scores)))
 
 
 def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
@@ -177,13 +181,15 @@ def _of_tuple(item: object) -> Document | None:
     texts = [one for one in item if isinstance(one, str)]
     objects = [one for one in item if isinstance(one, dict)]
     scores = [one for one in item if isinstance(one, int | float) and not isinstance(one, bool)]
+    score = float(scores[0]) if scores else None
     if not texts and len(objects) == 1 and scores:
-        return document_of({"document": objects[0]})
+        return document_of({"document": objects[0], "score": score})
     if len(texts) == 1 and len(scores) + len(objects) == len(item) - 1:
         own = _of_text(texts[0])
-        return document_of({"text": own.text, "metadata": objects[0]}) if objects else own
+        about = document_of({"text": own.text, "metadata": objects[0]}) if objects else own
+        return own if about is None else about._replace(score=_either(score, about.score))
     if len(texts) == 2 and len(scores) == len(item) - 2 and " " in texts[1].strip() and " " not in texts[0].strip():
-        return Document(texts[1], None, texts[0])
+        return Document(texts[1], None, texts[0], score)
     if len(item) == 2 and len(texts) == 1 and isinstance(item[0], str) and _are_texts(item[1]):
         return Document("".join(item[1]), item[0])
     return None
@@ -238,3 +244,7 @@ def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
             return None
         found.append(document._replace(passage_id=key))
     return tuple(found)
+
+
+def _either(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,7 +14,7 @@ class TraceOptions:
     """How a trace becomes a row; picklable.
 
     Attributes:
-        question_path: JMESPath to the question; so for the other two.
+        question_path: JMESPath to the question, see ``attribeam.logs.traces.field_choice``; so for the other two.
         history: how many earlier messages of a conversation stand in front of the question.
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
@@ -34,7 +33,7 @@ class TraceOptions:
 
 
 Path = Callable[[object], object]
-"""A JMESPath that was checked: gives what stands there in a value, None for nothing."""
+"""A JMESPath that was checked: gives what it finds in a value, None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,70 +103,17 @@ def compiled_path(flag: str, text: str) -> Path:
     try:
         compiled = jmespath.compile(text)
     except JMESPathError as error:
+        found = " ".join(str(error).split())
         raise UsageError(
             f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
-            f"was {text!r}: {' '.join(str(error).split())}"
+            f"was {text!r}: {found}"
         ) from error
 
     def search(value: object) -> object:
         try:
-            match: object = compiled.search(value)
+            found: object = compiled.search(value)
         except JMESPathError:  # a function in it does not take the value at hand
             return None
-        return match
+        return found
 
     return search
-
-
-EVERY_MESSAGE = 2**31
-_NAMES = (
-    *("question_path", "passages_path", "answer_path", "preset"),
-    *("history", "retrievals", "tool_outputs", "passages_table"),
-)
-_EXAMPLES = {"question": "input.question", "passages": "observations[?type=='RETRIEVER'].output[]"}
-
-
-def add_trace_arguments(parser: argparse.ArgumentParser, providers: Collection[str]) -> None:
-    """Add the options of ``attribeam import``; what is not given is None. ``providers`` are further presets."""
-    add = parser.add_argument_group("logs of trace stores").add_argument
-    for name in ("question", "passages", "answer"):
-        example = _EXAMPLES.get(name, "output.answer")
-        add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {example}")
-    add("--preset", choices=[*PRESETS, *providers], help="paths under one name; see docs/importing_logs.md")
-    add(
-        "--history",
-        type=_message_count,
-        metavar="N",
-        help='put the last N messages of a conversation, or "all", before its last question (default: 0)',
-    )
-    add("--retrievals", choices=["all", "first", "last"], help="which retrievals of a trace count (default: all)")
-    add("--tool-outputs", action="store_true", default=None, help="take what tools returned as passages, too")
-    add("--passages-table", metavar="FILE", help="table of passage_id and text, for traces that have only ids")
-
-
-def trace_options(arguments: argparse.Namespace) -> TraceOptions:
-    """The options; a path that is given goes before that of the preset."""
-    preset = PRESETS.get(arguments.preset, Preset())
-    return TraceOptions(
-        question_path=arguments.question_path or preset.question,
-        passages_path=arguments.passages_path or preset.passages,
-        answer_path=arguments.answer_path or preset.answer,
-        history=arguments.history or 0,
-        retrievals=arguments.retrievals or "all",
-        tool_outputs=bool(arguments.tool_outputs),
-        passages_table=arguments.passages_table,
-        preset=None if arguments.preset in PRESETS else arguments.preset,
-    )
-
-
-def given_trace_options(arguments: argparse.Namespace) -> list[str]:
-    """The flags that were given, for a format that has no use for them."""
-    return [f"--{name.replace('_', '-')}" for name in _NAMES if getattr(arguments, name) is not None]
-
-
-def _message_count(text: str) -> int:
-    if text == "all":
-        return EVERY_MESSAGE
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'should be a number of messages or "all", was: {text!r}')
-    return int(text)

@@ -123,13 +123,12 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
     ``read`` gives what the member of a name says, None where it says nothing.
     """
     first: Choice[_T] = Choice()
-    for prefix, record in _places(whole, names.holders):
-        choice = _chosen(prefix, record, names, read)
-        if choice.value is not None and not choice.is_last:
-            return choice
-        is_better = first.value is None and choice.value is not None and not _is_meant(first.raw, names)
-        if not first.name or is_better:
-            first = choice
+    for place, record in _places(whole, names.holders):
+        found = _chosen(place, record, names, read)
+        if found.value is not None and not found.is_last:
+            return found
+        if not first.name or (first.value is None and found.value is not None and not _is_meant(first, names)):
+            first = found
     return first
 
 
@@ -163,27 +162,40 @@ def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Reco
             yield f"{holder}.", value
 
 
-def _chosen(prefix: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
+def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
     own = by_name(record)
-    could = {own[name]: read(name, record[own[name]]) for name in (*names.made, *names.either) if name in own}
     unsaid: Choice[_T] = Choice()
     for group in (names.made, names.either, names.last):
         there = [own[name] for name in group if name in own]
-        said = could if group is not names.last else {name: read(name, record[name]) for name in there}
-        name = next((name for name in there if said[name] is not None), None)
-        name = name or next((name for name in there if _is_meant(record[name], names)), None)
-        if name is not None:
-            value, is_last = said[name], group is names.last
-            others = [] if is_last else [other for other in could if could[other] not in (None, value)]
-            return Choice(prefix + name, record[name], value, tuple(prefix + other for other in others), is_last)
-        if there and not unsaid.name:
-            unsaid = Choice(prefix + there[0], record[there[0]])
+        said = [(name, value) for name in there if (value := read(name, record[name])) is not None]
+        if said:
+            (name, value), *_ = said
+            others = () if group is names.last else _others(record, own, names, name, value, read)
+            others = tuple(place + one for one in others)
+            return Choice(place + name, record[name], value, others, group is names.last)
+        for name in there:
+            unsaid = unsaid if unsaid.name else Choice(place + name, record[name])
+            if _is_meant(Choice(name, record[name]), names):
+                others = tuple(place + one for one in _others(record, own, names, name, None, read))
+                return Choice(place + name, record[name], others=others)
     return unsaid
 
 
-def _is_meant(value: object, names: Names) -> bool:
+def _others(
+    record: Record,
+    own: dict[str, str],
+    names: Names,
+    name: str,
+    value: _T | None,
+    read: Callable[[str, object], _T | None],
+) -> tuple[str, ...]:
+    could = (own[one] for one in (*names.made, *names.either) if one in own)
+    return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))
+
+
+def _is_meant(unsaid: Choice[_T], names: Names) -> bool:
     """Whether a member that says nothing is empty on purpose."""
-    return not names.may_be_null and _is_empty(value)
+    return not names.may_be_null and _is_empty(unsaid.raw)
 
 
 def _is_empty(value: object) -> bool:

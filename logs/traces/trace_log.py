@@ -9,20 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-
-from tqdm import tqdm
 
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
-from attribeam.logs.traces.assembly import Span, TraceRow, passage_text_fault, row_of_trace
+from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
-from attribeam.logs.traces.record_files import FileRecord, records
+from attribeam.logs.traces.record_files import Found, records
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape, text_bytes
 from attribeam.schemas import Reason, RowFault
@@ -178,7 +178,8 @@ class PlacedRow(NamedTuple):
     row: TraceRow
 
 
-PlacedRecord = tuple[int, FileRecord]
+PlacedRecord = tuple[int, Found]
+_WithDocument = tuple[PlacedRow, Callable[[], object]]
 
 
 @dataclass(slots=True)
@@ -216,21 +217,27 @@ class ExportRows:
             UsageError: if a path is none.
             LogFormatError, DataError, OSError: as ``records``.
         """
+        return (placed for placed, _ in self.read_with_documents(files))
+
+    def read_with_documents(
+        self, files: Iterable[OpenFile], most_records: int | None = None
+    ) -> Iterator[tuple[PlacedRow, Callable[[], object]]]:
+        """The rows, each with what gives the document that paths are searched in; of the first records only."""
         paths = path_set(self.options)
         form = self.kind.format
-        found = self._records(form.wrappers, files)
+        found = islice(self._records(form.wrappers, files), most_records)
         return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
 
-    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
+    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
         made, numbers = Counter[bytes](), Counter[int]()
-        for file, record in found:
+        for file, one in found:
             try:
                 with _moderate_depth():
-                    row = self._with_texts(form.row(_object(record), self.options, paths))
+                    row = self._with_texts(form.row(_object(one), self.options, paths))
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), record.position))
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place)), partial(_value, one)
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -244,27 +251,27 @@ class ExportRows:
         row = row._replace(passages=with_texts(row.passages, self.texts))
         return row._replace(fault=passage_text_fault(row.passages or ()))
 
-    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
+    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
         with trace_spool() as spool:
-            for file, record in tqdm(found, desc="read", unit="record", disable=None):
-                self._spool(spool, file, form, record)
+            for file, one in found:
+                self._spool(spool, file, form, one)
             numbers = Counter[int]()
             for trace in spool.traces():
                 row = _placed_row(self._row_of(trace, paths), trace.place)
                 self._note(row)
-                yield PlacedRow(trace.file, numbers[trace.file], row)
+                yield PlacedRow(trace.file, numbers[trace.file], row), partial(_document, trace)
                 numbers[trace.file] += 1
 
-    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
         count = 0
-        self.seen.notes.update(_unreadable_moments(record.value))
+        self.seen.notes.update(_unreadable_moments(found.value))
         try:
             with _moderate_depth():
-                for span in form.spans(_object(record)):
-                    spool.add(file, record.position, span)
+                for span in form.spans(_object(found)):
+                    spool.add(file, found.place, span)
                     count += 1
         except RowFault as error:
-            spool.add(file, record.position, error)
+            spool.add(file, found.place, error)
             return
         self.seen.spans += count
         self.seen.skipped += not count
@@ -304,6 +311,14 @@ def _unreadable_moments(record: object) -> Iterator[str]:
             yield unreadable_moment(name)
 
 
+def _value(found: Found) -> object:
+    return None if isinstance(found.value, RowFault) else found.value
+
+
+def _document(trace: SpooledTrace) -> object:
+    return document_of_trace(tree_of(trace.spans)) if trace.spans else None
+
+
 def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     """The row; one without an id gets a digest of its content, so that it is the same in every export.
 
@@ -320,17 +335,17 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
-def _object(record: FileRecord) -> dict[str, object]:
+def _object(found: Found) -> dict[str, object]:
     """The record, which has to be an object.
 
     Raises:
         RowFault: if it is none, or could not be read.
     """
-    if isinstance(record.value, RowFault):
-        raise record.value
-    if not isinstance(record.value, dict):
-        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(record.value)}")
-    return record.value
+    if isinstance(found.value, RowFault):
+        raise found.value
+    if not isinstance(found.value, dict):
+        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(found.value)}")
+    return found.value
 
 
 def _placed_row(row: TraceRow, place: str) -> TraceRow:

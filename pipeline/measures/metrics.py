@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from math import sqrt
-from typing import TypeVar
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals, RiskTotals
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
 from attribeam.schemas.run_manifest import RunManifest
 
 Value = float | None
-_What = TypeVar("_What")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +110,6 @@ def _share_error(part: int, whole: int) -> Value:
     return sqrt(part * (whole - part) / whole) / whole if whole else None
 
 
-def _of(count: Callable[[RunMetrics, _What], Value], what: _What) -> _ValueOf:
-    return lambda run: count(run, what)
-
-
 def _row_metrics() -> Iterator[Metric]:
     yield Metric("rows", "rows", "rows read", lambda run: run.manifest.counts.rows)
     yield Metric("audited_rows", "rows", "rows audited", lambda run: run.manifest.counts.audited)
@@ -126,42 +120,24 @@ def _row_metrics() -> Iterator[Metric]:
         error=lambda run: _share_error(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
     )  # fmt: skip
     for reason in Reason:
-        yield Metric(
-            f"dead_letters.{reason}",
-            "rows",
-            f"rows refused for the reason {reason}",
-            _of(RunMetrics.dead_letters, reason),
-        )
+        yield Metric(f"dead_letters.{reason}", "rows", f"rows refused for the reason {reason}", _dead_letters(reason))
 
 
 def _claim_metrics() -> Iterator[Metric]:
     yield Metric("spans", "spans", "target spans, those within a claim too", lambda run: run.manifest.counts.span_count)
     yield Metric("claims", "claims", "claims", lambda run: run.manifest.counts.claim_count)
     for support in VERDICTS:
-        yield Metric(f"{support}_spans", "claims", f"{support} claims", _of(RunMetrics.claims, support))
+        yield Metric(f"{support}_spans", "claims", f"{support} claims", _claims(support))
     for reason in UnsupportedReason:
         because = f"unsupported claims with the reason {reason}"
-        yield Metric(f"unsupported_spans.{reason}", "claims", because, _of(RunMetrics.claims_because, reason))
+        yield Metric(f"unsupported_spans.{reason}", "claims", because, _because(reason))
     for how in SupportedHow:
-        yield Metric(
-            f"supported_spans.{how}",
-            "claims",
-            f"supported claims that are {how}",
-            _of(RunMetrics.claims_supported, how),
-        )
+        yield Metric(f"supported_spans.{how}", "claims", f"supported claims that are {how}", _supported(how))
     yield Metric(
-        "not_calibrated_spans",
-        "claims",
-        "claims that no verdict is made for",
-        _of(RunMetrics.claims, Support.NOT_CALIBRATED),
+        "not_calibrated_spans", "claims", "claims that no verdict is made for", _claims(Support.NOT_CALIBRATED)
     )
-    yield Metric("no_claim_spans", "spans", "spans that claim nothing", _of(RunMetrics.claims, Support.NO_CLAIM))
-    yield Metric(
-        "not_judged_spans",
-        "spans",
-        "spans that cannot be judged",
-        _of(RunMetrics.claims, Support.NOT_JUDGED),
-    )
+    yield Metric("no_claim_spans", "spans", "spans that claim nothing", _claims(Support.NO_CLAIM))
+    yield Metric("not_judged_spans", "spans", "spans that cannot be judged", _claims(Support.NOT_JUDGED))
     yield Metric(
         "not_judged_share", "share", "spans that cannot be judged among these and the claims", _not_judged_share
     )
@@ -187,17 +163,9 @@ def _answer_metrics() -> Iterator[Metric]:
     def at_risk(run: RunMetrics) -> Value:
         return share(risks(run).at_risk, risks(run).answers)
 
+    yield Metric("refusals", "rows", "answers that refuse and claim nothing", _answers(AnswerKind.REFUSAL))
     yield Metric(
-        "refusals",
-        "rows",
-        "answers that refuse and claim nothing",
-        _of(RunMetrics.answers, AnswerKind.REFUSAL),
-    )
-    yield Metric(
-        "partial_refusals",
-        "rows",
-        "answers that claim something and refuse something",
-        _of(RunMetrics.answers, AnswerKind.PARTIAL),
+        "partial_refusals", "rows", "answers that claim something and refuse something", _answers(AnswerKind.PARTIAL)
     )
     yield Metric(
         "mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk,
@@ -207,6 +175,26 @@ def _answer_metrics() -> Iterator[Metric]:
         "answers_at_risk", "share", "answers at risk among those that have a risk", at_risk,
         error=lambda run: _share_error(risks(run).at_risk, risks(run).answers),
     )  # fmt: skip
+
+
+def _dead_letters(reason: Reason) -> _ValueOf:
+    return lambda run: run.dead_letters(reason)
+
+
+def _claims(support: Support) -> _ValueOf:
+    return lambda run: run.claims(support)
+
+
+def _because(reason: UnsupportedReason) -> _ValueOf:
+    return lambda run: run.claims_because(reason)
+
+
+def _supported(how: SupportedHow) -> _ValueOf:
+    return lambda run: run.claims_supported(how)
+
+
+def _answers(kind: AnswerKind) -> _ValueOf:
+    return lambda run: run.answers(kind)
 
 
 def _not_judged_share(run: RunMetrics) -> Value:
@@ -226,37 +214,45 @@ def _kind_share(kind: SpanKind, support: Support) -> _ValueOf:
     return lambda run: share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
 
 
-def _of_evidence(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
-    return lambda run: None if run.evidence is None else value(run.evidence)
-
-
 def _evidence_metrics() -> Iterator[Metric]:
+    def unmatched(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.unmatched_spans
+
+    def unmatched_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.claims)
+
+    def isolated(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.isolated_spans
+
+    def isolated_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.isolated_spans, run.evidence.claims)
+
+    def mass_mean(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.claims)
+
+    def cited(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.cited_claims
+
+    def cited_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.cited_claims, run.evidence.claims)
+
+    def agreement(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.agreeing_claims, run.evidence.cited_claims)
+
+    def attended(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.attended_claims, run.evidence.told_claims)
+
     agreeing = "claims whose best passages include a cited one, among the claims with a citation"
+    yield Metric("cited_claims", "claims", "claims for which the answer cites a passage", cited)
+    yield Metric("cited_share", "share", "those claims among all claims", cited_share)
+    yield Metric("citation_agreement", "share", agreeing, agreement)
     where_told = "claims whose evidence lies where the passages have their words, among those whose words they have"
-    for name, unit, meaning, value in (
-        ("cited_claims", "claims", "claims for which the answer cites a passage", lambda sums: sums.cited_claims),
-        ("cited_share", "share", "those claims among all claims", lambda sums: share(sums.cited_claims, sums.claims)),
-        ("citation_agreement", "share", agreeing, lambda sums: share(sums.agreeing_claims, sums.cited_claims)),
-        ("evidence_agreement", "share", where_told, lambda sums: share(sums.attended_claims, sums.told_claims)),
-        ("unmatched_spans", "claims", "claims with an unmatched value", lambda sums: sums.unmatched_spans),
-        (
-            "unmatched_share", "share", "claims with an unmatched value among all claims",
-            lambda sums: share(sums.unmatched_spans, sums.claims),
-        ),
-        (
-            "isolated_spans", "claims", "claims of which the isolation filter left nothing",
-            lambda sums: sums.isolated_spans,
-        ),
-        (
-            "isolated_share", "share", "claims of which it left nothing among all claims",
-            lambda sums: share(sums.isolated_spans, sums.claims),
-        ),
-        (
-            "evidence_mass_mean", "share", "mean evidence mass of the claims",
-            lambda sums: share(sums.evidence_mass, sums.claims),
-        ),
-    ):  # fmt: skip
-        yield Metric(name, unit, meaning, _of_evidence(value))
+    yield Metric("evidence_agreement", "share", where_told, attended)
+    yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched)
+    yield Metric("unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share)
+    yield Metric("isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated)
+    yield Metric("isolated_share", "share", "those claims among all claims", isolated_share)
+    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the claims", mass_mean)
 
 
 def _run_metrics() -> Iterator[Metric]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from attribeam.logs.privacy.masked_record import check_masked
 from attribeam.logs.privacy.settings import redacting
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
-from attribeam.pipeline.measures.metrics import METRICS, RunMetrics, Value
+from attribeam.pipeline.measures.metrics import RunMetrics, Value
 from attribeam.pipeline.measures.quality_gates import GateVerdict
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
@@ -29,36 +30,20 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
 
 
-_Name = TypeVar("_Name", bound=str)
 _MODELS = ("model", "model_revision", "parser", "method")
-_UNITS = {
-    "rows": "{row}", "spans": "{span}", "claims": "{claim}", "tokens": "{token}", "share": "1", "seconds": "s",
-    "rows/s": "{row}/s",
-}  # fmt: skip
-"""Units in the notation of OpenTelemetry (UCUM); names of shares and seconds end in ``_ratio`` and ``_seconds``."""
-_GAUGES = {
-    "rows": "rows",
-    "audited_rows": "audited_rows",
-    "dead_letter_ratio": "dead_letter_share",
-    "tokens": "tokens",
-    "claims": "claims",
-    "not_judged_ratio": "not_judged_share",
-    "unmatched_spans": "unmatched_spans",
-    "unmatched_span_ratio": "unmatched_share",
-    "cited_claims": "cited_claims",
-    "cited_claim_ratio": "cited_share",
-    "citation_agreement_ratio": "citation_agreement",
-    "evidence_agreement_ratio": "evidence_agreement",
-    "isolated_spans": "isolated_spans",
-    "isolated_span_ratio": "isolated_share",
-    "evidence_mass_mean_ratio": "evidence_mass_mean",
-    "answer_risk_mean_ratio": "mean_answer_risk",
-    "answers_at_risk_ratio": "answers_at_risk",
-    "run_duration_seconds": "seconds",
-    "run_load_duration_seconds": "load_seconds",
-    "rows_per_second": "rows_per_second",
-}
-"""The families that are one metric each, by their names."""
+
+
+class Unit(StrEnum):
+    """Units in the notation of OpenTelemetry (UCUM); names of ratios and seconds end in ``_ratio`` and ``_seconds``."""
+
+    NONE = ""
+    RATIO = "1"
+    SECONDS = "s"
+    ROWS = "{row}"
+    SPANS = "{span}"
+    CLAIMS = "{claim}"
+    TOKENS = "{token}"
+    SPEED = "{row}/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +59,7 @@ class Family:
     """Samples of one name. All are gauges, because each run reports the current state."""
 
     name: str
-    unit: str
+    unit: Unit
     meaning: str
     samples: tuple[Sample, ...]
 
@@ -86,43 +71,112 @@ class Family:
 
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
     """All families; labelled ones have a sample for each label, even if it is zero."""
-    for name, metric in _GAUGES.items():
-        meaning, unit = METRICS[metric].meaning, _UNITS[METRICS[metric].unit]
-        yield Family(name, unit, f"{meaning[0].upper()}{meaning[1:]}.", (Sample(metrics.value(metric)),))
-    letters = _labelled("reason", Reason, metrics.dead_letters)
-    yield Family("dead_letters", "{row}", "Rows refused, by reason.", letters)
-    claims = _labelled("support", Support, metrics.claims)
-    yield Family("spans", "{claim}", "Claims by support, and spans that claim nothing or cannot be judged.", claims)
-    shares = _labelled("support", VERDICTS, lambda support: metrics.value(f"{support}_share"))
-    yield Family("span_ratio", "1", "Claims of one support among all claims.", shares)
-    reasons = _labelled("reason", UnsupportedReason, metrics.claims_because)
-    yield Family("unsupported_claims", "{claim}", "Unsupported claims, by reason.", reasons)
-    hows = _labelled("how", SupportedHow, metrics.claims_supported)
-    yield Family("supported_claims", "{claim}", "Supported claims, by how the passages support them.", hows)
+    yield from _row_families(metrics)
+    yield from _claim_families(metrics)
+    yield from _answer_families(metrics)
+    yield from _run_families(metrics)
+    gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
+    yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
+
+
+def _row_families(metrics: RunMetrics) -> Iterator[Family]:
+    letters = tuple(Sample(metrics.dead_letters(reason), (("reason", reason),)) for reason in Reason)
+    share = "Dead letters among the rows read."
+    yield _single_family(metrics, "rows", Unit.ROWS, "rows", "Rows read by the audit.")
+    yield _single_family(metrics, "audited_rows", Unit.ROWS, "audited_rows", "Rows audited.")
+    yield Family("dead_letters", Unit.ROWS, "Rows refused, by reason.", letters)
+    yield _single_family(metrics, "dead_letter_ratio", Unit.RATIO, "dead_letter_share", share)
+    yield _single_family(metrics, "tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows.")
+
+
+def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
+    claims = tuple(Sample(metrics.claims(support), _support_label(support)) for support in Support)
+    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in VERDICTS)
     kinds = tuple(
-        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), ("support", support)))
+        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
         for kind in SpanKind
         for support in VERDICTS
     )
-    yield Family("kind_spans", "{span}", "Target spans, by kind and support.", kinds)
-    answers = _labelled("answer_kind", AnswerKind, metrics.answers)
-    yield Family("answers", "{row}", "Audited rows, by kind of answer.", answers)
+    reasons = tuple(Sample(metrics.claims_because(one), (("reason", one),)) for one in UnsupportedReason)
+    hows = tuple(Sample(metrics.claims_supported(one), (("how", one),)) for one in SupportedHow)
+    unmatched = "Claims with an unmatched value"
+    not_judged = "Spans that cannot be judged among these and the claims."
+    yield Family("spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", claims)
+    yield Family("span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares)
+    yield Family("unsupported_claims", Unit.CLAIMS, "Unsupported claims, by reason.", reasons)
+    yield Family("supported_claims", Unit.CLAIMS, "Supported claims, by how the passages support them.", hows)
+    yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
+    yield _single_family(metrics, "claims", Unit.CLAIMS, "claims", "Claims.")
+    yield _single_family(metrics, "not_judged_ratio", Unit.RATIO, "not_judged_share", not_judged)
+    yield _single_family(metrics, "unmatched_spans", Unit.CLAIMS, "unmatched_spans", f"{unmatched}.")
+    yield _single_family(
+        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all claims."
+    )
+    cited, agreeing = "Claims for which the answer cites a passage", "Claims whose evidence lies in a cited passage"
+    yield _single_family(metrics, "cited_claims", Unit.CLAIMS, "cited_claims", f"{cited}.")
+    yield _single_family(metrics, "cited_claim_ratio", Unit.RATIO, "cited_share", f"{cited} among all claims.")
+    yield _single_family(
+        metrics,
+        "citation_agreement_ratio",
+        Unit.RATIO,
+        "citation_agreement",
+        f"{agreeing} among those with a citation.",
+    )
+    yield _single_family(
+        metrics,
+        "evidence_agreement_ratio",
+        Unit.RATIO,
+        "evidence_agreement",
+        "Claims whose evidence lies where the passages have their words, among those whose words they have.",
+    )
+    isolated = "Claims whose whole evidence was isolated"
+    yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
+    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")
+    mean = "Mean evidence mass of the claims."
+    yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
+
+
+def _answer_families(metrics: RunMetrics) -> Iterator[Family]:
+    answers = tuple(Sample(metrics.answers(kind), (("answer_kind", kind),)) for kind in AnswerKind)
+    at_risk = "Answers at risk among those that have a risk."
+    yield Family("answers", Unit.ROWS, "Audited rows, by kind of answer.", answers)
+    yield _single_family(metrics, "answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers.")
+    yield _single_family(metrics, "answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", at_risk)
+
+
+def _run_families(metrics: RunMetrics) -> Iterator[Family]:
     started, ended = (Sample(metrics.started),), (Sample(metrics.ended),)
-    yield Family("run_start_timestamp_seconds", "s", "Start of the last run, in seconds since 1970.", started)
-    yield Family("run_end_timestamp_seconds", "s", "End of the last run, in seconds since 1970.", ended)
+    speed = "Rows per second audited by the last run, without loading."
+    yield _single_family(metrics, "run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run.")
+    yield _single_family(
+        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."
+    )
+    yield _single_family(metrics, "rows_per_second", Unit.SPEED, "rows_per_second", speed)
+    yield Family("run_start_timestamp_seconds", Unit.SECONDS, "Start of the last run, in seconds since 1970.", started)
+    yield Family("run_end_timestamp_seconds", Unit.SECONDS, "End of the last run, in seconds since 1970.", ended)
+    yield Family("run_status", Unit.NONE, "1 for how the last run ended, else 0.", _status_samples(metrics))
+    yield Family(
+        "audit_info", Unit.NONE, "Version and models of the audit; always 1.", (Sample(1, _info_labels(metrics)),)
+    )
+
+
+def _status_samples(metrics: RunMetrics) -> tuple[Sample, ...]:
     ends = [status for status in RunStatus if status is not RunStatus.RUNNING]
-    statuses = _labelled("status", ends, lambda status: float(metrics.manifest.status is status))
-    yield Family("run_status", "", "1 for how the last run ended, else 0.", statuses)
+    return tuple(Sample(float(metrics.manifest.status is status), (("status", status),)) for status in ends)
+
+
+def _info_labels(metrics: RunMetrics) -> tuple[tuple[str, str], ...]:
     manifest = metrics.manifest
     models = tuple((name, manifest.models.get(name, "")) for name in _MODELS)
-    labels = (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
-    yield Family("audit_info", "", "Version and models of the audit; always 1.", (Sample(1, labels),))
-    gates = tuple(Sample(float(verdict.failed), (("gate", str(verdict.gate)),)) for verdict in verdicts)
-    yield Family("quality_gate_failed", "", "1 if the gate of --fail-if failed, else 0.", gates)
+    return (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
 
 
-def _labelled(label: str, names: Iterable[_Name], value: Callable[[_Name], Value]) -> tuple[Sample, ...]:
-    return tuple(Sample(value(name), ((label, name),)) for name in names)
+def _support_label(support: Support) -> tuple[tuple[str, str], ...]:
+    return (("support", support),)
+
+
+def _single_family(metrics: RunMetrics, name: str, unit: Unit, metric: str, meaning: str) -> Family:
+    return Family(name, unit, meaning, (Sample(metrics.value(metric)),))
 
 
 _PREFIX = "attribeam_"

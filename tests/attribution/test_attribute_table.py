@@ -10,6 +10,7 @@ import pytest
 from tests.logs.log_files import log_row
 
 from attribeam.attribution.attribute_table import Refusal, SpanOutcome, TableAudit, table_log
+from attribeam.attribution.record_input import check_record, record_of, records_of
 from attribeam.logs.arrow_logs import TableLog
 from attribeam.schemas import (
     CharRange,
@@ -26,7 +27,6 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
-from attribeam.schemas.record_input import check_record, record_of, records_of
 
 
 class Audited:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import json
 import os
+import random
 import re
 import resource
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +22,7 @@ import pytest
 from tests.logs.log_files import log_row, write_log
 from tests.logs.traces.exports import (
     ANSWER,
+    EXPORTS,
     PASSAGES,
     QUESTION,
     RECORDS,
@@ -33,7 +37,9 @@ from tests.logs.traces.exports import (
     text_of,
     write_lines,
 )
+from tqdm import tqdm
 
+from attribeam.logs import import_run
 from attribeam.logs.files import ArrowStorage
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
@@ -62,6 +68,32 @@ def test_summary_says_what_became_of_every_row(tmp_path: Path, capsys: pytest.Ca
         (str(path), 1, "empty_answer"), (str(path), 2, "no_passages"), (str(path), 3, "invalid_json")
     ]  # fmt: skip
     assert all(str(one["message"]).startswith(f"line {row}") for row, one in enumerate(found, start=2))
+
+
+def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
+    content = path.read_bytes()
+
+    class Growing(io.FileIO):
+        """Has more at its end whenever it is read, eight times."""
+
+        def read(self, size: int | None = -1) -> bytes:
+            if path.stat().st_size < 9 * len(content):
+                path.write_bytes(path.read_bytes() + content)
+            return super().read(-1 if size is None else size)
+
+    @contextmanager
+    def grown(_: ArrowStorage, path: str) -> Iterator[BinaryIO]:
+        with Growing(path) as file:
+            yield cast(BinaryIO, file)
+
+    monkeypatch.setattr(ArrowStorage, "open", grown)
+    monkeypatch.setattr(import_run, "_BUFFER_BYTES", 64)
+    rows = len(ragas())
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    assert f"{rows} rows read of 1 file, {rows} written" in capsys.readouterr().out
 
 
 def test_spans_of_a_trace_in_different_files_are_put_together(
@@ -123,6 +155,36 @@ def test_files_that_are_named_like_unfinished_ones_stay(tmp_path: Path) -> None:
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
     assert all(one.is_symlink() for one in others)
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["ragas", "langfuse", "parquet"])
+def test_progress_counts_the_bytes_of_the_files_whatever_they_unpack_to(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars = []
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *given: object, **options: object) -> None:
+            super().__init__(*given, **{**options, "disable": False, "file": io.StringIO()})  # type: ignore[arg-type]
+            self.moves: list[int] = []
+            bars.append(self)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.moves.append(int(n or 0))
+            return super().update(n)
+
+    monkeypatch.setattr(import_run, "tqdm", Bar)
+    path = tmp_path / "in"
+    if kind == "parquet":
+        write_log(path, [log_row(number) for number in range(3000)])
+    else:
+        texts = [random.Random(number).randbytes(300).hex() for number in range(1000)]
+        rows = [{**EXPORTS[kind]()[0], "answer": text, "output": text} for text in texts]
+        path.write_bytes(gzip.compress("".join(json.dumps(one) + "\n" for one in rows).encode()))
+    assert run(kind, "--data", path, path, "--output", tmp_path / "log.parquet") in (0, ExitCode.FAILED)
+    read = next(one for one in bars if one.desc == "read")
+    assert read.total == read.n == path.stat().st_size
+    assert kind == "parquet" or len([one for one in read.moves if one]) > 4
 
 
 def test_import_without_any_row_fails_and_leaves_the_reasons(
@@ -309,6 +371,15 @@ def test_history_is_a_number_or_all(value: str, capsys: pytest.CaptureFixture[st
     assert 'should be a number of messages or "all"' in capsys.readouterr().err
 
 
+def test_guess_writes_nothing_and_needs_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(tmp_path / "a.jsonl", langfuse())
+    assert run("langfuse", "--data", path, "--guess") == 0
+    said = capsys.readouterr().out
+    assert "found already: question in 1, passages in 1, answer in 1; whole rows: 1" in said
+    assert "observations[?type=='RETRIEVER'].output[]  in 1 of 1" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
+
+
 def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
     pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
     talk = [
@@ -425,10 +496,11 @@ def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixtur
         pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
     assert words[0] == "attribeam"
     assert main(words[1:]) == 0, capsys.readouterr().err
-    (row,) = rows_of(Path("logs.parquet"))
-    assert row["answer"] == ROW["answer"]
-    assert str(row["question"]).endswith(QUESTION)
-    assert not list(Path().glob("_*"))
+    if "--guess" not in words:
+        (row,) = rows_of(Path("logs.parquet"))
+        assert row["answer"] == ROW["answer"]
+        assert str(row["question"]).endswith(QUESTION)
+        assert not list(Path().glob("_*"))
 
 
 @pytest.mark.usefixtures("exports")

@@ -81,8 +81,11 @@ def test_file_that_it_cannot_read_is_named(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_unknown_format_is_refused_with_those_that_there_are() -> None:
-    assert reader_names() == ["parquet", "jsonl", "arrow"]
-    with pytest.raises(UsageError, match=r"should be one of parquet, jsonl, arrow, was: 'csv'; attribeam import turns"):
+    traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"]
+    assert reader_names() == ["parquet", "jsonl", *traces, "arrow"]
+    with pytest.raises(
+        UsageError, match=r"--log-format should be one of parquet, jsonl, .*responses, arrow, was: 'csv'"
+    ):
         reader_named("csv")
 
 

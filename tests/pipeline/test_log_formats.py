@@ -14,6 +14,8 @@ from tests.attribution.tiny_models import save_tiny_model
 from tests.logs.lakes import dated_rows, with_deletion_vector
 from tests.logs.log_files import write_jsonl
 from tests.logs.test_reader import arrow_copy, install_example
+from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
+from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
@@ -88,6 +90,34 @@ def test_log_of_another_format_without_its_name_is_exit_code_2(
         "should be a Parquet file, does not begin like one; name its format with --log-format" in capfd.readouterr().err
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = save_tiny_audit(tmp_path)
+    audit = tmp_path / "audit"
+    models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
+    command = [
+        "audit",
+        "--log-format",
+        "openinference",
+        "--input",
+        mixed_spans(tmp_path),
+        "--output",
+        str(audit),
+        *models,
+    ]
+    assert main(command) == 0, capsys.readouterr().err
+    manifest = json.loads((audit / "run_manifest.json").read_text())
+    assert (manifest["counts"]["rows"], manifest["counts"]["audited"]) == (4, 2)
+    letters = [row for path in (audit / "dead_letters").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert {(one["record_id"], one["stage"], one["reason"]) for one in letters} == {
+        ("trace-bare", "validate", "no_passages"), (None, "read", "invalid_json")
+    }  # fmt: skip
+    capsys.readouterr()
+    assert main(["show", "trace-1", "--audit", str(audit)]) == 0
+    said = capsys.readouterr().out
+    assert ANSWER.split(",")[0] in said
+    assert PASSAGES[0][1] in said
 
 
 deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")

@@ -152,6 +152,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("audit --input log.parquet --output o --EVIL", "unknown arguments: --x␛[2J attribeam"),
         ("audit --input log.parquet --output o --console json --fail-if EVIL", "should be NAME OP NUMBER"),
         ("import ragas --data rows.jsonl --output o.parquet", "have none: 1 missing_value"),
+        ("import ragas --data rows.jsonl --guess", "x␛[2J attribeam audit"),
         ("import langfuse --data EVIL.parquet --output o.parquet", ""),
         ("report --audit EVIL/audit --format md --output -", "x␛"),
         ("report --audit EVIL --format md --output -", "expected the output directory of an audit"),

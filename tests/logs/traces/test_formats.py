@@ -44,12 +44,13 @@ from tests.logs.traces.exports import (
     write_lines,
 )
 
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT
-from attribeam.schemas import Reason
+from attribeam.schemas import QARecord, Reason
 from attribeam.schemas.errors import UsageError
 
 
@@ -60,6 +61,18 @@ def test_every_format_gives_the_same_row(kind: str, tmp_path: Path) -> None:
     assert text_of(row) == ROW
     assert (summary.read, summary.written, letters) == (1, 1, [])
     assert row["generator"] == (None if kind == "ragas" else MODEL)
+
+
+@pytest.mark.parametrize("kind", [name for name in EXPORTS if name != "jsonl"])
+def test_audit_reads_what_an_import_writes(kind: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "export.jsonl", EXPORTS[kind]())
+    _, _, _ = imported(kind, path, output=tmp_path / "log.parquet")
+    (direct,) = QALog(path, LogOptions(format=kind)).outcomes()
+    (of_import,) = QALog(str(tmp_path / "log.parquet")).outcomes()
+    assert isinstance(direct, QARecord)
+    assert isinstance(of_import, QARecord)
+    for name in ("record_id", "question", "passages", "answer", "answered_at", "generator"):
+        assert getattr(direct, name) == getattr(of_import, name), name
 
 
 def test_time_of_the_answer_is_the_end_of_the_root(tmp_path: Path) -> None:
@@ -130,11 +143,15 @@ def test_time_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
     assert +summary.seen.notes == {"answered_at stays empty where end_time holds no time that can be read": 1}
 
 
-def test_log_says_how_it_was_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("direct", [True, False])
+def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
     (sample,) = EXPORTS["ragas"]()
     path = write_lines(tmp_path / "a.jsonl", [{**sample, "answer": "A gold one."}] * 2)
-    imported("ragas", path, output=tmp_path / "log.parquet")
-    (note,) = QALog(str(tmp_path / "log.parquet")).check().notes
+    log = QALog(path, LogOptions(format="ragas"))
+    if not direct:
+        imported("ragas", path, output=tmp_path / "log.parquet")
+        log = QALog(str(tmp_path / "log.parquet"))
+    (note,) = log.check().notes
     assert str(note) == "answer read from response, not from answer; --answer-path names another: 2 rows"
 
 
@@ -599,6 +616,14 @@ def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> Non
     options = TraceOptions(question_path="askedFor")
     _, (row,), _ = imported("responses", path, output=tmp_path / "log.parquet", options=options)
     assert (row["question"], row["answer"]) == (QUESTION, ANSWER)
+
+
+def test_audit_reads_responses_without_an_import(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [*(record for _, record in CASES), {"response": openai()["response"]}])
+    *found, last = QALog(path, LogOptions(format="responses")).outcomes()
+    assert len(found) == len(CASES)
+    assert all(isinstance(one, QARecord) and one.answer == ANSWER for one in found)
+    assert not isinstance(last, QARecord)
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

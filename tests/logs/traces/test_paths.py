@@ -1,10 +1,15 @@
-"""Paths and presets on records of free JSON."""
+"""Paths, presets and guesses on records of free JSON."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+import io
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from tests.logs.traces.exports import (
@@ -18,6 +23,8 @@ from tests.logs.traces.exports import (
     write_lines,
 )
 
+from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.guess import guess_lines, guessed
 from attribeam.logs.traces.paths import PRESETS, TraceOptions, path_set
 from attribeam.schemas.errors import RunError, UsageError
 
@@ -116,3 +123,102 @@ def test_preset_reads_what_it_is_for(name: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", rows)
     _, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet", options=options)
     assert text_of(row) == ROW
+
+
+def test_guess_names_paths_that_an_import_can_use(tmp_path: Path) -> None:
+    rows = [row for number in range(2) for row in odd_trace(f"trace-{number}")]
+    path = Path(write_lines(tmp_path / "a.jsonl", rows))
+    guess = guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")])
+    assert (guess.rows, guess.whole) == (2, 0)
+    *_, command = guess_lines(guess, "attribeam import langfuse")
+    words = shlex.split(command.removeprefix("try: "))
+    for name in ("question", "passages", "answer"):
+        assert words[words.index(f"--{name}-path") + 1] == getattr(PATHS, f"{name}_path"), name
+
+
+def test_guess_prints_no_text_of_the_log(tmp_path: Path) -> None:
+    path = Path(write_lines(tmp_path / "a.jsonl", odd_trace()))
+    said = "\n".join(guess_lines(guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")]), "x"))
+    for text in (QUESTION, ANSWER, *(text for _, text in PASSAGES)):
+        assert text not in said
+
+
+def test_guess_on_rows(tmp_path: Path) -> None:
+    rows = [{"id": 1, "ask": {"q1": QUESTION}, "hits": [{"text": PASSAGES[0][1]}], "reply": ANSWER}, {"id": 2}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows))
+    guess = guessed(LOG_KINDS["jsonl"], TraceOptions(), [lambda: path.open("rb")])
+    places = {name: {path: len(one.said) for path, one in found.items()} for name, found in guess.places.items()}
+    assert places["question"]["ask.q1"] == places["passages"]["hits"] == places["answer"]["reply"] == 1
+    assert guess.rows == 2
+
+
+SAID = [
+    ("How long is the pump under warranty?", "For two years.", "The pump has a warranty of two years."),
+    ("Who lit the lamp?", "Ada Thorne did.", "Ada Thorne lit the lamp."),
+    ("When was the tower built?", "In 1874.", "It was built in 1874."),
+    ("Where is the key?", "Below the stairs.", "The key lies below the stairs."),
+]
+
+
+def guess_of(*records: Mapping[str, object]) -> list[str]:
+    """What a guess on rows says."""
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        yield io.BytesIO("\n".join(map(json.dumps, records)).encode())
+
+    return [*guess_lines(guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened]), "attribeam import jsonl")]
+
+
+def test_guess_on_no_rows_says_so() -> None:
+    (line,) = guess_of()
+    assert line == "looked at 0 rows: the files have none of this format; check --data, and the format's name"
+
+
+def test_guess_on_rows_that_are_found_says_so() -> None:
+    *_, last = guess_of(*({"question": q, "contexts": [p], "answer": a} for q, a, p in SAID))
+    assert last == "every row is found already"
+
+
+def test_guess_passes_over_ids_labels_and_what_is_taken() -> None:
+    rows = [
+        {"rid": f"r-{number}", "ask": q, "hits": [p], "says": a, "lang": "in English", "when": "2026-11-20T10:00:00Z"}
+        for number, (q, a, p) in enumerate(SAID)
+    ]
+    *_, last = guess_of(*rows)
+    assert last == "try: attribeam import jsonl --question-path 'ask' --answer-path 'says' --passages-path 'hits'"
+
+
+@pytest.mark.parametrize(
+    ("names", "refused", "missing"),
+    [
+        ({"question": 0, "reply_text": 1, "chosen": [1]}, "chosen  in 4 of 4, refused: the same as the answer",
+         "passages"),
+        ({"question": 0, "answer": 1, "turns": [0, 1]}, "turns  in 4 of 4, refused: the same as question and answer",
+         "passages"),
+        ({"question": 0, "contexts": [2], "title": 0}, "title     in 4 of 4, refused: the same as the question",
+         "answer"),
+        ({"question": 0, "contexts": [2], "ticket": "T-"}, "ticket    in 4 of 4, refused: ids, names or times only",
+         "answer"),
+        ({"question": 0, "contexts": [2], "state": "All done."},
+         "state     in 4 of 4, refused: the same text in every row",
+         "answer"),
+        ({"question": 0, "contexts": [], "answer": 1}, "contexts  in 0 of 4, refused: empty in 4 rows", "passages"),
+        ({"question": 0, "context": 1, "answer": 1}, "what is found already is refused: the same as the answer",
+         "answer or the passages"),
+    ],
+)  # fmt: skip
+def test_guess_refuses_what_is_circular_constant_or_empty(
+    names: Mapping[str, object], refused: str, missing: str
+) -> None:
+    def value(number: int, what: object) -> object:
+        if isinstance(what, list):
+            return [value(number, one) for one in what]
+        if isinstance(what, int):
+            return SAID[number][what]
+        return f"{what}{number}" if str(what).endswith("-") else what
+
+    said = guess_of(*({name: value(number, what) for name, what in names.items()} for number in range(4)))
+    assert f"  {refused}" in said
+    assert said[-1] == f"no command is proposed, since nothing that was seen can be the {missing}"

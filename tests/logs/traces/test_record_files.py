@@ -34,20 +34,20 @@ from tests.logs.traces.exports import (
 )
 
 from attribeam.logs import arrow_logs, jsonl_log
-from attribeam.logs.import_log import checked
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import record_files
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
-from attribeam.logs.traces.record_files import FileRecord, records
+from attribeam.logs.traces.record_files import Found, records
 from attribeam.logs.traces.trace_log import ExportRows
+from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
 ROWS = [{"a": "ä\n", "b": [1, {"c": None}]}, {"a": "second"}, {"a": '}]\\"'}]
 
 
-def read(content: bytes | str, **options: object) -> list[FileRecord]:
+def read(content: bytes | str, **options: object) -> list[Found]:
     """The records of a file's content."""
     raw = content.encode() if isinstance(content, str) else content
     return list(records(io.BytesIO(raw), **options))  # type: ignore[arg-type]
@@ -118,13 +118,10 @@ def test_record_with_a_list_of_its_own_is_no_envelope() -> None:
 
 
 def test_place_of_a_record_is_its_line() -> None:
-    assert [one.position for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
-    assert [one.position for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
-    assert [one.position for one in read('{"data": [{}, {}]}', wrappers=("data",))] == [
-        "line 1, item 0",
-        "line 1, item 1",
-    ]
-    assert [one.position for one in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
+    assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
+    assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
+    assert [one.place for one in read('{"data": [{}, {}]}', wrappers=("data",))] == ["line 1, item 0", "line 1, item 1"]
+    assert [one.place for one in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +131,11 @@ def test_place_of_a_record_is_its_line() -> None:
 )
 def test_line_that_is_no_json_is_its_own_fault(line: str) -> None:
     assert values('{"a": 1}\n' + line + '\n{"a": 3}') == [{"a": 1}, Reason.INVALID_JSON, {"a": 3}]
+
+
+def test_line_of_several_values_gives_each_of_them() -> None:
+    found = values('{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}')
+    assert found == [*({"a": number} for number in range(1, 7)), Reason.INVALID_JSON, {"a": 7}]
 
 
 def test_list_that_is_cut_off_loses_its_last_item_only() -> None:
@@ -202,6 +204,15 @@ def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
         read(content.replace("LONG", '"1",' * 900 if "[LONG" in content else "x" * 4000))
 
 
+def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "_LEAST_UNPACKED", 1 << 20)
+    for begin in (b'{"a": "', b"[", b"", b"a,b\n1,"):
+        packed = gzip.compress(begin + (b"x" if begin.strip(b"[") else b" ") * (1 << 23))
+        with pytest.raises(DataError, match=r"should unpack to at most 300 times its size, its first \d+ bytes give"):
+            read(packed)
+    assert len(read(gzip.compress(LINES.encode() * 10))) == 30
+
+
 def test_streams_of_arrow_may_stand_one_behind_the_other() -> None:
     file = io.BytesIO()
     with pa.ipc.new_stream(file, pa.schema([("a", pa.int64())])) as writer:
@@ -230,9 +241,9 @@ def test_gzip_that_is_cut_off_is_an_error() -> None:
 
 
 def test_csv_rows_with_other_numbers_of_fields_are_faults() -> None:
-    found = values('a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n')
+    found = values('a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut')
     wrong = Reason.INVALID_VALUE
-    assert found == [{"a": "1", "b": "2"}, wrong, wrong, {"a": "1", "b": 'x "y", z'}]
+    assert found == [{"a": "1", "b": "2"}, wrong, wrong, {"a": "1", "b": 'x "y", z'}, wrong]
 
 
 def test_long_field_of_a_csv_file_is_read() -> None:
@@ -309,7 +320,7 @@ def test_memory_does_not_grow_with_the_file(as_list: bool) -> None:
 
 def csv_read(content: str) -> tuple[list[tuple[int, object]], list[str]]:
     """The rows of a CSV file, each with its line, and what is said of its faults."""
-    found = list(read(content))
+    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
@@ -319,20 +330,74 @@ def row(line: int, first: str, second: str) -> tuple[int, object]:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "said"),
+    ("content", "rows", "faults"),
     [
-        ('a,b\n1,x\n2,"y\n3,z\n', 3, "unexpected end of data"),
-        ('\na,b\n1,"x\ny"\n2,"y" z\n', 5, "',' expected after"),
-        ("a,b\n1,x\n2," + "x" * 200, 3, "no end after 100 characters"),
+        ('a,b\n1,x\n2,"y\n3,z\n4,w\n', [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")],
+         ["line 3 should be CSV, is not: unexpected end of data; close its quotes"]),
+        ('a,b\n1,"x"\n2,"y\n3,"z"\n4,"w"\n', [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")],
+         ["line 3 should be CSV, is not"]),
+        ('a,b\n1,"first\nsays "hello" there\nlast"\n2,"x\ny"\n', [row(5, "2", "x\ny")],
+         ["line 2 should be CSV, is not, and the lines up to 4 begin no row"]),
+        ('a,b\n1,"x\n2,y\n3,"z\n4,w\n', [row(3, "2", "y"), row(5, "4", "w")],
+         ["line 2 should be CSV", "line 4 should be CSV"]),
+        ('a,b\r\n1,x\r\n2,"y\r\nand', [row(2, "1", "x")],
+         ["line 3 should be CSV, is not, and the lines up to 4 begin no row"]),
+        ('a,b\n1,"x\n2,y\n3,z",w\n4,v\n', [row(5, "4", "v")],
+         ["line 2, whose quotes end in line 4, should have 2 fields as line 1 has, has 3"]),
     ],
-    ids=["never closed", "closed too early", "too long"],
-)
-def test_csv_row_whose_end_nobody_knows_is_an_error(
-    content: str, line: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ids=["never closed", "closed by the next", "bare quote over lines", "several", "cut off", "wrong number of fields"],
+)  # fmt: skip
+def test_wrong_quotes_cost_their_own_row_only(content: str, rows: list[tuple[int, object]], faults: list[str]) -> None:
+    found, said = csv_read(content)
+    assert found == rows
+    assert [one.startswith(start) for one, start in zip(said, faults, strict=True)] == [True] * len(faults)
+
+
+def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_files, "MOST_CHARS", 100)
-    with pytest.raises(DataError, match=rf"line {line} begins a row that is none: {said}.*; close its quotes"):
-        read(content)
+    lines = [f"{number},{'x' * 20}" for number in range(50)]
+    rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
+    assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
+    assert "line 2 should be CSV, is not: no end after 100 characters" in fault
+    monkeypatch.setattr(record_files, "MOST_CHARS", 1000)
+    monkeypatch.setattr(record_files, "MOST_LINES", 10)
+    assert csv_read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
+        "line 2 should be CSV, is not: unexpected end"
+    )
+    assert "or 10 lines" in csv_read("\n".join(["a,b", '0,"open', *lines]))[1][0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 30)
+    rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
+    assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
+    assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
+    with pytest.raises(LogFormatError, match="line of names, line 1 is none: no end after 100 characters"):
+        csv_read("a," + "b" * 200)
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (['x","z'], 0),
+        (['x","z', "1,2"], 1),
+        (['1,"x', "1,2", "1,2"], 2),
+        (['"', ",", '"",""'], 1),
+        (['1,"x" y', 'x","z', '","', "z"], 0),
+    ],
+)
+@pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
+def test_no_quotes_make_lines_be_read_again_and_again(
+    lines: list[str], count: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    real = record_files._Lines.take
+    monkeypatch.setattr(record_files._Lines, "take", lambda self: taken.append(1) or real(self))
+    rows, _ = csv_read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
+    assert len(rows) >= 499 * count
+    assert len(taken) < 6 * 500 * len(lines)
 
 
 def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
@@ -359,6 +424,17 @@ def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
     rows, faults = csv_read(file.getvalue())
     assert faults == []
     assert [value for _, value in rows] == wanted
+
+
+def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path: Path) -> None:
+    contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
+    good = f'{QUESTION},"{contexts}","{ANSWER}"'
+    lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
+    (tmp_path / "ragas.csv").write_text("\n".join(lines), encoding="utf-8")
+    summary, rows, (letter,) = imported("ragas", str(tmp_path / "ragas.csv"), output=tmp_path / "log.parquet")
+    assert summary.read == len(rows) + 1 == 5
+    assert letter["reason"] == Reason.INVALID_VALUE
+    assert str(letter["message"]).startswith("line 3 should be CSV, is not")
 
 
 MOMENT = 1_795_168_800_000_000_000

@@ -341,7 +341,7 @@ def test_column_that_is_named_twice_has_one_value() -> None:
     (row,), _ = read("jsonl", good.encode())
     assert (row.record_id, row.fault) == ("7", None)
     (row,), _ = read("jsonl", good.replace(",7\n", ",8\n").encode())
-    assert "line 2 should have one value in 'id', which the line of names has twice, has two" in str(row.fault)
+    assert "line 2 should have one value in 'id', which line 1 names twice, has two" in str(row.fault)
 
 
 LANGCHAIN = {
