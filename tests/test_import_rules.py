@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "attribeam"
-ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "evaluation", "pipeline")
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations", "evaluation", "pipeline")
 LAB = "lab"
 """Stands at the top, too, and is not shipped: ``lab.*`` from a checkout."""
 ALLOWED = {
@@ -23,6 +23,7 @@ ALLOWED = {
     "attribution": {"schemas", "attribution"},
     "transforms": {"schemas", "logs", "attribution", "transforms"},
     "report": {"schemas", "logs", "report"},
+    "integrations": {"schemas", "logs", "attribution", "report", "integrations"},
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
     "evaluation": {"schemas", "logs", "attribution", "report", "evaluation"},
     "lab/training": {"schemas", "logs", "attribution", "report", "evaluation"},
@@ -35,6 +36,7 @@ FORBIDDEN = {
     "logs": {"torch", "transformers", "spacy", "apache_beam"},
     "attribution": {"apache_beam"},
     "report": {"torch", "transformers", "spacy", "apache_beam"},
+    "integrations": {"torch", "transformers", "spacy", "apache_beam"},
     "evaluation": {"apache_beam"},
 }
 

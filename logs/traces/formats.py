@@ -528,6 +528,11 @@ class LogKind:
     suffix: str = "{.jsonl,.json,.csv,.parquet,.jsonl.gz,.json.gz,.csv.gz}"
     takes_csv: bool = True
 
+    @property
+    def is_of_traces(self) -> bool:
+        """Whether its rows are traces, which have ids in a trace store."""
+        return isinstance(self.format, SpanFormat)
+
 
 _ROWS_SUFFIX = "{.jsonl,.csv,.parquet,.arrow,.jsonl.gz,.csv.gz}"
 """Without .json, since a folder of a Hugging Face data set has its metadata in such files."""
