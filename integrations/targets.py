@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from attribeam.integrations.scores import Score
 from attribeam.schemas.errors import UsageError
 
 
-class Target(Protocol):
-    """A trace store. ``places`` are the variables that say where it is; they hold no keys."""
+class Target:
+    """A trace store; ``places`` are the variables that say where, ``needs_span`` says that it takes no trace's id."""
 
     places: ClassVar[tuple[str, ...]]
-    needs_span: ClassVar[bool]
+    needs_span: ClassVar[bool] = False
 
     def send(self, scores: Sequence[Score]) -> None:
         """Send all; what was sent before is replaced where the store knows ids.
@@ -22,13 +22,13 @@ class Target(Protocol):
         Raises:
             Exception: what the client raises, or a ValueError where the store refuses a score.
         """
+        raise NotImplementedError
 
 
-class OpenTelemetry:
+class OpenTelemetry(Target):
     """Events ``gen_ai.evaluation.result`` by OTLP over HTTP, in the context of the span that they are about."""
 
-    places: ClassVar = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    needs_span: ClassVar = False
+    places = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
     def __init__(self) -> None:
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -68,11 +68,10 @@ def _event(score: Score) -> Any:
     return LogRecord(timestamp=moment, context=context, attributes=attributes, event_name="gen_ai.evaluation.result")
 
 
-class Langfuse:
+class Langfuse(Target):
     """Scores on observations and traces; the same id and time replace a score that is there."""
 
-    places: ClassVar = ("LANGFUSE_BASE_URL", "LANGFUSE_HOST")
-    needs_span: ClassVar = False
+    places = ("LANGFUSE_BASE_URL", "LANGFUSE_HOST")
 
     def __init__(self) -> None:
         from langfuse.api import LangfuseAPI
@@ -108,11 +107,10 @@ def _langfuse_score(score: Score) -> dict[str, Any]:
     }
 
 
-class MLflow:
+class MLflow(Target):
     """Feedback on traces: of an answer on the trace itself, of a document on the span that retrieved it."""
 
-    places: ClassVar = ("MLFLOW_TRACKING_URI",)
-    needs_span: ClassVar = False
+    places = ("MLFLOW_TRACKING_URI",)
 
     def __init__(self) -> None:
         from mlflow import MlflowClient
@@ -150,11 +148,11 @@ class MLflow:
 _MLFLOW_ID = "attribeam.score_id"
 
 
-class Phoenix:
+class Phoenix(Target):
     """Annotations of spans, and of the documents that a retriever's span has."""
 
-    places: ClassVar = ("PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL", "PHOENIX_HOST", "PHOENIX_PORT")
-    needs_span: ClassVar = True
+    places = ("PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL", "PHOENIX_HOST", "PHOENIX_PORT")
+    needs_span = True
 
     def __init__(self) -> None:
         from phoenix.client import Client

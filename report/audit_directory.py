@@ -199,7 +199,7 @@ class AuditDirectory:
 
     @property
     def extra_fields(self) -> tuple[pa.Field, ...]:
-        """The fields of ``--extra-columns``, which follow those of the evidence record; without ids of a trace store."""
+        """The fields of ``--extra-columns``, which follow those of the record; without ids of a trace store."""
         own = set(evidence_schema().names)
         return tuple(field for field in self.evidence_schema if field.name not in own and not is_carried(field))
 
