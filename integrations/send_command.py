@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -83,7 +83,7 @@ class Sending:
     without_ids: list[str] = field(default_factory=list)
     failures: list[tuple[AnswerScores, str]] = field(default_factory=list)
 
-    def send_all(self, answers: Iterator[AnswerScores] | tqdm[AnswerScores]) -> None:
+    def send_all(self, answers: Iterable[AnswerScores]) -> None:
         """Send what was not sent yet, and write what failed to ``send_failures.jsonl``.
 
         Raises:

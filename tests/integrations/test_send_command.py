@@ -192,6 +192,18 @@ def test_audit_without_ids_is_refused(tmp_path: Path, store: Store, capsys: pyte
     assert store.requests == []
 
 
+def test_texts_of_an_audit_without_texts_are_refused(
+    audit: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = audit / "run_manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["options"]["privacy"] = {"no_texts": True}
+    path.write_text(json.dumps(manifest))
+    assert send(audit, "--with-texts") == ExitCode.BAD_USAGE
+    assert "--with-texts: the audit was made with --no-texts; leave it out" in capsys.readouterr().err
+    assert store.requests == []
+
+
 def test_missing_client_names_the_extra(
     audit: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ DOCUMENTS = {
 }
 ANSWER = "The ferry to Aln leaves the east pier at noon. It carries forty horses to Brunn every Monday."
 pytestmark = pytest.mark.filterwarnings("default")  # of other people's servers and clients
+_INSTALLED = {one.name for one in distributions()}
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(package not in _INSTALLED, reason=f"{package} is not installed")
 
 
 @contextmanager
@@ -77,7 +82,7 @@ def sent_scores(kind: str, export: Path, folder: Path) -> list[Score]:
     return list(answer.scores)
 
 
-@pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")
+@needs("mlflow")
 def test_mlflow_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address, store = f"http://127.0.0.1:{free_port()}", f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
@@ -111,7 +116,7 @@ _DOCUMENT_EVALUATIONS = """{ projects { edges { node { spans(first: 9) { edges {
     spanId documentEvaluations { documentPosition name score label } } } } } } } }"""
 
 
-@pytest.mark.skipif(find_spec("phoenix.server") is None, reason="arize-phoenix is not installed")
+@needs("arize-phoenix")
 def test_phoenix_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port, other = free_port(), free_port()
     address = f"http://127.0.0.1:{port}"
