@@ -39,7 +39,6 @@ def support_scorer(attributor: Attributor | None = None, *, options: TraceOption
     queue = _Queue(attributor or Attributor.from_pretrained())
     chosen = options or TraceOptions()
 
-    @scorer(name="attribeam")
     def attribeam(trace: Any) -> list[Feedback]:
         try:
             row = _row(trace, chosen)
@@ -53,7 +52,7 @@ def support_scorer(attributor: Attributor | None = None, *, options: TraceOption
         verdict = _feedback(VERDICT, verdict_of(found), explanation(found))
         return [verdict, *(_feedback(name, value) for name, value in numbers.items() if value is not None)]
 
-    return attribeam
+    return scorer(attribeam, name="attribeam")
 
 
 _SOURCE = AssessmentSource("CODE", "attribeam")
