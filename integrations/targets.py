@@ -160,23 +160,24 @@ class Phoenix(Target):
         self._spans = Client().spans
 
     def send(self, scores: Sequence[Score]) -> None:
-        """See ``Target``; Phoenix keeps one annotation of each name and identifier on a span or document."""
-        found = [(one.position, _phoenix_annotation(one)) for one in scores]
-        spans = [one for position, one in found if position is None]
-        documents = [{**one, "document_position": position} for position, one in found if position is not None]
+        """See ``Target``; Phoenix keeps one annotation of a name and identifier on a span, of a name on a document."""
+        found = [(one, _phoenix_annotation(one)) for one in scores]
+        spans: list[Any] = [{**body, "identifier": str(one.id)} for one, body in found if one.position is None]
+        documents: list[Any] = [
+            {**body, "document_position": one.position} for one, body in found if one.position is not None
+        ]
         if spans:
             self._spans.log_span_annotations(span_annotations=spans, sync=True)
         if documents:
             self._spans.log_document_annotations(document_annotations=documents, sync=True)
 
 
-def _phoenix_annotation(score: Score) -> Any:
+def _phoenix_annotation(score: Score) -> dict[str, object]:
     said = {"score": score.value, "label": score.label, "explanation": score.explanation}
     return {
         "name": score.name,
         "annotator_kind": "CODE",
         "span_id": score.span_id,
-        "identifier": str(score.id),
         "result": {name: one for name, one in said.items() if one is not None},
     }
 
