@@ -245,6 +245,19 @@ class LogOptions:
     tables: tuple[TableVersion, ...] = ()
 
 
+_CARRIED = b"attribeam.carried"
+
+
+def carried(description: str) -> dict[bytes, bytes]:
+    """The metadata of a field that every audit of the log carries into its evidence, without being asked."""
+    return {b"description": description.encode(), _CARRIED: b"1"}
+
+
+def is_carried(field: pa.Field) -> bool:
+    """Whether ``carried`` made the metadata of a log's field, or of the evidence's."""
+    return _CARRIED in (field.metadata or {})
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnPart:
     """A column to read; where its items are structs, only their ``members`` (None: the whole column)."""
@@ -259,7 +272,8 @@ class ColumnMap:
 
     Attributes:
         pairs: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
-        extra_fields: the Arrow fields of the extra columns, in the order of ``LogOptions.extra_columns``.
+        extra_fields: the Arrow fields of the extra columns, in the order of ``LogOptions.extra_columns``, then of those
+            that the log itself wants carried (see ``carried``).
         notes: which column was chosen where two could hold a field, and the option that names the other.
     """
 
@@ -283,7 +297,9 @@ class ColumnMap:
         mapping |= chosen
         _check_needed(mapping, file, schema)
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
-        extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
+        asked = [_extra_field(name, file, schema) for name in options.extra_columns]
+        own = (field for field in schema if is_carried(field) and field.name not in options.extra_columns)
+        extra_fields = (*asked, *(_extra_field(one.name, file, schema).with_metadata(one.metadata) for one in own))
         return cls(tuple((name, column) for name, column in found if column is not None), extra_fields, notes)
 
     @classmethod

@@ -90,7 +90,8 @@ def import_exports(
         rows = ExportRows(kind, options, texts, summary.seen or Seen())
         placed = rows.read([export_opener(store, path) for path in paths])
         found = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
-        _write(output, progress(islice(_once_each(found), limit)), summary)
+        schema = import_schema(of_traces=kind.is_of_traces)
+        _write(output, schema, progress(islice(_once_each(found), limit)), summary)
     return summary
 
 
@@ -112,7 +113,7 @@ def import_logs(
     store = storage or ArrowStorage()
     summary = ImportSummary(len(paths))
     records = (one for path in paths for one in QALog(path, options, store).outcomes())
-    _write(output, progress(islice(_once_each(records), limit)), summary)
+    _write(output, import_schema(), progress(islice(_once_each(records), limit)), summary)
     return summary
 
 
@@ -140,13 +141,14 @@ def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         yield one
 
 
-def _write(output: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
+def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
     """Write all, and put both files in their places at the end; dead letters only where there are some."""
     letters = letters_path(output)
     try:
         with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
             log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
-            _write_partial(log, refused, outcomes, summary)
+            with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
+                _write_rows(rows, faulty, outcomes, summary)
             if summary.dead_letters:
                 refused.replace(letters)
             elif summary.written:
@@ -167,25 +169,23 @@ def _why_none(summary: ImportSummary, letters: Path) -> str:
     return f"{counts}; {letters} says why, the first of them: {summary.example}"
 
 
-def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
-    rows, refused = TableFile(log, import_schema()), TableFile(letters, dead_letter_schema())
-    with rows, refused:
-        for one in outcomes:
-            if isinstance(one, QARecord):
-                rows.add(_log_row(one))
-                summary.written += 1
-            else:
-                refused.add(dead_letter_row(_dead_letter(one)))
-                summary.reasons[str(one.fault.reason)] += 1
-                summary.example = summary.example or str(valid_text(str(one.fault)))
-        if summary.seen:
-            rows.describe(with_reading_notes(summary.seen.notes))
+def _write_rows(rows: TableFile, refused: TableFile, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
+    for one in outcomes:
+        if isinstance(one, QARecord):
+            rows.add(_log_row(one))
+            summary.written += 1
+        else:
+            refused.add(dead_letter_row(_dead_letter(one)))
+            summary.reasons[str(one.fault.reason)] += 1
+            summary.example = summary.example or str(valid_text(str(one.fault)))
+    if summary.seen:
+        rows.describe(with_reading_notes(summary.seen.notes))
 
 
-def import_schema() -> pa.Schema:
+def import_schema(*, of_traces: bool = False) -> pa.Schema:
     """The schema of an imported log: that of rows of traces, and ``target_spans``, which some logs have."""
     spans = labelled_log_schema().field("target_spans")
-    return log_schema().append(spans)
+    return log_schema(of_traces=of_traces).append(spans)
 
 
 def _log_row(record: QARecord) -> dict[str, object]:
@@ -197,7 +197,7 @@ def _log_row(record: QARecord) -> dict[str, object]:
         "answer": record.answer,
         "answered_at": record.answered_at,
         "generator": record.generator,
-        "session_id": dict(record.extra_columns).get("session_id"),
+        **dict(record.extra_columns),
         "target_spans": None
         if spans is None
         else [{"char_start": a.char_start, "char_end": a.char_end} for a in spans],

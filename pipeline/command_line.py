@@ -74,6 +74,7 @@ COMMANDS = (
     Command(
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
+    Command("send", "send an audit's verdicts to a trace store", "attribeam.integrations.send_command"),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
     Command(
         "calibrate", "fit the verdict to marks made on an audit's page", "attribeam.evaluation.calibration.command"

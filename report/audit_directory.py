@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from attribeam.logs.columns import is_carried
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
@@ -198,9 +199,9 @@ class AuditDirectory:
 
     @property
     def extra_fields(self) -> tuple[pa.Field, ...]:
-        """The fields of ``--extra-columns``, which follow those of the evidence record."""
+        """The fields of ``--extra-columns``, which follow those of the record; without ids of a trace store."""
         own = set(evidence_schema().names)
-        return tuple(field for field in self.evidence_schema if field.name not in own)
+        return tuple(field for field in self.evidence_schema if field.name not in own and not is_carried(field))
 
     def evidence_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None

@@ -25,8 +25,10 @@ from attribeam.schemas import (
     UnsupportedReason,
     evidence_schema,
 )
+from attribeam.schemas.qa_record import RETRIEVALS
 
-_OWN = frozenset(evidence_schema().names)
+_OWN = frozenset({*evidence_schema().names, RETRIEVALS})
+"""What is no extra column to readers; places of retrievals are for ``attribeam send``."""
 _NO_PYTHON_VALUE = (ValueError, KeyError, OverflowError)
 EvidenceRow = Mapping[str, Any]
 """One row as ``evidence_rows`` gives it: the fields of ``attribeam.schemas.evidence_schema``, then extra columns."""

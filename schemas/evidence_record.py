@@ -449,7 +449,10 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
 
 
 def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], schema: pa.Schema) -> pa.Table:
-    """The spans of records, in their order, as a table of ``schema``, which comes from ``evidence_schema``."""
+    """The spans of records, in their order, as a table of ``schema``, which comes from ``evidence_schema``.
+
+    An extra column that the log of these records lacks is null.
+    """
     records = [record for record, spans in rows for _ in spans]
     spans = [span for _, of_record in rows for span in of_record]
     columns = _plain_columns(records, spans)
@@ -461,9 +464,10 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
     arrays["unsupported_words"] = _range_lists(unsupported, schema.field("unsupported_words").type)
     arrays["evidence"] = _piece_lists([span.evidence for span in spans], schema.field("evidence").type)
     arrays["token_evidence"] = pa.array(map(_token_rows, spans), type=schema.field("token_evidence").type)
-    return (
-        pa.Table.from_arrays([arrays[field.name] for field in schema], schema=schema) if spans else schema.empty_table()
-    )
+    if not spans:
+        return schema.empty_table()
+    found = [arrays[field.name] if field.name in arrays else pa.nulls(len(spans), field.type) for field in schema]
+    return pa.Table.from_arrays(found, schema=schema)
 
 
 def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -> dict[str, list[object]]:

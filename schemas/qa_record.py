@@ -76,6 +76,12 @@ class QARecord:
     notes: tuple[str, ...] = ()
 
 
+RETRIEVALS = "retrievals"
+"""Column with one struct per passage that a span of the trace retrieved: ``span_id``, ``position``, ``passage_index``.
+
+``position`` is that among the documents of the span, and ``passage_index`` that among the passages, both from 0.
+"""
+
 SPAN_LABELS = "span_labels"
 """Column with one struct per target span, in the order of ``target_spans``."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 from attribeam.logs.traces.documents import SOURCE_KEYS, Document, Texts, among, documents_of, once_each, with_texts
@@ -54,10 +55,19 @@ class Span(NamedTuple):
     is_root: bool = False
 
 
+class Retrieval(NamedTuple):
+    """Where a passage stands among the documents that a span retrieved; see ``schemas.qa_record.RETRIEVALS``."""
+
+    span_id: str
+    position: int
+    passage_index: int
+
+
 class TraceRow(NamedTuple):
     """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
 
     ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
+    ``trace_id``, ``span_id`` (the root's) and ``retrievals`` lead back to the trace store; a row of no trace has none.
     """
 
     record_id: str | None
@@ -69,10 +79,15 @@ class TraceRow(NamedTuple):
     session_id: str | None = None
     fault: RowFault | None = None
     notes: tuple[str, ...] = ()
+    trace_id: str | None = None
+    span_id: str | None = None
+    retrievals: tuple[Retrieval, ...] | None = None
 
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
+_MOST_RETRIEVALS = 1000
+"""Far fewer than the bytes of a carried value allow."""
 
 
 class Tree(NamedTuple):
@@ -177,6 +192,9 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
         generator=models[-1] if models else next((one.model for one in tree.spans if one.model), None),
         session_id=next((one.session_id for one in tree.spans if one.session_id), None),
         notes=() if parts is None else (FROM_PROMPT,),
+        trace_id=trace_id,
+        span_id=None if tree.root is None or tree.root.is_trace else tree.root.span_id,
+        retrievals=tuple(islice(_retrievals(tree, passages or ()), _MOST_RETRIEVALS)),
     )
     return row._replace(fault=_missing(tree, row, options, paths))
 
@@ -307,6 +325,17 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
         return _sources_of_root(tree)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
     return tuple(one for place in chosen for one in gave[place])
+
+
+def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:
+    """Every place where a span retrieved one of the passages: by its text, or by its id where none was logged."""
+    texts = {one.text: index for index, one in reversed([*enumerate(passages)])}
+    ids = {one.passage_id: index for index, one in reversed([*enumerate(passages)])}
+    for span in tree.spans:
+        for position, one in enumerate(_documents(span) if span.role in _RETRIEVING else ()):
+            index = ids.get(one.passage_id) if one.text is None else texts.get(one.text)
+            if index is not None and span.span_id is not None:
+                yield Retrieval(span.span_id, position, index)
 
 
 def _documents(span: Span) -> tuple[Document, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -275,6 +276,8 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
         yield {
             **one,
             "trace_id": trace_id,
+            "span_id": _shown_id(at(one, "context", "span_id") or one.get("span_id")),
+            "parent_id": _shown_id(one.get("parent_span_id") or one.get("parent_id")),
             "kind": text_or_none(own.get("mlflow.spanType")) or one.get("span_type"),
             "input": parsed(one.get("inputs")) if given is None else given,
             "output": parsed(one.get("outputs")) if gave is None else gave,
@@ -284,11 +287,19 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
         }
 
 
+def _shown_id(value: object) -> object:
+    """A span's id as MLflow shows it and takes it, in hex: the JSON of its third and fourth schema has base64."""
+    if isinstance(value, str) and _BASE64_ID.fullmatch(value):
+        return b64decode(value).hex()
+    return value
+
+
+_BASE64_ID = re.compile("[A-Za-z0-9+/]{11}=")
 MLFLOW = SpanFormat(
     opened=_mlflow_spans,
     wrappers=("traces", "data"),
     no_trace_id="trace should have a trace_id or request_id, has none",
-    places={"trace_id": "trace_id"},
+    places={"trace_id": "trace_id", "span_id": "span_id", "parent_id": "parent_id"},
     roles={
         "LLM": Role.MODEL,
         "CHAT_MODEL": Role.MODEL,
@@ -527,6 +538,11 @@ class LogKind:
     format: SpanFormat | Rows
     suffix: str = "{.jsonl,.json,.csv,.parquet,.jsonl.gz,.json.gz,.csv.gz}"
     takes_csv: bool = True
+
+    @property
+    def is_of_traces(self) -> bool:
+        """Whether its rows are traces, which have ids in a trace store."""
+        return isinstance(self.format, SpanFormat)
 
 
 _ROWS_SUFFIX = "{.jsonl,.csv,.parquet,.arrow,.jsonl.gz,.csv.gz}"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.arrow_logs import ParquetLog
-from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart
+from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
@@ -26,6 +26,7 @@ from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.values import text_bytes, valid_text
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.qa_record import RETRIEVALS
 
 _DESCRIPTIONS = {
     "record_id": "id of the trace or the row",
@@ -36,6 +37,12 @@ _DESCRIPTIONS = {
     "generator": "model that gave the answer",
     "session_id": "conversation that the trace belongs to",
 }
+_TRACE_DESCRIPTIONS = {
+    "trace_id": "id of the trace in its store",
+    "span_id": "id of the trace's root span",
+    RETRIEVALS: "where the passages stand among the documents of the spans that retrieved them",
+}
+_RETRIEVAL = pa.struct([("span_id", pa.string()), ("position", pa.int32()), ("passage_index", pa.int32())])
 _FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
 _MAP = ColumnMap(tuple((one.name, one.name) for one in INPUT_FIELDS if one.name in _DESCRIPTIONS), ())
 _NO_LIMIT = 2**62
@@ -43,9 +50,10 @@ _KEPT_LOGS = 8
 _logs: dict[tuple[object, ...], pa.NativeFile] = {}
 
 
-def log_schema(*, stored: bool = False) -> pa.Schema:
+def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
     """The schema of the QA log; ``stored`` adds the columns of faults.
 
+    A log ``of_traces`` has the ids that lead back to the trace store, which an audit carries into its evidence.
     Texts of a stored log are bytes, because they may be no valid Unicode, which is found when its rows are checked.
     """
     text = pa.binary() if stored else pa.string()
@@ -54,11 +62,16 @@ def log_schema(*, stored: bool = False) -> pa.Schema:
     fields = [
         pa.field(name, kinds.get(name, text), metadata={"description": words}) for name, words in _DESCRIPTIONS.items()
     ]
-    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
+    traces = [
+        pa.field(name, pa.list_(_RETRIEVAL) if name == RETRIEVALS else pa.string(), metadata=carried(words))
+        for name, words in _TRACE_DESCRIPTIONS.items()
+        if of_traces
+    ]
+    return pa.schema([*fields, *traces, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
 
 
 def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
-    """The record that an audit would read, or why it would refuse the row; ``session_id`` is an extra column."""
+    """The record that an audit would read, or why it would refuse the row; ids of the store are extra columns."""
     passages = [RawPassage(*map(text_bytes, (one.text, one.title, one.passage_id))) for one in row.passages or ()]
     raw = RawRow(
         record_id=text_bytes(row.record_id),
@@ -68,12 +81,18 @@ def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
         target_spans=None,
         answered_at=row.answered_at,
         generator=text_bytes(row.generator),
-        extra_columns=(("session_id", valid_text(row.session_id)),),
+        extra_columns=tuple(_store_ids(row).items()),
     )
     validator = RowValidator(_MAP, _NO_LIMIT)
     if row.fault is not None:
         return validator.refusal(raw, source, row.fault)
     return validator.outcome(raw, source, duplicate=False)
+
+
+def _store_ids(row: TraceRow) -> dict[str, object]:
+    ids = {name: valid_text(getattr(row, name)) for name in ("session_id", "trace_id", "span_id")}
+    places = [{**one._asdict(), "span_id": valid_text(one.span_id)} for one in row.retrievals or ()]
+    return {**ids, RETRIEVALS: None if row.retrievals is None else places}
 
 
 def _stored_row(row: TraceRow) -> dict[str, object]:
@@ -86,7 +105,7 @@ def _stored_row(row: TraceRow) -> dict[str, object]:
             {name: text_bytes(getattr(one, name)) for name in ("passage_id", "title", "text")} for one in row.passages
         ],
         "answered_at": row.answered_at,
-        "session_id": valid_text(row.session_id),
+        **_store_ids(row),
         "fault_reason": fault and str(fault.reason),
         "fault_message": fault and valid_text(str(fault)),
         "fault_column": fault and fault.column,
@@ -166,7 +185,7 @@ class TraceReader:
         export = ExportRows(self._kind, TraceOptions())
         with tempfile.TemporaryDirectory(prefix="attribeam-log-") as folder:
             path = Path(folder, "rows.parquet")
-            with TableFile(path, log_schema(stored=True)) as table:
+            with TableFile(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
                 for placed in export.read([lambda: nullcontext(file)]):
                     table.add(_stored_row(placed.row))
                 table.describe(with_reading_notes(export.seen.notes))
@@ -178,7 +197,8 @@ class TraceLog:
 
     def __init__(self, stored: pa.NativeFile) -> None:
         self._rows = ParquetLog(pq.ParquetFile(stored, pre_buffer=False))
-        self.schema: pa.Schema = log_schema().with_metadata(self._rows.schema.metadata)
+        of_traces = "trace_id" in self._rows.schema.names
+        self.schema: pa.Schema = log_schema(of_traces=of_traces).with_metadata(self._rows.schema.metadata)
         self.row_count: int = self._rows.row_count
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:

@@ -27,6 +27,7 @@ from tests.logs.traces.exports import (
     QUESTION,
     RECORDS,
     ROW,
+    SPAN_FORMATS,
     langfuse,
     langsmith,
     mlflow,
@@ -40,8 +41,11 @@ from tests.logs.traces.exports import (
 from tqdm import tqdm
 
 from attribeam.logs import import_run
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage
+from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.command_line import main
+from attribeam.schemas import QARecord
 from attribeam.schemas.errors import ExitCode
 
 
@@ -108,6 +112,27 @@ def test_spans_of_a_trace_in_different_files_are_put_together(
         assert "1 rows read of 3 files (3 spans), 1 written" in capsys.readouterr().out
         (row,) = rows_of(tmp_path / "log.parquet")
         assert text_of(row) == ROW
+
+
+@pytest.mark.parametrize("kind", SPAN_FORMATS)
+def test_ids_of_the_store_are_carried_without_being_asked_for(kind: str, tmp_path: Path) -> None:
+    output = tmp_path / "log.parquet"
+    assert run(kind, "--data", write_lines(tmp_path / "a.jsonl", EXPORTS[kind]()), "--output", output) == 0
+    for log in (QALog(str(output)), QALog(str(tmp_path / "a.jsonl"), LogOptions(format=kind))):
+        (row,) = log.outcomes()
+        assert isinstance(row, QARecord)
+        carried = dict(row.extra_columns)
+        assert carried["trace_id"] == row.record_id
+        assert carried["span_id"]
+        places = cast("list[dict[str, object]]", carried["retrievals"])
+        assert [(one["position"], one["passage_index"]) for one in places] == [(0, 0), (1, 1)]
+        assert not {one["span_id"] for one in places} & {carried["span_id"], None}
+
+
+def test_log_of_rows_carries_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "log.parquet"
+    assert run("ragas", "--data", write_lines(tmp_path / "a.jsonl", ragas()), "--output", output) == 0
+    assert QALog(str(output)).check().columns.extra_fields == ()
 
 
 def test_records_that_are_no_spans_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

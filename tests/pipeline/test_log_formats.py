@@ -96,17 +96,8 @@ def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.
     settings = save_tiny_audit(tmp_path)
     audit = tmp_path / "audit"
     models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
-    command = [
-        "audit",
-        "--log-format",
-        "openinference",
-        "--input",
-        mixed_spans(tmp_path),
-        "--output",
-        str(audit),
-        *models,
-    ]
-    assert main(command) == 0, capsys.readouterr().err
+    command = ["audit", "--log-format", "openinference", "--input", mixed_spans(tmp_path), "--output", str(audit)]
+    assert main([*command, *models]) == 0, capsys.readouterr().err
     manifest = json.loads((audit / "run_manifest.json").read_text())
     assert (manifest["counts"]["rows"], manifest["counts"]["audited"]) == (4, 2)
     letters = [row for path in (audit / "dead_letters").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
@@ -118,6 +109,25 @@ def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.
     said = capsys.readouterr().out
     assert ANSWER.split(",")[0] in said
     assert PASSAGES[0][1] in said
+
+
+def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(tmp_path: Path) -> None:
+    settings = save_tiny_audit(tmp_path)
+    audit, logs = tmp_path / "audit", tmp_path / "logs"
+    logs.mkdir()
+    own = write_log(logs / "b.parquet", log_rows(2))
+    command = ["import", "openinference", "--data", mixed_spans(tmp_path), "--output", str(logs / "a.parquet")]
+    assert main(command) == 0
+    models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
+    assert main(["audit", "--input", str(logs / "[ab].parquet"), "--output", str(audit), *models]) == 0
+    opened = AuditDirectory.open(audit)
+    evidence = read_all(audit / "evidence").to_pylist()
+    assert opened.evidence_schema.names[-3:] == ["trace_id", "span_id", "retrievals"]
+    assert opened.extra_fields == ()
+    for row in evidence:
+        ids = row["trace_id"], row["span_id"], row["retrievals"]
+        assert (ids == (None, None, None)) == (row["source_file"] == str(own))
+        assert ids[0] in (None, row["record_id"])
 
 
 deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")

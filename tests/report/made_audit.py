@@ -109,11 +109,12 @@ def made_audit(
     columns: Sequence[tuple[str, str]] = (),
     models: Mapping[str, str] | None = None,
     change: Callable[[QARecord], QARecord] = lambda record: record,
+    extra_fields: Sequence[pa.Field] = EXTRA_FIELDS,
 ) -> MadeAudit:
     """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
 
     ``spans`` are those of the rows that have others than the supported and the unsupported one; ``models`` goes into
-    the manifest; ``change`` makes each record what it should be.
+    the manifest; ``change`` makes each record what it should be, with values for ``extra_fields``.
     """
     log = folder / "log.parquet"
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,7 +130,8 @@ def made_audit(
     letter = DeadLetter(
         "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
     )
-    chunks = _write_chunks(root, log, evidence, dead_letter_row(letter), rows_per_chunk)
+    schema = evidence_schema(extra_fields=extra_fields)
+    chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
     manifest = _manifest(log, chunks, evidence, len(records), status, columns, models or {})
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     tell_sizes(root)
@@ -211,7 +213,12 @@ def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass
 
 
 def _write_chunks(
-    root: Path, log: Path, evidence: Sequence[Mapping[str, object]], letter: Mapping[str, object], rows_per_chunk: int
+    root: Path,
+    log: Path,
+    evidence: Sequence[Mapping[str, object]],
+    schema: pa.Schema,
+    letter: Mapping[str, object],
+    rows_per_chunk: int,
 ) -> tuple[str, ...]:
     """Two files a chunk and its manifest; the dead letter is the log's last row."""
     for folder in ("evidence", "dead_letters", "_chunks"):
@@ -223,7 +230,7 @@ def _write_chunks(
         names.append(f"00000-log-r{start:010d}")
         inside = [row for row in evidence if row["source_row"] in rows]
         letters = [letter] if last_row in rows else []
-        _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, evidence_schema(extra_fields=EXTRA_FIELDS))
+        _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, schema)
         _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
         manifest = _chunk_manifest(names[-1], log, rows, _counts(inside, len(letters)))
         (root / "_chunks" / f"{names[-1]}.json").write_text(manifest.to_json(), encoding="utf-8")

@@ -403,7 +403,9 @@ def test_conversation_can_be_carried_into_the_evidence(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", EXPORTS["langfuse"]())
     (found,) = QALog(path, LogOptions(format="langfuse", extra_columns=("session_id",))).outcomes()
     assert isinstance(found, QARecord)
-    assert found.extra_columns == (("session_id", "talk-7"),)
+    places = [{"span_id": "b", "position": place, "passage_index": place} for place in (0, 1)]
+    store_ids = {"trace_id": "trace-1", "span_id": "a", "retrievals": places}
+    assert dict(found.extra_columns) == {"session_id": "talk-7", **store_ids}
 
 
 def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:

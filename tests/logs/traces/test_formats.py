@@ -47,7 +47,7 @@ from tests.logs.traces.exports import (
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.traces.assembly import TraceRow
-from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.formats import LOG_KINDS, MLFLOW
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT
 from attribeam.schemas import QARecord, Reason
@@ -752,6 +752,14 @@ def test_spans_of_mlflows_classes(tracer: Any, tmp_path: Path) -> None:
     trace = {"info": {"trace_id": "tr-1"}, "data": {"spans": spans}}
     _, (row,), _ = imported("mlflow", write_lines(tmp_path / "a.jsonl", [trace]), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
+    assert (row["span_id"], row["retrievals"][0]["span_id"]) == (root.span_id, found.span_id)
+
+
+def test_ids_of_mlflows_spans_are_those_that_it_shows() -> None:
+    ids = {"span_id": "tM2VQ+CJ60U=", "parent_span_id": "vsIvHCvJ2XM="}
+    trace: dict[str, object] = {"trace_id": "tr-1", "spans": [{**ids, "name": "a"}, {"span_id": "b", "name": "b"}]}
+    found = [(one.span_id, one.parent_id) for one in MLFLOW.spans(trace)]
+    assert found == [("b4cd9543e089eb45", "bec22f1c2bc9d973"), ("b", None)]
 
 
 def test_runs_of_langsmiths_client(tmp_path: Path) -> None:

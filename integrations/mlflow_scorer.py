@@ -1,0 +1,105 @@
+"""A scorer for ``mlflow.genai.evaluate``: does the retrieved text support the answer, and if not, which claims lack it.
+
+MLflow calls a scorer once a row, from several threads, and has no call for all rows. So rows that wait at the same time
+are attributed together, as many as ``MLFLOW_GENAI_EVAL_MAX_WORKERS`` lets run at once, by one attributor.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any
+
+from mlflow.entities import AssessmentError, AssessmentSource, Feedback
+from mlflow.genai.scorers import Scorer, scorer
+
+from attribeam.attribution.attributor import Attributor
+from attribeam.integrations.scores import RISK, UNSUPPORTED_SHARE, VERDICT, explanation, unsupported_share, verdict_of
+from attribeam.logs.traces.assembly import row_of_trace
+from attribeam.logs.traces.documents import NO_TEXTS
+from attribeam.logs.traces.formats import MLFLOW
+from attribeam.logs.traces.paths import TraceOptions, path_set
+from attribeam.schemas import RowFault, SpanEvidence
+
+_Outcome = tuple[SpanEvidence, ...] | RowFault
+
+
+def support_scorer(attributor: Attributor | None = None, *, options: TraceOptions | None = None) -> Scorer:
+    """A scorer that reads question, passages and answer of a trace as ``attribeam import mlflow`` does.
+
+    Of a row it gives ``attribeam_verdict`` with the unsupported claims as rationale, ``attribeam_risk`` and
+    ``attribeam_unsupported_share`` (0 to 1). A trace that is no answered question with passages gets the verdict
+    "skipped" and the reason; one that could not be attributed gets an error with the reason as its code.
+
+    Args:
+        attributor: which model and method; the bundled ones without it, loaded at once.
+        options: how a trace becomes a row, such as paths to question, passages and answer.
+    """
+    queue = _Queue(attributor or Attributor.from_pretrained())
+    chosen = options or TraceOptions()
+
+    def attribeam(trace: Any) -> list[Feedback]:
+        try:
+            row = _row(trace, chosen)
+        except RowFault as fault:
+            return [_feedback(VERDICT, "skipped", str(fault))]
+        found = queue.outcome(row)
+        if isinstance(found, RowFault):
+            error = AssessmentError(error_code=str(found.reason), error_message=str(found))
+            return [Feedback(name=VERDICT, error=error, source=_SOURCE)]
+        numbers = {RISK: found[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(found)}
+        verdict = _feedback(VERDICT, verdict_of(found), explanation(found))
+        return [verdict, *(_feedback(name, value) for name, value in numbers.items() if value is not None)]
+
+    return scorer(attribeam, name="attribeam")
+
+
+_SOURCE = AssessmentSource("CODE", "attribeam")
+
+
+def _feedback(name: str, value: str | float, rationale: str | None = None) -> Feedback:
+    return Feedback(name=name, value=value, rationale=rationale, source=_SOURCE)
+
+
+def _row(trace: Any, options: TraceOptions) -> dict[str, object]:
+    """The trace's row for ``Attributor.attribute_many``.
+
+    Raises:
+        RowFault: if it has none.
+    """
+    spans = MLFLOW.spans(json.loads(trace.to_json()))
+    row = row_of_trace(trace.info.trace_id, spans, options, NO_TEXTS, path_set(options))
+    if row.fault is not None:
+        raise row.fault
+    passages = [{"text": one.text, "title": one.title, "passage_id": one.passage_id} for one in row.passages or ()]
+    return {"question": row.question, "passages": passages, "answer": row.answer}
+
+
+class _Queue:
+    """Rows of several threads; the one whose turn it is attributes all that wait."""
+
+    def __init__(self, attributor: Attributor) -> None:
+        self._attributor = attributor
+        self._turn, self._lock = Lock(), Lock()
+        self._waiting: list[tuple[dict[str, object], Future[_Outcome]]] = []
+
+    def outcome(self, row: dict[str, object]) -> _Outcome:
+        """The evidence of a row, or its fault."""
+        own = Future[_Outcome]()
+        with self._lock:
+            self._waiting.append((row, own))
+        with self._turn:
+            if not own.done():
+                self._attribute()
+        return own.result()
+
+    def _attribute(self) -> None:
+        with self._lock:
+            rows, self._waiting = self._waiting, []
+        try:
+            for (_, one), found in zip(rows, self._attributor.attribute_many([row for row, _ in rows]), strict=True):
+                one.set_result(found)
+        except Exception as error:  # noqa: BLE001 - each row's own thread raises it
+            for _, one in rows:
+                one.set_exception(error)

@@ -1,0 +1,215 @@
+"""``attribeam send``: which scores go out, once each, and what is said of those that do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, sendable_audit
+from tests.report.made_audit import made_audit
+
+from attribeam.integrations import send_command, targets
+from attribeam.integrations.scores import Score, answer_scores
+from attribeam.pipeline.command_line import main
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.errors import ExitCode
+
+
+class RefusedError(Exception):
+    """As an HTTP client raises it."""
+
+    def __init__(self, status_code: int, message: str = "no such trace") -> None:
+        super().__init__(message)
+        self.status_code = status_code
+
+
+class Store:
+    """Keeps scores by their ids; ``refuse`` may raise."""
+
+    places: ClassVar[tuple[str, ...]] = ("STORE_URL",)
+    needs_span: ClassVar[bool] = False
+
+    def __init__(self, refuse: Callable[[Score], None] = lambda _: None) -> None:
+        self.kept: dict[str, Score] = {}
+        self.requests: list[int] = []
+        self.refuse = refuse
+
+    def send(self, scores: Sequence[Score]) -> None:
+        self.requests.append(len(scores))
+        for one in scores:
+            self.refuse(one)
+        self.kept.update({str(one.id): one for one in scores})
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Path:
+    return sendable_audit(tmp_path)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    made = Store()
+    monkeypatch.setitem(targets.TARGETS, "otel", Store)
+    monkeypatch.setattr(send_command, "target_named", lambda _: made)
+    monkeypatch.setattr(send_command.time, "sleep", lambda _: None)
+    return made
+
+
+def send(audit: Path, *options: str) -> int:
+    return main(["send", str(audit), "--to", "otel", *options])
+
+
+def test_answer_gets_verdict_risk_share_and_the_use_of_its_documents(audit: Path) -> None:
+    told, refused, foreign = answer_scores(AuditDirectory.open(audit), texts=False)
+    place = "unsupported: characters 37 to 44 (other value)"
+    assert [(one.name, one.span_id, one.position, one.value, one.label, one.explanation) for one in told.scores] == [
+        ("attribeam_verdict", SPANS[0], None, None, "unsupported", place),
+        ("attribeam_risk", SPANS[0], None, 0.875, None, None),
+        ("attribeam_unsupported_share", SPANS[0], None, 0.5, None, None),
+        ("attribeam_document_used", RETRIEVER, 1, 1.0, "used", None),
+        ("attribeam_document_used", RETRIEVER, 0, 1.0, "used", None),
+    ]
+    assert [(one.name, one.label, one.value) for one in refused.scores] == [("attribeam_verdict", "refusal", None)]
+    assert {one.trace_id for one in (*told.scores, *refused.scores)} == {*TRACES[:2]}
+    assert foreign.scores == ()
+    assert len({one.id for one in told.scores}) == 5
+
+
+def test_texts_go_out_only_when_they_are_asked_for(audit: Path, store: Store) -> None:
+    assert send(audit) == ExitCode.DONE
+    assert "cars" not in repr(store.kept)
+    assert "twelve" not in repr(store.kept)
+    assert send(audit, "--with-texts") == ExitCode.DONE
+    explanations = [one.explanation for one in store.kept.values() if one.label == "unsupported"]
+    assert explanations == ["unsupported: 40 cars (other value — evidence says: twelve)"]
+
+
+def test_sending_twice_leaves_one(audit: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert send(audit) == ExitCode.DONE
+    first, requests = dict(store.kept), list(store.requests)
+    assert capsys.readouterr().out == "3 answers: 2 sent to otel, 1 without ids\n"
+    assert send(audit) == ExitCode.DONE
+    assert capsys.readouterr().out == "3 answers: 0 sent to otel, 2 sent before, 1 without ids\n"
+    (audit / "sent.txt").unlink()
+    assert send(audit) == ExitCode.DONE
+    assert (store.kept, store.requests) == (first, requests * 2)
+
+
+def test_another_address_gets_the_scores_too(audit: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert send(audit) == ExitCode.DONE
+    monkeypatch.setenv("STORE_URL", "http://elsewhere")
+    assert send(audit) == ExitCode.DONE
+    assert store.requests == [6, 6]
+
+
+def test_dry_run_counts_and_sends_nothing(audit: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert send(audit, "--dry-run") == ExitCode.DONE
+    out, said = capsys.readouterr()
+    assert out == "3 answers: 2 would be sent to otel, 1 without ids\n"
+    assert "1 answers have no id in the trace store and were not sent, such as ferry-2" in said
+    assert store.requests == []
+    assert not (audit / "sent.txt").exists()
+
+
+def test_refused_answer_is_named_and_kept_and_the_others_are_sent(
+    audit: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(score: Score) -> None:
+        if score.trace_id == TRACES[0]:
+            raise RefusedError(404)
+
+    store.refuse = refuse
+    assert send(audit) == ExitCode.FAILED
+    assert {one.trace_id for one in store.kept.values()} == {TRACES[1]}
+    out, said = capsys.readouterr()
+    assert out == "3 answers: 1 sent to otel, 1 failed, 1 without ids\n"
+    assert "RefusedError: no such trace" in said
+    (line,) = (audit / "send_failures.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"record_id": "ferry-0", "trace_id": TRACES[0], "error": "RefusedError: no such trace"}
+    store.refuse = lambda _: None
+    assert send(audit) == ExitCode.DONE
+    assert {one.trace_id for one in store.kept.values()} == {*TRACES[:2]}
+    assert not (audit / "send_failures.jsonl").exists()
+
+
+@pytest.mark.parametrize("error", [RefusedError(503), RefusedError(429), ConnectionError("reset")])
+def test_faults_that_pass_are_tried_again(error: Exception, audit: Path, store: Store) -> None:
+    faults = iter([error, error])
+
+    def refuse(_: Score) -> None:
+        for fault in faults:
+            raise fault
+
+    store.refuse = refuse
+    assert send(audit) == ExitCode.DONE
+    assert len(store.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(ConnectionError("http://ada:pw@host is down"), 4), (RefusedError(401), 1)]
+)
+def test_store_that_takes_nothing_ends_the_command(
+    error: Exception,
+    tries: int,
+    audit: Path,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(_: Score) -> None:
+        raise error
+
+    monkeypatch.setattr(send_command, "BATCH_ANSWERS", 1)
+    store.refuse = refuse
+    assert send(audit) == ExitCode.FAILED
+    assert len(store.requests) == tries
+    said = capsys.readouterr().err
+    assert "0 answers are sent, start the same command again" in said
+    assert "ada" not in said
+
+
+def test_keys_stay_out_of_messages_and_files(
+    audit: Path, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STORE_SECRET_KEY", "sk-hush")
+
+    def refuse(_: Score) -> None:
+        raise RefusedError(400, "header Bearer sk-hush is none")
+
+    store.refuse = refuse
+    assert send(audit) == ExitCode.FAILED
+    written = [path.read_bytes() for path in audit.rglob("*") if path.is_file()]
+    assert "sk-hush" not in "".join(capsys.readouterr())
+    assert not any(b"sk-hush" in one for one in written)
+
+
+def test_audit_without_ids_is_refused(tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert send(made_audit(tmp_path).root) == ExitCode.BAD_USAGE
+    assert "--extra-columns trace_id,span_id" in capsys.readouterr().err
+    assert store.requests == []
+
+
+def test_texts_of_an_audit_without_texts_are_refused(
+    audit: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = audit / "run_manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["options"]["privacy"] = {"no_texts": True}
+    path.write_text(json.dumps(manifest))
+    assert send(audit, "--with-texts") == ExitCode.BAD_USAGE
+    assert "--with-texts: the audit was made with --no-texts; leave it out" in capsys.readouterr().err
+    assert store.requests == []
+
+
+def test_missing_client_names_the_extra(
+    audit: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise ModuleNotFoundError("no", name="mlflow")
+
+    monkeypatch.setitem(targets.TARGETS, "mlflow", missing)
+    assert main(["send", str(audit), "--to", "mlflow"]) == ExitCode.BAD_USAGE
+    assert "pip install 'attribeam[mlflow]'" in capsys.readouterr().err
