@@ -626,7 +626,7 @@ def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
 def _dozen(match: re.Match[str]) -> Iterator[Reading]:
     count = (match[1] or "a").lower()
     if count not in _UNTOLD:
-        yield Kind.OTHER_AMOUNT, Decimal(6) if count.startswith("half") else 12 * (_count_of(count) or 1)
+        yield Kind.OTHER_AMOUNT, Decimal(6) if count.startswith("half") else 12 * (_count_of(count) or Decimal(1))
 
 
 @_phrase("/|-|–", r"(?<![\d/.,$€£–-])((?:19|20)\d\d)\s?([/–-])\s?(?P<at>\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)")
