@@ -260,10 +260,10 @@ def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: L
     sentence = slice(tree.first_word, tree.first_word + len(tree.heads))
     with_subject: set[int] = set()
     conditions: set[int] = set()
-    for head, label, word in zip(tree.heads, tree.labels, parsed.words[sentence], strict=True):
+    for head, label, chars in zip(tree.heads, tree.labels, parsed.words[sentence], strict=True):
         if label in scheme.subject_labels:
             with_subject.add(head)
-        if label in _OPENING_LABELS and word.of(answer).lower() in _CONDITIONS:
+        if label in _OPENING_LABELS and chars.of(answer).lower() in _CONDITIONS:
             conditions.add(head)
     complements = {head for head in with_subject if tree.labels[head] == "ccomp"}
     reporting = {tree.heads[head] for head in complements}
