@@ -58,7 +58,7 @@ def test_rows_get_value_rationale_and_states(tmp_path: Path, monkeypatch: pytest
         states[feedback.get("value") or error.get("error_code")] = str(verdict.get("rationale") or error)
         risks = [one["feedback"]["value"] for one in assessments if one["assessment_name"] == "attribeam_risk"]
         assert [0 <= one <= 1 for one in risks] == [True] * (feedback.get("value") in ("supported", "unsupported"))
-    assert set(states) == {"supported", "unsupported", "skipped", "text_too_long"}
+    assert set(states) == {"supported", "unsupported", "skipped", "too_many_tokens"}
     assert "forty horses" in states["unsupported"]
     assert "passages" in states["skipped"]
     assert sum(attributor.calls) == 3

@@ -90,6 +90,7 @@ def test_mlflow_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.Mon
 
     port = address.rpartition(":")[2]
     command = ["mlflow", "server", "--backend-store-uri", store, "--port", port, "--workers", "1"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
     with server(command, f"{address}/health", tmp_path / "log.txt"):
         with mlflow.start_span("rag", span_type="CHAIN") as root:
             root.set_inputs({"question": QUESTION})
