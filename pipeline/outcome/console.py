@@ -199,7 +199,7 @@ def _hints(counts: AuditCounts) -> Iterator[str]:
 
 
 def _count_line(name: str, count: int, share: str = "") -> str:
-    return f"{name:<28}{count:>12,}{share:>9}"
+    return f"{name:<28}{count:>12,}  {share:>7}".rstrip()
 
 
 def _share_text(part: int, whole: int) -> str:
