@@ -61,6 +61,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "factcg": SetWeights(0.0, 0.5, 0.5),
     NOISE: SetWeights(0.0, 0.3, 0.3),
     "mtrag": SetWeights(),
+    "hard_trial": SetWeights(),
 }
 _FALLING = frozenset(
     {

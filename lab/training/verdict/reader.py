@@ -23,7 +23,7 @@ from tqdm import tqdm
 from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ReaderInput
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from lab.training.verdict.fitting import WEIGHTS, Odds, folds_of
-from lab.training.verdict.verdict_rows import VerdictRow
+from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 
 _PARTS = 3
 _SIZE, _DROPOUT, _CONVOLUTIONS = 96, 0.2, 2
@@ -32,6 +32,8 @@ _WORDS_COUNT = 0.3
 """How much the loss of tokens counts beside that of claims."""
 _SET_EXPONENT = 0.75
 """A set counts by its number of claims to this power."""
+_OWN_WEIGHTS = {"hard_trial": 2.0, NOISE: 0.0}
+"""Sets that count otherwise for the reader than for the trees of claims."""
 _COSINE_COUNTS = 4.0
 _FAR = -1e9
 Weights = dict[str, npt.NDArray[Any]]
@@ -126,7 +128,7 @@ def _claims(rows: Sequence[VerdictRow]) -> tuple[npt.NDArray[np.bool_], npt.NDAr
         both = [inside & (labels == label) & (weights > 0) for label in (True, False)]
         some = [one for one in both if one.any()]
         for one in some:
-            share = WEIGHTS[name].claims * inside.sum() ** _SET_EXPONENT / len(some)
+            share = _OWN_WEIGHTS.get(name, WEIGHTS[name].claims) * inside.sum() ** _SET_EXPONENT / len(some)
             weights[one] *= share / weights[one].sum()
     return labels, weights * len(weights) / weights.sum()
 

@@ -1,7 +1,8 @@
 """Answers that were made up for this project, and rows that are made of them: more for a verdict to learn from.
 
 ``made_answers.jsonl`` has short, freely worded answers over help pages, policies or encyclopaedias. ``claim_trials``
-has single claims of known kinds beside short passages. Nobody checked each mark.
+has single claims of known kinds beside short passages, and ``hard_trials`` such as mislead a count of words: right ones
+share few words with their passage, and invented ones many. Nobody checked each mark.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from lab.training.verdict.shared_sets import TrainingAnswer
 
 MADE_ANSWERS = Path(__file__).with_name("made_answers.jsonl")
 CLAIM_TRIALS = Path(__file__).with_name("claim_trials.jsonl")
+HARD_TRIALS = Path(__file__).with_name("hard_trials.jsonl")
 _ENDS = (".", "!", "?")
 _One = TypeVar("_One")
 
 
-def written_sets(made: Path = MADE_ANSWERS, trials: Path = CLAIM_TRIALS) -> Iterator[TrainingAnswer]:
-    """The sets ``made``, ``made_variants``, ``made_mixed`` and ``trial``.
+def written_sets(
+    made: Path = MADE_ANSWERS, trials: Path = CLAIM_TRIALS, hard: Path = HARD_TRIALS
+) -> Iterator[TrainingAnswer]:
+    """The sets ``made``, ``made_variants``, ``made_mixed``, ``trial`` and ``hard_trial``.
 
     Raises:
         DataError: if a file cannot be read or a row is faulty; the message names row and field, not the text.
@@ -38,7 +42,8 @@ def written_sets(made: Path = MADE_ANSWERS, trials: Path = CLAIM_TRIALS) -> Iter
     for name, found in (("made", answers), ("made_variants", variants), ("made_mixed", beside_copies(answers))):
         for one in found:
             yield TrainingAnswer.of(one, name, key=f"made {one.record.record_id.split('|')[0]}")
-    yield from _trials(trials)
+    yield from _trials(trials, "trial")
+    yield from _trials(hard, "hard_trial")
 
 
 def load_made_answers(path: Path = MADE_ANSWERS) -> tuple[JudgedAnswer, ...]:
@@ -144,7 +149,7 @@ def _told(answer: JudgedAnswer, kind: str, parts: Sequence[tuple[str, bool]]) ->
     return replace(answer, record=record, unsupported=tuple(marks))
 
 
-def _trials(file: Path) -> Iterator[TrainingAnswer]:
+def _trials(file: Path, name: str) -> Iterator[TrainingAnswer]:
     """Each claim alone, some beside a copied sentence, some joined to another, and some among many passages."""
     rows, draw = list(read_rows(file)), random.Random(11)
     every = [_trial_passages(row) for row in rows]
@@ -158,7 +163,7 @@ def _trials(file: Path) -> Iterator[TrainingAnswer]:
         for number, one in enumerate(told):
             record = replace(one.record, record_id=f"{one.record.record_id}|{number}")
             kind = one.record.record_id.partition("|")[2].replace("|", ", ")
-            yield TrainingAnswer.of(replace(one, record=record), "trial", key=f"trial {base.record_id}", part=kind)
+            yield TrainingAnswer.of(replace(one, record=record), name, key=f"trial {base.record_id}", part=kind)
 
 
 def _trial_passages(row: DataRow) -> tuple[Passage, ...]:
