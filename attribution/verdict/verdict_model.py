@@ -47,6 +47,8 @@ _BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
 
 _DIGEST_LETTERS = 16
+_VALUES_ANYWHERE = PREMISE_NUMBERS.index("values_anywhere")
+_LEAST_WITHOUT_VALUE = math.log(0.4 / 0.6)
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -214,7 +216,8 @@ class VerdictModel:
         """What is said of answers that each have at least one claim.
 
         An answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
-        likelihood ratios. So a support score means the same in short and in long answers.
+        likelihood ratios. So a support score means the same in short and in long answers. A claim with a value that no
+        passage has is never more likely supported than 0.6.
 
         Raises:
             ModelLoadError: if the model was fitted on other numbers.
@@ -229,10 +232,13 @@ class VerdictModel:
         ]
         ratios = _of_each(self.claims, numbers)
         risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
-        return [
-            ScoredAnswer(of_words, risk - self.claim_fall * (own.max() - own), risk)
-            for of_words, own, risk in zip(words, ratios, risks, strict=True)
-        ]
+        found = []
+        for of_words, own, risk, measured in zip(words, ratios, risks, numbers, strict=True):
+            claims = risk - self.claim_fall * (own.max() - own)
+            has_no_value = measured[:, _VALUES_ANYWHERE] > 0
+            claims = np.where(has_no_value, np.maximum(claims, _LEAST_WITHOUT_VALUE), claims)
+            found.append(ScoredAnswer(of_words, claims, float(claims.max())))
+        return found
 
     def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
         """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
