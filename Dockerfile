@@ -4,6 +4,8 @@
 FROM python:3.13-slim
 WORKDIR /opt/attribeam
 COPY . .
-RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt .
+# --build-arg PIP_EXTRA_INDEX_URL=...: an index of torch's CPU build, without which the image holds CUDA's.
+ARG PIP_EXTRA_INDEX_URL
+RUN pip install --no-cache-dir --constraint constraints.txt .
 ENTRYPOINT ["attribeam"]
 CMD ["audit", "--input", "examples/qa_logs.parquet", "--output", "audits/example"]

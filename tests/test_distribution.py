@@ -220,7 +220,7 @@ def test_the_dockerfile_installs_by_the_constraints_and_audits_as_run_local_does
     first, *lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     assert first.startswith("# Not run as an image")
     steps = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
-    assert [*steps] == ["FROM", "WORKDIR", "COPY", "RUN", "ENTRYPOINT", "CMD"]
+    assert [*steps] == ["FROM", "WORKDIR", "COPY", "ARG", "RUN", "ENTRYPOINT", "CMD"]
     pip = shlex.split(steps["RUN"])
     assert [*pip[:2], *pip[-3:]] == ["pip", "install", "--constraint", "constraints.txt", "."]
     command = [*json.loads(steps["ENTRYPOINT"]), *json.loads(steps["CMD"])]
