@@ -301,6 +301,8 @@ import os
 import signal
 import sys
 
+from attribeam import Attributor
+
 
 def evidence(attributor):
     passages = ["The ferry to Aln leaves the east pier at noon. " * 40] * 12

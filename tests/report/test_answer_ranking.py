@@ -96,7 +96,7 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     ]
     found = ranking_of(spans, size=9)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
-    assert (found.judged_count, found.flagged_count, found.mean_risk) == (3, 1, None)
+    assert (found.judged_count, found.flagged_count, found.mean_risk) == (2, 1, None)
 
 
 def test_an_answer_in_another_language_that_copies_a_passage_is_ranked() -> None:

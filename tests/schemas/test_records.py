@@ -159,7 +159,7 @@ _OF_ONE_ROW_OR_INSIDE = {
     "SlowPatternError",
     "ModelWorkerDiedError",
     "RowsMemoryError",
-    "PageError",
+    "RenderError",
     "_LayerReached",
     "_LayerCaptured",
 }

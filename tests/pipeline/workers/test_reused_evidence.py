@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
-from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.option_types import MASS_FILE

@@ -92,7 +92,7 @@ def test_using_hostile_texts_runs_nothing(page: OpenPage, hostile: LoggedAudit) 
     typed = "<img src=x onerror=hacked=4>"
     page.open(hostile.page, "#answers/1")
     page.point_at(page.one(".piece"))
-    page.press("]", "w", "n", typed, Keys.ESCAPE, "/", "window.hacked", Keys.ESCAPE)
+    page.press("]", "n", typed, Keys.ESCAPE, "w", "[", "/", "window.hacked", Keys.ESCAPE)
     assert page.one("#note").get_attribute("value") == typed
     assert page.ids() == [f"ferry-0 {ATTACK}", f"bad {ATTACK}"]
     page.reload()

@@ -131,7 +131,8 @@ def test_the_bar_says_what_right_and_wrong_would_mean(page: OpenPage, claims: Lo
 
 def test_a_claim_without_a_verdict_is_marked_as_supported_or_not(page: OpenPage, claims: LoggedAudit) -> None:
     page.open(claims.page, "#answers/2")
-    page.press("]", "w")
+    page.press("]")
     assert page.script("return document.querySelector('[data-mark=wrong]').firstChild.textContent") == "Unsupported"
+    page.press("w")
     (row,) = [json.loads(line) for line in save(page, "jsonl").read_text(encoding="utf-8").splitlines()]
     assert (row["mark"], row["label"], row["support"]) == ("wrong", "unsupported", "not_calibrated")
