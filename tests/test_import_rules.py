@@ -188,6 +188,10 @@ rows = RowRange("examples/qa_logs.parquet", 0, 2)
 with TemporaryDirectory() as folder:
     run_chunk(rows, settings=settings, schemas=schemas, folder=Path(folder) / "attempt", on_rows=lambda _: None)
 """
+CHECKED_OPTIONS = """
+from attribeam.pipeline.options.audit_options import AuditOptions, read_run_options
+read_run_options(AuditOptions(input=("a",), output="b"))
+"""
 NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
 
 
@@ -197,6 +201,7 @@ NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
         ("import attribeam, attribeam.testing", NO_MODELS),
         ("import attribeam.integrations.pytest_plugin", NO_MODELS | {"pyarrow"}),
         ("import attribeam.pipeline.local_driver", NO_MODELS),
+        (CHECKED_OPTIONS, NO_MODELS),
         (FIRST_ROW, {"transformers", "apache_beam"}),
         (WORKER, {"transformers", "apache_beam"}),
     ],

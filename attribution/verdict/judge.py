@@ -15,6 +15,7 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claim_reader import ClaimReader
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import Premise, claim_premises, is_attended
@@ -118,7 +119,7 @@ class VerdictJudge:
         prior: float = _EVEN,
         assume_language: bool = False,
     ) -> None:
-        self._model = model
+        self._model, self._reader = model, model.reader
         self._strictness = strictness
         self._prior = prior
         self._unsupported = model.thresholds.unsupported(strictness)
@@ -143,7 +144,7 @@ class VerdictJudge:
         kinds = [word_kinds(row.parsed, row.record, assume_language=self._assume_language) for row in rows]
         answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
         signals = answer_signals(answers, self._model.table)
-        claims = [_claims_of(*one, self._model) for one in zip(rows, answers, signals, strict=True)]
+        claims = [_claims_of(*one, self._model, self._reader) for one in zip(rows, answers, signals, strict=True)]
         odds = iter(self._model.scored([one.to_score for one in claims if one.own]))
         for row, one in zip(rows, claims, strict=True):
             stated = hide_ranges(row.record.answer, row.parsed.marked)
@@ -201,7 +202,9 @@ class _Claims:
     to_score: AnswerToScore
 
 
-def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, model: VerdictModel) -> _Claims:
+def _claims_of(
+    row: RowToJudge, answer: AnswerRow, signals: Signals, model: VerdictModel, reader: ClaimReader | None
+) -> _Claims:
     every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
     judged = frozenset(signals.words)
     own = {
@@ -213,9 +216,9 @@ def _claims_of(row: RowToJudge, answer: AnswerRow, signals: Signals, model: Verd
     pairs = [(words, row.found[index]) for index, words in own.items()]
     premises = claim_premises(answer, sentences, pairs, model.table)
     read = None
-    if model.reader is not None:
+    if reader is not None:
         claims = [*zip(own.values(), premises, strict=True)]
-        read = model.reader.log_odds(model.reader.inputs(row.record.answer, row.parsed, claims, sentences))
+        read = reader.log_odds(reader.inputs(row.record.answer, row.parsed, claims, sentences))
     to_score = AnswerToScore(signals, [*own.values()], [one.numbers for one in premises], read, row.probed)
     return _Claims(row, answer, every, own, sentences, premises, to_score)
 

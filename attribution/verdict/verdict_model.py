@@ -189,7 +189,8 @@ class VerdictModel:
         claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
             another claim is ahead.
         table: what is known of words beforehand.
-        reader: what reads claims beside their premises, None where the trees of claims were fitted without.
+        reader_directory: where that lies which reads claims beside their premises; None where the trees of claims were
+            fitted without.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
             on short answers, ascending by threshold.
@@ -205,7 +206,7 @@ class VerdictModel:
     answers: AnswerRegression
     thresholds: VerdictThresholds
     table: WordTable
-    reader: ClaimReader | None
+    reader_directory: Path | None
     probe: StateProbe | None
     operating_points: tuple[OperatingPoint, ...]
     short_operating_points: tuple[OperatingPoint, ...]
@@ -239,6 +240,15 @@ class VerdictModel:
             claims = np.where(has_no_value, np.maximum(claims, _LEAST_WITHOUT_VALUE), claims)
             found.append(ScoredAnswer(of_words, claims, float(claims.max())))
         return found
+
+    @property
+    def reader(self) -> ClaimReader | None:
+        """What reads claims beside their premises; it is loaded, and torch with it, when it is first asked for.
+
+        Raises:
+            DataError: as ``load_reader``.
+        """
+        return None if self.reader_directory is None else load_reader(self.reader_directory)
 
     def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
         """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
@@ -309,7 +319,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
         answers=AnswerRegression.from_json(form.answers),
         thresholds=form.thresholds,
         table=word_table(words),
-        reader=load_reader(words) if has_reader else None,
+        reader_directory=words if has_reader else None,
         probe=None if form.probe is None else StateProbe.from_json(form.probe),
         operating_points=tuple(form.operating_points),
         short_operating_points=tuple(form.short_operating_points),
