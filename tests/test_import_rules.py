@@ -205,7 +205,7 @@ NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
         (FIRST_ROW, {"transformers", "apache_beam"}),
         (WORKER, {"transformers", "apache_beam"}),
     ],
-    ids=["package", "plugin of pytest", "driver", "first row", "worker"],
+    ids=["package", "plugin of pytest", "driver", "options of a driver", "first row", "worker"],
 )
 def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_needed(code: str, unused: set[str]) -> None:
     code = f"{code}\nimport sys; print(sorted({unused} & set(sys.modules)))"
