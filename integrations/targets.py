@@ -62,6 +62,10 @@ def _event(score: Score) -> Any:
     if score.position is not None:
         attributes["attribeam.document.position"] = score.position
     ids = int(score.trace_id, 16), int(score.span_id or "0", 16)
+    if ids[0] >> 128 or ids[1] >> 64:
+        raise ValueError(
+            f"ids of a trace and a span should have 16 and 8 bytes, were: {score.trace_id}, {score.span_id}"
+        )
     span = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
     moment = int(score.at.timestamp() * 1e6) * 1000
     context = set_span_in_context(NonRecordingSpan(span))

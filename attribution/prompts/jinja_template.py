@@ -28,7 +28,16 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined,
     extensions=["jinja2.ext.loopcontrols"],
 )
-_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+_FAILURES = (
+    jinja2.TemplateError,
+    SyntaxError,  # of the Python that a template becomes, such as a keyword twice
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
 
 
 class RenderError(ValueError):

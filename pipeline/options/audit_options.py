@@ -304,6 +304,10 @@ def _check_run(options: AuditOptions) -> None:
         )
     if options.reuse is not None and (not local or options.dry_run or options.model_workers is not None):
         raise UsageError("--reuse is for local runs without --model-workers and --dry-run; leave it out")
+    if options.reuse is not None and Path(options.reuse).resolve() == Path(options.output).resolve():
+        raise UsageError(
+            f"--reuse and --output should be two directories, both are {options.reuse}; name another output"
+        )
     if not local and (options.model_workers is not None or is_list(gpus)):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"

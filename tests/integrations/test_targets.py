@@ -6,12 +6,15 @@ import base64
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, loopback_server, sendable_audit
 
 from attribeam.integrations import send_command
+from attribeam.integrations.scores import Score
+from attribeam.integrations.targets import OpenTelemetry
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 
@@ -54,6 +57,13 @@ def test_opentelemetry_gets_evaluation_results_in_the_context_of_their_spans(
     assert found[1]["gen_ai.evaluation.score.value"].double_value == 0.875
     assert [one["attribeam.document.position"].int_value for one in found[3:5]] == [1, 0]
     assert len({one["attribeam.score.id"].string_value for one in found}) == 6
+
+
+@pytest.mark.parametrize(("trace_id", "span_id"), [("f" * 33, "1"), ("1", "f" * 17), ("-1", None), ("tr-7", None)])
+def test_opentelemetry_refuses_ids_that_are_none_of_its_own(trace_id: str, span_id: str | None) -> None:
+    score = Score(UUID(int=1), "attribeam_risk", trace_id, span_id, _STARTED, value=0.5)
+    with pytest.raises(ValueError, match=trace_id):
+        OpenTelemetry().send([score])
 
 
 def test_langfuse_gets_scores_that_its_own_models_accept(audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -365,6 +365,7 @@ def test_passages_of_a_jinja_template_keep_their_numbers() -> None:
         (looped("{{ p.text }}{{ p.body }}"), "'body'"),
         (looped("{{ p.text }}{{ 1 // 0 }}"), "ZeroDivisionError"),
         (looped("{{ p.text }}{{ p.__class__.__mro__ }}"), "SecurityError"),
+        (looped("{{ p.text }}{{ p.title | trim(chars='', chars='') }}"), "SyntaxError"),
         (looped("{{ loop.index }} {{ p.text }}"), r"line 1: loop\.index should be passage\.index"),
         ("{% for p in passages %}{{ p.text }}", "line 1"),
         (looped("\ufdd0{{ p.text }}"), r"no U\+FDD0"),

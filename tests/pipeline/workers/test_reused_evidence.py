@@ -97,6 +97,16 @@ def test_rows_that_the_audit_has_not_seen_are_refused(
     assert "other.parquet' is not one of its inputs, or has changed; leave --reuse out" in capsys.readouterr().err
 
 
+def test_output_into_the_reused_audit_is_refused(
+    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = output_digests(earlier)
+    (tmp_path / "link").symlink_to(earlier)
+    assert audit.run_here(tmp_path / "link", "--overwrite", "--reuse", str(earlier)) == 2
+    assert "--reuse and --output should be two directories" in capsys.readouterr().err
+    assert output_digests(earlier) == before
+
+
 def test_audit_without_texts_or_of_another_version_is_refused(
     audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
