@@ -85,6 +85,7 @@ class ClaimReader:
         self._weights = {name: one.float() for name, one in weights.items() if name != "vectors"}
         self._scales = self._weights["scales"][:, None]
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
+        tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
         self._tokenizer = tokenizer
         separator = tokenizer.token_to_id(_SEPARATOR)
         if separator is None:

@@ -61,6 +61,11 @@ def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(
     )
 
 
+def test_names_of_special_tokens_in_a_text_are_text(reader: ClaimReader) -> None:
+    claim = inputs(reader, "Rooms [SEP] are cheap.", 0, 5, premise())
+    assert TOKENIZER.token_to_id("[SEP]") not in claim.sentence
+
+
 def test_long_sentence_is_read_around_the_claim(reader: ClaimReader) -> None:
     answer = "We saw " + "old " * 300 + "ships and " + "new " * 300 + "boats."
     at = answer.index("ships")
