@@ -48,7 +48,8 @@ BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
 
 _DIGEST_LETTERS = 16
 _VALUES_ANYWHERE = PREMISE_NUMBERS.index("values_anywhere")
-_LEAST_WITHOUT_VALUE = math.log(0.4 / 0.6)
+_MISSING_NUMBERS = PREMISE_NUMBERS.index("missing_numbers")
+_LEAST_WITHOUT_NAME, _LEAST_WITHOUT_NUMBER = math.log(0.4 / 0.6), math.log(0.53 / 0.47)
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -218,7 +219,7 @@ class VerdictModel:
 
         An answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
         likelihood ratios. So a support score means the same in short and in long answers. A claim with a value that no
-        passage has is never more likely supported than 0.6.
+        passage has is never more likely supported than 0.6, with a number or date that its premise lacks than 0.47.
 
         Raises:
             ModelLoadError: if the model was fitted on other numbers.
@@ -236,8 +237,9 @@ class VerdictModel:
         found = []
         for of_words, own, risk, measured in zip(words, ratios, risks, numbers, strict=True):
             claims = risk - self.claim_fall * (own.max() - own)
-            has_no_value = measured[:, _VALUES_ANYWHERE] > 0
-            claims = np.where(has_no_value, np.maximum(claims, _LEAST_WITHOUT_VALUE), claims)
+            of_nobody, lacks_number = measured[:, _VALUES_ANYWHERE] > 0, measured[:, _MISSING_NUMBERS] > 0
+            least = np.where(lacks_number, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
+            claims = np.where(of_nobody, np.maximum(claims, least), claims)
             found.append(ScoredAnswer(of_words, claims, float(claims.max())))
         return found
 

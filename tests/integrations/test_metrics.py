@@ -11,7 +11,7 @@ import pytest
 
 PASSAGES = ["The new pier is 340 metres long. It opened in May 1987.", "The west pier is closed in winter."]
 HALF = "The new pier is 340 metres long. It opened in May 1986."
-REASON = "is unsupported: other time — evidence says: May 1987"
+REASON = "It opened in May 1986” is unsupported"
 REFUSAL, FOREIGN = "The passages do not say when it opened.", "Der neue Pier am Hafen ist 400 Meter lang."
 
 
