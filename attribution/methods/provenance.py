@@ -53,12 +53,9 @@ def reused_provenance(before: Mapping[str, str], options: MethodOptions) -> dict
 
     ``options`` differ from that audit's in the verdict only, which has no model of its own.
     """
-    of_verdict = OF_VERDICTS | THRESHOLDS
+    of_verdict = OF_VERDICTS | THRESHOLDS | {"answer_risk_threshold", "support_score_threshold"}
     kept = {name: text for name, text in before.items() if name not in of_verdict and "verdict" not in name}
-    kept = {
-        name: text for name, text in kept.items() if name not in ("answer_risk_threshold", "support_score_threshold")
-    }
-    read = of_verdict - (frozenset() if options.judges_by_mass else THRESHOLDS)
+    read = OF_VERDICTS | (THRESHOLDS if options.judges_by_mass else frozenset())
     return {**kept, **_verdict_texts(options), **{k: v for k, v in option_texts(options).items() if k in read}}
 
 
