@@ -217,9 +217,7 @@ class VerdictModel:
     def scored(self, answers: Sequence[AnswerToScore]) -> list[ScoredAnswer]:
         """What is said of answers that each have at least one claim.
 
-        An answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
-        likelihood ratios. So a support score means the same in short and in long answers. A claim with a value that no
-        passage has is never more likely supported than 0.6, with a number or date that its premise lacks than 0.47.
+        An answer's risk is that of its riskiest claim. So a support score means the same in short and in long answers.
 
         Raises:
             ModelLoadError: if the model was fitted on other numbers.
@@ -234,14 +232,8 @@ class VerdictModel:
         ]
         ratios = _of_each(self.claims, numbers)
         risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
-        found = []
-        for of_words, own, risk, measured in zip(words, ratios, risks, numbers, strict=True):
-            claims = risk - self.claim_fall * (own.max() - own)
-            of_nobody, lacks_number = measured[:, _VALUES_ANYWHERE] > 0, measured[:, _MISSING_NUMBERS] > 0
-            least = np.where(lacks_number, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
-            claims = np.where(of_nobody, np.maximum(claims, least), claims)
-            found.append(ScoredAnswer(of_words, claims, float(claims.max())))
-        return found
+        claims = [claim_log_odds(*one, fall=self.claim_fall) for one in zip(ratios, risks, numbers, strict=True)]
+        return [ScoredAnswer(*one, float(one[1].max())) for one in zip(words, claims, strict=True)]
 
     @property
     def reader(self) -> ClaimReader | None:
@@ -377,6 +369,23 @@ def claim_numbers(
         ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
         rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean(), share, said])
     return np.array(rows, dtype=np.float32).reshape(len(rows), len(CLAIM_NUMBERS))
+
+
+def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float32], *, fall: float) -> _Numbers:
+    """float64 [claims]: the log odds that each claim of an answer is unsupported; the largest are the answer's.
+
+    Every claim lies below the riskiest by the difference of their likelihood ``ratios``, times ``fall``. One with a
+    value that no passage has is never more likely supported than 0.6; where a number or date is missing, than 0.47.
+
+    Args:
+        ratios: log likelihood ratios of the claims.
+        risk: the log odds of the answer.
+        numbers: float32 [claims, PREMISE_NUMBERS and perhaps more].
+    """
+    least = np.where(numbers[:, _MISSING_NUMBERS] > 0, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
+    least = np.where(numbers[:, _VALUES_ANYWHERE] > 0, least, -np.inf)
+    found: _Numbers = np.maximum(risk - fall * (ratios.max() - ratios), least)
+    return found
 
 
 def log_odds(probability: float) -> float:

@@ -28,7 +28,7 @@ from attribeam.attribution.verdict.regressions import (
 )
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
-from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_numbers
+from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_log_odds, claim_numbers
 from attribeam.evaluation.measures.bootstrap import FOLDS
 from attribeam.schemas.errors import UsageError
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
@@ -363,10 +363,11 @@ def cross_validated(
         lambda part, own: [part.log_odds(rows[one].signals, odds[one], ratios[one]) for one in own],
     )
     fall = _claim_fall(rows, ratios, risks)
-    scores = [
-        Scored(one, risk - fall * (ratio.max() - ratio), risk)
-        for one, ratio, risk in zip(odds, ratios, risks, strict=True)
+    claimed = [
+        claim_log_odds(ratio, risk, row.premises, fall=fall)
+        for row, ratio, risk in zip(rows, ratios, risks, strict=True)
     ]
+    scores = [Scored(*one, float(one[1].max())) for one in zip(odds, claimed, strict=True)]
     return CrossValidation(tuple(scores), folds, tuple(map(FittedParts, words, claims, answers)), fall)
 
 
