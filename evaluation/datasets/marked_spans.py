@@ -1,10 +1,6 @@
-"""Spans that people marked: in Label Studio, in Argilla, or on an audit's page.
+"""Spans that people marked in Label Studio or Argilla 2, or on an audit's page.
 
-Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
-
-``attribeam export`` wrote the tasks; the export names the row of each, and the texts come from the log.
-
-Answers of an audit that people marked on its page, as judged answers; their texts come from the audited logs.
+An export names the row of each task. The texts come from the logs of the tasks, or from the audited ones.
 """
 
 from __future__ import annotations
@@ -53,7 +49,7 @@ def label_studio_tasks(path: Path) -> Iterator[MarkedTask | SkippedRow]:
         DataError: if the file is no such export, or a label is none of the task's.
     """
     for task in read_json_rows(path, field="tasks"):
-        data = _object(task, "data")
+        data = task.inner("data")
         done = [one for one in task.objects("annotations") if one.optional_boolean("was_cancelled") is not True]
         regions = [region for one in done for region in one.objects("result") if _is_region(region)]
         yield _task(task.row, data, data, [_label_studio_mark(one, data.text(ANSWER)) for one in regions])
@@ -73,12 +69,12 @@ def argilla_records(path: Path) -> Iterator[MarkedTask | SkippedRow]:
             spans, place, texts = _flat_spans(record), record, record
         else:
             spans = _nested_spans(record)
-            place, texts = _object(record, "metadata"), _object(record, "fields")
+            place, texts = record.inner("metadata"), record.inner("fields")
         yield _task(record.row, place, texts, [_argilla_mark(span) for span in spans])
 
 
 def _nested_spans(record: DataRow) -> list[DataRow]:
-    responses = _object(record, "responses")
+    responses = record.inner("responses")
     given = responses.objects(QUESTION) if QUESTION in responses.fields else []
     done = [one for one in given if one.fields.get("status") in (None, _SUBMITTED)]
     return [span for one in done for span in one.objects("value")]
@@ -180,7 +176,7 @@ def _label_studio_mark(region: DataRow, answer: str) -> _Mark | None:
 
     Older versions of Label Studio count UTF-16 units, so the text that they save decides.
     """
-    value = _object(region, "value")
+    value = region.inner("value")
     start, end = _offset(value, "start"), _offset(value, "end")
     text = value.optional_text("text")
     for chars in (_range(start, end), _range(_code_points(answer, start), _code_points(answer, end))):
@@ -218,13 +214,6 @@ def _code_points(text: str, units: int) -> int:
 def _same(one: str, other: str) -> bool:
     """Equal but for white space, which Label Studio trims and writes in its own way."""
     return "".join(one.split()) == "".join(other.replace("\\n", "").split())
-
-
-def _object(row: DataRow, field: str) -> DataRow:
-    value = row.fields.get(field)
-    if not isinstance(value, dict):
-        raise row.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
-    return DataRow(value, row.row, f"{row.where}, {field}")
 
 
 def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:

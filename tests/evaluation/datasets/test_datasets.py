@@ -25,12 +25,18 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 
-from attribeam.evaluation.datasets.judged_summaries import load_bump, load_summedits
+from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
-from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran, remove_markup
-from attribeam.evaluation.datasets.passage_qa import load_alce, load_clapnq, load_mtrag, remove_citations
-from attribeam.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.evaluation.datasets.span_datasets import (
+    load_alce,
+    load_clapnq,
+    load_lfqa,
+    load_quotesum,
+    load_veri_gran,
+    remove_citations,
+    remove_markup,
+)
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
@@ -38,8 +44,8 @@ from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, Skip
 
 
 def marked_texts(marked: str) -> list[tuple[str, int]]:
-    cleaned = remove_markup(marked)
-    return [(span.chars.of(cleaned.text), span.number) for span in cleaned.spans]
+    text, spans = remove_markup(marked)
+    return [(chars.of(text), number) for chars, number in spans]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,7 @@ def marked_texts(marked: str) -> list[tuple[str, int]]:
     ],
 )
 def test_marked_text_replaces_its_bracket_and_keeps_its_number(marked, text, spans):
-    assert remove_markup(marked).text == text
+    assert remove_markup(marked)[0] == text
     assert marked_texts(marked) == spans
 
 
@@ -82,7 +88,7 @@ words = st.text(alphabet="abc é灯🙂", min_size=1, max_size=8).filter(
 def test_every_span_holds_the_text_that_was_marked(pieces):
     marked = " ".join(f"{plain} [ {number} {inner} ]" for plain, inner, number in pieces)
     assert marked_texts(marked) == [(inner, number) for _, inner, number in pieces]
-    assert remove_markup(marked).text == " ".join(f"{plain} {inner}" for plain, inner, _ in pieces)
+    assert remove_markup(marked)[0] == " ".join(f"{plain} {inner}" for plain, inner, _ in pieces)
 
 
 def span_texts(labelled: LabelledAnswer) -> list[str]:
@@ -219,8 +225,8 @@ def test_damaged_data_of_every_kind_end_evaluate_with_file_and_place(name, tmp_p
 
 
 def cited(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    found = remove_citations(text)
-    return [(one.chars.of(found.text), one.citations) for one in found.sentences]
+    text, sentences = remove_citations(text)
+    return [(chars.of(text), citations) for chars, citations in sentences]
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,10 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import MadeAudit, made_audit
 
+from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran
 from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.datasets.passage_qa import load_alce
-from attribeam.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
