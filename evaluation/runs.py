@@ -6,6 +6,7 @@ import argparse
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,19 +31,25 @@ from attribeam.attribution.options import (
     ModelOptions,
 )
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.evaluation.comparison import run_methods, run_with_costs, score_methods
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
+from attribeam.evaluation.measures.accuracy import (
+    MethodTally,
+    comparison_remarks,
+    comparison_table,
+    run_methods,
+    score_methods,
+)
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.evaluation.measures.citations import (
     CITING_METHODS,
-    EntailmentModel,
+    NliModel,
     RememberedEntailment,
     citation_table,
     run_citations,
     score_citations,
 )
 from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab_methods, needs_of
-from attribeam.evaluation.report import Figures, comparison_remarks, comparison_table, data_digest, skip_remarks
+from attribeam.evaluation.report import Figures, data_digest, skip_remarks
 from attribeam.logs.arguments import log_options
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
@@ -170,7 +177,7 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
     methods = [*_methods(args), *more]
     needs = _needed(args, methods)
     dataset, choice = load_dataset(args, LOADERS), model_choice(args)
-    run = run_with_costs if args.cost else run_methods
+    run: Callable[..., Sequence[MethodTally]] = partial(run_methods, with_costs=args.cost)
     if args.sweep_layers:
         from attribeam.evaluation.measures import layer_sweep  # torch is not needed otherwise
 
@@ -203,7 +210,7 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
     asked_once = RememberedEntailment(entailment)
     tallies = run_citations(shown(dataset.answers), methods, models, asked_once, most_citations=most)
     rows = score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
-    cut_claims = getattr(entailment, "cut_claims", 0)
+    cut_claims = entailment.cut_claims
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
         "rows": rows,
@@ -219,14 +226,13 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
     return Figures(report, citation_table(title, rows, [*remarks, *skip_remarks(dataset.skipped)]))
 
 
-def _entailment(args: argparse.Namespace) -> EntailmentModel:
+def _entailment(args: argparse.Namespace) -> NliModel:
     if args.nli_model is None:
         raise UsageError(
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
     from attribeam.attribution.models.dtype_choice import choose_device
-    from attribeam.evaluation.measures.nli_model import NliModel
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 

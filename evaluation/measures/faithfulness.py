@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.language_context import LanguageContext, language_of, sensitive_spans
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage
-from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import CharRange, QARecord, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
@@ -129,12 +128,12 @@ def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple
 
 
 def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> None:
-    record, spans = context.record, context.spans
+    spans = context.spans
     tally.spans.append(len(spans))
     try:
         drops = _drops(method, context)
     except RowFault as fault:
-        tally.failed.append(FailedRow(record.source.source_row, str(fault.reason), str(fault)))
+        tally.failed.append(FailedRow.of(context.record, fault))
         drops = [None] * len(spans)
     tally.drops.append(sum(drop for drop in drops if drop is not None))
     tally.spans_without_passage += sum(drop is None for drop in drops)

@@ -29,7 +29,13 @@ from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import WeightGroup, held_size, total_size
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, Quantization
-from attribeam.evaluation.comparison import REFERENCE_METHOD, MethodScore, MethodTally, run_methods, score_methods
+from attribeam.evaluation.measures.accuracy import (
+    REFERENCE_METHOD,
+    MethodScore,
+    MethodTally,
+    run_methods,
+    score_methods,
+)
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.registry import LabMethod, audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table

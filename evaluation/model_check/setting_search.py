@@ -32,15 +32,15 @@ from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
-from attribeam.evaluation.comparison import MethodTally
+from attribeam.evaluation.measures.accuracy import MethodTally
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
     AtLayer,
     SensitivityPoint,
     default_point,
+    sweep,
     sweep_layers,
     swept_layers,
-    tally_points,
 )
 from attribeam.evaluation.methods.registry import audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table
@@ -250,7 +250,8 @@ def _attention_credits(
     top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
     points = [SensitivityPoint(*one) for one in product(layers, top_ks, taus)]
     points.sort(key=lambda one: _distance(one, usual))
-    return tally_points(answers, models, points, settings=settings, method=ATTN_UNION_DEP).credits
+    tallies = sweep(answers, models, points, settings=settings)
+    return {point: tally.credits for point, tally in tallies.items()}
 
 
 def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, ...]:

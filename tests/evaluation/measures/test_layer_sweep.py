@@ -18,14 +18,13 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.evaluation.comparison import run_methods, run_with_costs, score_methods
-from attribeam.evaluation.measures import cost
+from attribeam.evaluation.measures import accuracy
+from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
 from attribeam.evaluation.measures.bootstrap import (
     FOLDS,
     best_threshold,
     source_folds,
 )
-from attribeam.evaluation.measures.cost import Cost, CostMeter
 from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers
 from attribeam.evaluation.methods.registry import lab_methods, needs_of
 from attribeam.evaluation.methods.words import SpanWords
@@ -139,14 +138,14 @@ def test_rows_of_one_source_share_a_fold_and_folds_are_of_equal_size():
 
 def test_meter_adds_time_and_keeps_the_largest_peak(monkeypatch, tmp_path):
     clock = iter([1.0, 1.5, 2.0, 2.25])
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(cost, "_RESET_PEAK", tmp_path / "clear")
+    monkeypatch.setattr(accuracy.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(accuracy, "_RESET_PEAK", tmp_path / "clear")
     status = tmp_path / "status"
-    monkeypatch.setattr(cost, "_STATUS", status)
-    measured, meter = Cost(), CostMeter(LoadedModels())
+    monkeypatch.setattr(accuracy, "_STATUS", status)
+    measured = Cost()
     for kilobytes in (3, 2):
         status.write_text(f"VmHWM: {kilobytes} kB")
-        with meter.measuring(measured):
+        with measured.measuring(LoadedModels()):
             pass
     assert (measured.seconds, measured.peak_bytes) == (0.75, 3 * 1024)
     assert (tmp_path / "clear").read_text() == "5"
@@ -154,7 +153,7 @@ def test_meter_adds_time_and_keeps_the_largest_peak(monkeypatch, tmp_path):
 
 def test_method_that_fails_is_still_measured():
     measured = Cost()
-    with pytest.raises(RuntimeError, match="fails"), CostMeter(LoadedModels()).measuring(measured):
+    with pytest.raises(RuntimeError, match="fails"), measured.measuring(LoadedModels()):
         raise RuntimeError("fails")
     assert measured.seconds > 0
 
@@ -164,7 +163,7 @@ def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
     monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
     answers = [labelled_span("Jon", "ring")]
     (first, second) = score_methods(
-        run_with_costs(answers, [SpanWords(MethodSettings()), SpanWords(MethodSettings())], LoadedModels()),
+        run_methods(answers, [SpanWords(MethodSettings())] * 2, LoadedModels(), with_costs=True),
         draws=10,
         seed=0,
     )

@@ -9,7 +9,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, ModelOptions
-from attribeam.evaluation.comparison import run_methods, score_methods
+from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.measures.layer_sweep import SensitivityPoint, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
@@ -45,16 +45,17 @@ POINTS = [
 @pytest.mark.parametrize("rule", list(PassageScore))
 def test_each_point_equals_a_separate_run(directory, method, rule):
     models = LoadedModels(PARSER, load(directory, loaded_layers=4))
-    figures = sweep(ANSWERS, models, POINTS, settings=MethodSettings(passage_score=rule), method=method, draws=50)
+    tallies = sweep(ANSWERS, models, POINTS, settings=MethodSettings(passage_score=rule), method=method)
+    figures = score_methods(tallies.values(), draws=50, seed=0)
     found = []
     for point in POINTS:
         settings = MethodSettings(top_k=point.top_k, isolation_tau=point.isolation_tau, passage_score=rule)
         model = load(directory, layer=point.layer).with_method(settings.union_options(method))
-        tallies = run_methods(ANSWERS, [AttentionUnion(method, settings)], LoadedModels(PARSER, model))
-        (score,) = score_methods(tallies, draws=50, seed=0)
+        alone = run_methods(ANSWERS, [AttentionUnion(method, settings)], LoadedModels(PARSER, model))
+        (score,) = score_methods(alone, draws=50, seed=0)
         found.append((score.passage_accuracy, score.interval, score.spans, score.rows))
     assert [(one.passage_accuracy, one.interval, one.spans, one.rows) for one in figures] == found
-    assert [one.point for one in figures] == POINTS
+    assert [*tallies] == POINTS
     assert len({one.passage_accuracy for one in figures}) > 1
 
 
@@ -62,7 +63,7 @@ def test_answer_takes_one_forward_pass_for_any_number_of_points(directory):
     model = load(directory, loaded_layers=4)
     passes = []
     model.network.register_forward_pre_hook(lambda *_: passes.append(1))
-    sweep(ANSWERS, LoadedModels(PARSER, model), POINTS, settings=MethodSettings(), draws=50)
+    sweep(ANSWERS, LoadedModels(PARSER, model), POINTS, settings=MethodSettings())
     assert len(passes) == len(ANSWERS)
 
 
@@ -70,5 +71,5 @@ def test_refused_row_counts_as_wrong_in_every_point(directory):
     refused = answer(3, 0, (Passage(text="far " * 600),))
     models = LoadedModels(PARSER, load(directory))
     point = [SensitivityPoint(3, 2, 2)]
-    (alone,) = sweep([refused], models, point, settings=MethodSettings(), draws=50)
-    assert (alone.failed_rows, alone.spans, alone.passage_accuracy) == (1, 3, 0.0)
+    (alone,) = sweep([refused], models, point, settings=MethodSettings()).values()
+    assert (len(alone.failed), alone.spans, alone.credits) == (1, [3], [0.0])

@@ -33,7 +33,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
 from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.comparison import MethodTally, score_methods
+from attribeam.evaluation.measures.accuracy import MethodTally, score_methods
 from attribeam.evaluation.model_check.check_report import (
     CANDIDATES,
     Quality,

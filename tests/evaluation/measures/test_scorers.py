@@ -6,16 +6,16 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from tests.evaluation.support.judged_examples import judged, span
+from tests.evaluation.measures.judged_examples import judged, span
 
-from attribeam.evaluation.support.judged_answers import (
+from attribeam.evaluation.measures.judged_answers import (
     AuditedAnswer,
     Overlap,
     audited_answer,
     group_figures,
     judged_parts,
 )
-from attribeam.evaluation.support.scorers import (
+from attribeam.evaluation.measures.scorers import (
     BASELINES,
     Novelty,
     audit_scorers,
