@@ -1,15 +1,9 @@
-"""The search for a model's layer and settings, and its report.
-
-Searches the layers of a model for those that find passages: by attention with k and tau, and by hidden states.
-
-Chooses the setting that is right most often on labelled rows, with two guards against overfitting.
+"""The search for a model's layer and settings: by attention with k and tau, and by hidden states; and its report.
 
 Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all of them at their most
 usual setting, one for each, which leaves few to be lucky. Of the settings of that layer one is only preferred to a more
 usual one if it is better by more than one standard error. The choice itself is judged by cross-validation: made on four
 fifths of the rows and scored on the rest.
-
-What ``attribeam models check --sweep-layers`` prints about the layers.
 """
 
 from __future__ import annotations
@@ -308,12 +302,12 @@ def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) 
     if choice.setting != choice.usual:
         values = {name: value for name, value in values.items() if name not in _OF_THE_LAYER}
     tau = choice.setting.isolation_tau
-    found = {"layer": choice.setting.layer, "top_k": choice.setting.top_k, "isolation_tau": _json_number(tau)}
+    found = {
+        "layer": choice.setting.layer,
+        "top_k": choice.setting.top_k,
+        "isolation_tau": "inf" if math.isinf(tau) else tau,
+    }
     return values | found
-
-
-def _json_number(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value
 
 
 _MARK = "*"
@@ -359,12 +353,12 @@ def _level_by_layer(found: LayerSearch) -> Iterator[tuple[bool, bool, bool]]:
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
     """The choice, and how good such choices are on other rows."""
     validated = choice.cross_validated
-    yield f"{name:<11}{_words(choice.setting)}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
+    yield f"{name:<11}{choice.setting}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
     yield (
         f"{'':<11}{validated.mean:.1f} % by cross-validation ({validated.low:.1f} to {validated.high:.1f} in {ROUNDS} "
         f"rounds of {FOLDS} folds)"
     )
-    yield f"{'':<11}usual: {_words(choice.usual)}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
+    yield f"{'':<11}usual: {choice.usual}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
 
 
 def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
@@ -375,18 +369,12 @@ def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
 
 def _advice(found: LayerSearch) -> str:
     if found.states is None or not found.prefers_states:
-        return f"best       attention: {_words(found.attention.setting)}"
+        return f"best       attention: {found.attention.setting}"
     at = found.states.setting
     return (
         f"best       hidden states find more than attention: --method {audit_name(at.method)} --hidden-layer "
         f"{at.layer}; the file below is for attention"
     )
-
-
-def _words(setting: SensitivityPoint | AtLayer) -> str:
-    if isinstance(setting, AtLayer):
-        return f"{setting.method}, layer {setting.layer}"
-    return f"layer {setting.layer}, k {setting.top_k}, tau {setting.isolation_tau:g}"
 
 
 def _cell(value: float | None, level: bool) -> str:
