@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.methods.answer_context import required
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
@@ -38,7 +39,7 @@ from attribeam.evaluation.report import (
     text_table,
     verdict_in_use,
 )
-from attribeam.evaluation.runs import load_dataset, load_once, method_settings, model_choice
+from attribeam.evaluation.runs import LANGUAGE_OPTIONS, load_dataset, load_once, method_settings, model_choice
 from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
@@ -189,14 +190,12 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
 
     settings = method_settings(args)
     probed = probe_of(settings.union_options(methods[0])) is not None
-    for name in ("language_model", "language_model_dtype", "language_model_quantization"):
+    for name in LANGUAGE_OPTIONS:
         if getattr(args, name) is not None and not probed and args.suite is None:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")
     models = load_once(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}), verdict=probed)
-    parser, attention = models.parser, models.attention
-    if parser is None or attention is None:
-        raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
+    parser, attention = required(models.parser, "parser"), required(models.attention, "attention model")
     return [
         Attributor(
             parser=parser,

@@ -122,9 +122,7 @@ def _ratio(part: _Numbers, whole: _Numbers) -> _Numbers:
 _DRAWS_PER_BATCH = 100
 
 
-def auroc(
-    *, numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: Counts
-) -> Estimate | None:
+def auroc(numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: Counts) -> Estimate | None:
     """The probability that a right item has a larger number than a wrong one; ties count as half.
 
     Args:

@@ -32,11 +32,6 @@ Claim = tuple[str, str]
 class EntailmentModel(Protocol):
     """A natural language inference model."""
 
-    @property
-    def identity(self) -> str:
-        """Name and revision, which determine its verdicts."""
-        ...
-
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
         """Whether the premise of each claim entails its statement, in the order of ``claims``."""
         ...
@@ -49,22 +44,10 @@ class RememberedEntailment:
         self._model = model
         self._verdicts: dict[Claim, bool] = {}
 
-    @property
-    def identity(self) -> str:
-        """The identity of the model."""
-        return self._model.identity
-
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """The verdicts; unknown ones come from one call of the model.
-
-        Raises:
-            RuntimeError: if the number of verdicts differs from the number of claims.
-        """
+        """The verdicts; unknown ones come from one call of the model, which must give one for each."""
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
-        verdicts = self._model.entails(new) if new else []
-        if len(verdicts) != len(new):
-            raise RuntimeError(f"an entailment model should return {len(new)} verdicts, returned {len(verdicts)}")
-        self._verdicts.update(zip(new, verdicts, strict=True))
+        self._verdicts.update(zip(new, self._model.entails(new) if new else (), strict=True))
         return [self._verdicts[claim] for claim in claims]
 
 

@@ -217,22 +217,17 @@ def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: Counts) ->
     has_marks = all(answer.overlaps for answer in answers)
     spans = [(row, span) for row, answer in enumerate(answers) for span in answer.spans if has_marks]
 
-    def of_answers(numbers: Sequence[float]) -> Estimate | None:
-        return auroc(numbers=numbers, right=right, rows=range(len(answers)), row_counts=row_counts)
-
-    def of_spans(numbers: Sequence[float]) -> Estimate | None:
-        span_right, rows = [not span.marked for _, span in spans], [row for row, _ in spans]
-        return auroc(numbers=numbers, right=span_right, rows=rows, row_counts=row_counts)
-
+    of_spans = [not span.marked for _, span in spans], [row for row, _ in spans], row_counts
+    of_answers = right, range(len(answers)), row_counts
     return GroupFigures(
         group=name,
         answers=len(answers),
         marked_answers=len(answers) - sum(right),
         levels=tuple(_level(level, answers, row_counts, has_marks=has_marks) for level in LEVELS),
-        answer_mass=of_answers([answer.lowest_mass for answer in answers]),
-        answer_flag=of_answers([answer.lowest_flag for answer in answers]),
-        span_mass=of_spans([span.evidence_mass for _, span in spans]),
-        span_flag=of_spans([span.flag for _, span in spans]),
+        answer_mass=auroc([answer.lowest_mass for answer in answers], *of_answers),
+        answer_flag=auroc([answer.lowest_flag for answer in answers], *of_answers),
+        span_mass=auroc([span.evidence_mass for _, span in spans], *of_spans),
+        span_flag=auroc([span.flag for _, span in spans], *of_spans),
         kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
     )
 

@@ -409,9 +409,9 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         verdict=verdict_figures(own, marked, counts) if own else None,
         chosen_verdict=verdict_figures(chosen, marked, counts) if chosen else None,
         balanced_verdict=verdict_figures(balanced, marked, counts) if balanced else None,
-        answers=auroc(numbers=risks, right=marked, rows=rows, row_counts=counts),
-        sentences=_area(sentences, counts),
-        claims=_area(claims, counts),
+        answers=auroc(risks, marked, rows, counts),
+        sentences=auroc(*sentences, counts),
+        claims=auroc(*claims, counts),
         precision_at=tuple(one for one in ranked if one is not None),
         rank_correlation=rank_correlation(risks, [-one for one in grades], counts) if has_grades else None,
         characters=_part_verdicts([one.calls.characters for one in scores], marks, counts),
@@ -423,11 +423,6 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         kinds=tuple(_kinds(parts, own or balanced)),
         grades=tuple(_grades(grades, own or balanced, risks)) if has_grades and scorer.has_order else (),
     )
-
-
-def _area(items: tuple[list[float], list[bool], list[int]], counts: Counts) -> Estimate | None:
-    numbers, right, rows = items
-    return auroc(numbers=numbers, right=right, rows=rows, row_counts=counts)
 
 
 def _items(

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
 
 import torch
-from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
@@ -57,6 +55,7 @@ from attribeam.evaluation.model_check.setting_search import (
     found_settings,
     search_layers,
     search_lines,
+    shown,
 )
 from attribeam.evaluation.report import interval_cell, skip_remarks, text_table, write_json
 from attribeam.logs.columns import LogOptions
@@ -149,12 +148,12 @@ def try_model(
     of_passages = f"on the passages ({shares.passage_tokens:.0%} of the prompt's tokens)"
     rest = f"{shares.outside:.0%} on the rest of the prompt, {shares.rest:.0%} on the answer itself"
     print_lines("", _line("shares", f"{shares.passages:.0%} of the answer's attention {of_passages}, {rest}"), "")
-    quality = measure_quality(_shown(answers, "quality"), model, parser)
+    quality = measure_quality(shown(answers, "quality"), model, parser)
     print_lines(*quality_lines(quality))
     if output is None:
         print_lines("", serving_line(options.model, quality))
         return
-    found = search_layers(answers, model, parser, _shown)
+    found = search_layers(answers, model, parser)
     print_lines(*search_lines(found, len(answers)))
     try:
         write_json(output, found_settings(described.directory, found.attention))
@@ -172,11 +171,6 @@ def _agreement_line(model: AttentionModel, options: ModelOptions, threads: int |
     except ModelLoadError as error:
         return _line("agreement", f"with float32 was not measured: {error}")
     return _line("agreement", f"{agreement:.1%} of the answer tokens of a few rows have float32's two best columns")
-
-
-def _shown(answers: Sequence[LabelledAnswer], what: str) -> Iterable[LabelledAnswer]:
-    """The answers, with a progress bar on a terminal."""
-    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit="row", disable=None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -206,25 +207,18 @@ class LayerSearch:
         return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
 
 
-_Progress = Callable[[Sequence[LabelledAnswer], str], Iterable[LabelledAnswer]]
-
-
-def search_layers(
-    answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser, progress: _Progress
-) -> LayerSearch:
+def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
     """Try all layers on the answers; the model must be loaded completely (``ModelOptions.loaded_layers``).
-
-    ``progress`` is given the answers and what is done with them, and yields them.
 
     Raises:
         ValueError: if there are too few different questions for a choice.
     """
     models = LoadedModels(parser=parser, attention=model)
-    credits = _attention_credits(progress(answers, "layers by attention"), models, model)
+    credits = _attention_credits(shown(answers, "layers by attention"), models, model)
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
     attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
-    states = _state_tallies(progress(answers, "layers by hidden states"), models, model)
+    states = _state_tallies(shown(answers, "layers by hidden states"), models, model)
     of_states = {at: tally.credits for at, tally in states.items()}
     # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
     return LayerSearch(
@@ -232,6 +226,11 @@ def search_layers(
         choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if states else None,
         _by_layer(credits, states, sum(spans)),
     )
+
+
+def shown(answers: Sequence[LabelledAnswer], what: str) -> Iterable[LabelledAnswer]:
+    """The answers, with a progress bar on a terminal."""
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit="row", disable=None))
 
 
 def _attention_credits(

@@ -151,7 +151,7 @@ def _line(
 ) -> tuple[str, ...]:
     right, rows = [span.truth.supported for span in compared], [span.row for span in compared]
     areas = [
-        auroc(numbers=numbers, right=right, rows=rows, row_counts=counts)
+        auroc(numbers, right, rows, counts)
         for numbers in ([span.evidence.measured_mass for span in compared], [span.flag for span in compared])
     ]
     shares = (
