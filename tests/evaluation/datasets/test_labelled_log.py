@@ -301,12 +301,6 @@ def test_limit_takes_the_first_answers(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("1 rows read, 1 written")
 
 
-def test_row_with_the_id_of_an_earlier_row_is_skipped(tmp_path, capsys):
-    row = quotesum_row("[ 1 Ada ] keeps it.", row_id="a")
-    assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", [row, row])) == 0
-    assert capsys.readouterr().out.splitlines()[1] == "skipped, duplicate_record_id: 1 rows: 1"
-
-
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
@@ -342,13 +336,14 @@ def test_surrogate_in_a_label_is_a_skipped_row(tmp_path, capsys):
     assert "skipped, invalid_unicode: 2 rows: 0, 1" in capsys.readouterr().out
 
 
-def test_row_that_an_audit_would_refuse_is_skipped_with_its_reason(tmp_path, capsys):
+def test_rows_that_no_log_can_hold_are_skipped_with_their_reason(tmp_path, capsys):
+    answer = "[ 1 Ada ] lit it."
     rows = [
-        quotesum_row("[ 1 Ada ] lit it.", row_id=""),
-        quotesum_row("[ 1 Ada ] lit it.", row_id="b", source1=" ", source2=" "),
-        quotesum_row("[ 1 Ada ] lit it.", row_id="c"),
+        quotesum_row(answer, row_id=""),
+        quotesum_row(answer, row_id="b", source1=" ", source2=" "),
+        quotesum_row(answer, row_id="c"),
+        quotesum_row(answer, row_id="c"),
     ]
     assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", rows)) == 0
-    said = capsys.readouterr().out
-    assert "skipped, no_record_id: 1 rows: 0" in said
-    assert "skipped, no_passages: 1 rows: 1" in said
+    reasons = ("duplicate_record_id: 1 rows: 3", "no_passages: 1 rows: 1", "no_record_id: 1 rows: 0")
+    assert capsys.readouterr().out.splitlines()[1:] == [f"skipped, {reason}" for reason in reasons]
