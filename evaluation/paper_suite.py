@@ -97,7 +97,11 @@ def evaluate_suite(args: argparse.Namespace, runs: Mapping[Measure, Callable[[ar
     _check(args)
     steps = [*_steps(args)]
     for step in steps:
-        _read(_own(args, step))  # all data is checked before anything runs
+        own = _own(args, step)  # all data is checked before anything runs
+        if own.measure == Measure.SUPPORT:
+            JUDGED_LOADERS[own.dataset](own.data)
+        else:
+            load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -140,13 +144,14 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
     Raises:
         DataError: if there is no data set.
     """
-    writes_text = args.language_model is not None or _is_causal(args)
-    lacking = {
-        Measure.CITATIONS: None if args.nli_model else "no NLI model is named; add --nli-model NAME",
-        Measure.FAITHFULNESS: None
-        if writes_text
-        else "the model is not a causal language model, and none is named; add --language-model NAME",
-    }
+    kinds = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
+    lacking = {}
+    if args.nli_model is None:
+        lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
+    if args.language_model is None and not any(kind.endswith(_WRITES_TEXT) for kind in kinds):
+        lacking[Measure.FAITHFULNESS] = (
+            "the model is not a causal language model, and none is named; add --language-model NAME"
+        )
     found = False
     for folder in _LAYOUT:
         paths = sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern))
@@ -163,11 +168,6 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
         raise DataError(f"--data {args.data} should contain one of {', '.join(map(str, _LAYOUT))}; contains none")
 
 
-def _is_causal(args: argparse.Namespace) -> bool:
-    names = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
-    return any(name.endswith(_WRITES_TEXT) for name in names)
-
-
 def _own(args: argparse.Namespace, step: _Step) -> argparse.Namespace:
     """The options of a step's own run."""
     own = argparse.Namespace(**vars(args))
@@ -182,13 +182,6 @@ def _own(args: argparse.Namespace, step: _Step) -> argparse.Namespace:
         unions = (ATTN_UNION_DEP, ATTN_UNION)
         own.method = [one for one in unions if args.method is None or one in args.method] or [ATTN_UNION_DEP]
     return own
-
-
-def _read(own: argparse.Namespace) -> None:
-    if own.measure == Measure.SUPPORT:
-        JUDGED_LOADERS[own.dataset](own.data)
-    else:
-        load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
 
 
 def _run(

@@ -127,7 +127,13 @@ def _methods(names: Sequence[str] | None) -> list[str]:
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
-    dataset = _judged_dataset(args).of_split(SPLIT)
+    if args.dataset != MARKS:
+        whole = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
+    elif log_options(args) != LogOptions():
+        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
+    else:
+        whole = load_marks(args.data, AuditDirectory.open(args.audit))
+    dataset = whole.of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         raise DataError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
@@ -135,14 +141,6 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
         answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
         dataset = replace(dataset, answers=answers)
     return dataset if args.limit is None else dataset.first(args.limit)
-
-
-def _judged_dataset(args: argparse.Namespace) -> JudgedDataset:
-    if args.dataset != MARKS:
-        return read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
-    if log_options(args) != LogOptions():
-        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
-    return load_marks(args.data, AuditDirectory.open(args.audit))
 
 
 def _method_figures(

@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> None:
             there any more.
         RunError: if the audit cannot be read or the thresholds not be written.
     """
-    _check_output(arguments.output)
+    if os.path.lexists(arguments.output):  # audits may name the verdict in it, and are judged by its thresholds
+        raise UsageError(
+            f"--output should be a new directory, but {arguments.output} is there already; name another one"
+        )
     audit = AuditDirectory.open(arguments.audit)
     marks = given_marks(arguments.marks)
     marked = marked_audit(audit, marks)
@@ -159,26 +162,17 @@ def _calibrate_mass(arguments: argparse.Namespace, audit: AuditDirectory, marked
     return (part,)
 
 
-def _check_output(output: Path) -> None:
-    """Refuse what is there already: audits may name the verdict in it, and are judged by its thresholds."""
-    if os.path.lexists(output):
-        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
-
-
 def _check_enough(found: Sequence[Need]) -> None:
     if any(need.more for need in found):
-        raise UsageError(
-            f"--marks has too few to fit thresholds to: {_more(found)}; mark more of them on the page (its order "
-            "“random” draws a sample), or give --marks several files"
+        missing = "; ".join(
+            f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
+            for need in found
+            if need.more
         )
-
-
-def _more(found: Sequence[Need]) -> str:
-    return "; ".join(
-        f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
-        for need in found
-        if need.more
-    )
+        raise UsageError(
+            f"--marks has too few to fit thresholds to: {missing}; mark more of them on the page (its order “random” "
+            "draws a sample), or give --marks several files"
+        )
 
 
 def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:

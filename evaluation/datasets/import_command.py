@@ -30,14 +30,13 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
-from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas import QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.labelled_answer import (
     JudgedAnswer,
     JudgedDataset,
     LabelledAnswer,
     LabelledDataset,
-    PassageRange,
     SkippedRow,
 )
 from attribeam.schemas.qa_record import (
@@ -75,7 +74,9 @@ def log_row(answer: LogAnswer) -> LogRow:
     if isinstance(answer, LabelledAnswer):
         return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
     if answer.judged is not None:
-        return _record_row(answer.record) | {SPAN_LABELS: list(_verdicts(answer, answer.judged))}
+        lacking, spans = {one.chars for one in answer.unsupported or ()}, answer.record.target_spans or answer.judged
+        said = [None if span not in answer.judged else span not in lacking for span in spans]
+        return _record_row(answer.record) | {SPAN_LABELS: [{"supported": one} for one in said]}
     marked = answer.unsupported
     return _record_row(answer.record) | {
         UNSUPPORTED_SPANS: None if marked is None else [asdict(one.chars) | {"kind": one.kind} for one in marked],
@@ -101,23 +102,14 @@ def _record_row(record: QARecord) -> LogRow:
 
 def _span_labels(answer: LabelledAnswer) -> Iterator[LogRow]:
     for index in range(len(answer.spans)):
+        marked = answer.gold_evidence[index] if answer.gold_evidence else ()
+        evidence = [{"passage_index": one.passage_index, **asdict(one.chars)} for one in marked]
         yield {
             "gold_passages": sorted(answer.gold_passages[index]) if answer.gold_passages else None,
-            "gold_evidence": _evidence(answer.gold_evidence[index]) if answer.gold_evidence else None,
+            "gold_evidence": evidence if answer.gold_evidence else None,
             "cited_passages": list(answer.citations[index]) if answer.citations else None,
             "supported": None,
         }
-
-
-def _verdicts(answer: JudgedAnswer, judged: Sequence[CharRange]) -> Iterator[LogRow]:
-    """Labels of the target spans: whether each is supported, null where nobody said so."""
-    unsupported = {one.chars for one in answer.unsupported or ()}
-    for span in answer.record.target_spans or judged:
-        yield {"supported": span not in unsupported if span in judged else None}
-
-
-def _evidence(ranges: Sequence[PassageRange]) -> list[LogRow]:
-    return [{"passage_index": one.passage_index, **asdict(one.chars)} for one in ranges]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import run_halving
-from attribeam.attribution.attention.capture import LayerCapture, observing
+from attribeam.attribution.attention.capture import observing
 from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
@@ -220,7 +220,10 @@ def attribute_layers(
     found: dict[int, _ByLayer] = {}
     for batch in model.batches([part for part, _ in jobs]):
         outcomes = run_halving([jobs[index] for index in batch], wanted.run)
-        found.update(zip(batch, map(_raise_fault, outcomes), strict=True))
+        for index, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                raise outcome
+            found[index] = outcome
     parts = [found[index] for index in range(len(jobs))]
     if not row.windows:
         return parts[0]
@@ -232,7 +235,12 @@ class _LayersPass:
 
     def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
         self._layout, self._top_k = model.layout, top_k
-        self._captures = {layer: _capture_of(model, layer) for layer in sorted(layers)}
+        self._captures = {
+            layer: replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+            if layer != model.layer
+            else model.capture
+            for layer in sorted(layers)
+        }
 
     def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
         """The attributions of each row by layer, one outcome per row; no row may have windows."""
@@ -249,30 +257,14 @@ class _LayersPass:
         with observing(observe):
             taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
         pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
-        return [_outcome_by_layer(pending, place) for place in range(len(jobs))]
+        return [_by_layer(pending, place) for place in range(len(jobs))]
 
 
-def _capture_of(model: AttentionModel, layer: int) -> LayerCapture:
-    if layer == model.layer:
-        return model.capture
-    return replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
-
-
-def _outcome_by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
+def _by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
     """A row's attributions by layer, or the first layer's fault."""
-    found = {}
-    for layer, pending in rows.items():
-        outcome = pending.outcome(place)
-        if isinstance(outcome, RowFault):
-            return outcome
-        found[layer] = outcome
-    return found
-
-
-def _raise_fault(outcome: _ByLayer | RowFault) -> _ByLayer:
-    if isinstance(outcome, RowFault):
-        raise outcome
-    return outcome
+    outcomes = {layer: pending.outcome(place) for layer, pending in rows.items()}
+    fault = next((one for one in outcomes.values() if isinstance(one, RowFault)), None)
+    return fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)}
 
 
 def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:

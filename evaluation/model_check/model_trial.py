@@ -351,8 +351,9 @@ def quality_lines(quality: Quality) -> Iterator[str]:
     lines.append(["chance", "nothing", f"{quality.chance:.1f}", "", "", ""])
     if best.score.highlights is not None:
         header.append("evidence F1 %")
-        scores = [one.score for one in quality.candidates] + [quality.words]
-        lines = [[*line, cell] for line, cell in zip(lines, [*map(_f1, scores), ""], strict=True)]
+        overlaps = [one.score.highlights for one in quality.candidates] + [quality.words.highlights]
+        cells = ["" if overlap is None else f"{overlap.f1:.1f}" for overlap in overlaps]
+        lines = [[*line, cell] for line, cell in zip(lines, [*cells, ""], strict=True)]
     yield from text_table(header, lines).split("\n")
     yield ""
     yield _line("best", f"{best.score.method}, {_read_part(best, quality.layer)}: {_percent(best)} of the passages")
@@ -385,10 +386,6 @@ def _read_part(one: Candidate, layer: int) -> str:
 def _cells(score: MethodScore, part: str) -> list[str]:
     ahead = difference_cells(score.difference_to_words, score.difference_interval)
     return [score.method, part, f"{score.passage_accuracy:.1f}", interval_cell(score.interval), *ahead]
-
-
-def _f1(score: MethodScore) -> str:
-    return "" if score.highlights is None else f"{score.highlights.f1:.1f}"
 
 
 def _percent(one: Candidate) -> str:
