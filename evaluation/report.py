@@ -59,14 +59,9 @@ def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "")
 
 def estimate_cells(estimate: Estimate | None, *, digits: int = 1) -> tuple[str, str]:
     """A figure and its interval, empty for None."""
-    return (
-        ("", "")
-        if estimate is None
-        else (
-            f"{estimate.value:.{digits}f}",
-            interval_cell(estimate.interval, digits=digits),
-        )
-    )
+    if estimate is None:
+        return "", ""
+    return f"{estimate.value:.{digits}f}", interval_cell(estimate.interval, digits=digits)
 
 
 def write_json(path: Path, value: object) -> None:

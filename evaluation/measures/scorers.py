@@ -447,14 +447,9 @@ def _part_verdicts(
     known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
     if len(known) < len(calls) or not any(own for own, _ in known):
         return None
-    pairs = [list(zip(own, some, strict=True)) for own, some in known]
-    return f1_figures(
-        [
-            (sum(call and mark for call, mark in of), sum(call for call, _ in of), sum(mark for _, mark in of))
-            for of in pairs
-        ],
-        counts,
-    )
+    common = [sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known]
+    items = [(both, sum(own), sum(some)) for both, (own, some) in zip(common, known, strict=True)]
+    return f1_figures(items, counts)
 
 
 def _kinds(parts: Sequence[JudgedParts], calls: Sequence[bool]) -> Iterator[KindVerdicts]:

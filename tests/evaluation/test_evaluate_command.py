@@ -46,7 +46,7 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", ROWS)
 
 
-def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
+def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, data, capsys):
     output = tmp_path / "figures.json"
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
     (entry,) = json.loads(output.read_text())
@@ -59,15 +59,11 @@ def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
     assert (entry["dataset"], entry["data_file"], entry["confidence"]) == ("quotesum", "dev.jsonl", 0.95)
     assert {"bootstrap_draws", "bootstrap_seed", "limit", "spans_without_evidence", "difference_interval"} <= set(entry)
     assert "python_version" in entry["provenance"]
-
-
-def test_table_names_accuracy_interval_and_skipped_rows(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words") == 0
     title, header, _, line, *remarks = capsys.readouterr().out.splitlines()
     assert title == "quotesum (dev.jsonl): 3 spans of 2 answers"
     assert header.split()[:3] == ["method", "accuracy", "%"]
     assert line.split()[:2] == ["words", "66.7"]
-    assert remarks == ["skipped row 1: no_span"]
+    assert remarks == ["skipped row 1: no_span", f"written to {output}"]
 
 
 def test_limit_takes_the_first_answers(tmp_path, data):
