@@ -32,13 +32,7 @@ from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_ma
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.labelled_answer import (
-    JudgedAnswer,
-    JudgedDataset,
-    LabelledAnswer,
-    LabelledDataset,
-    SkippedRow,
-)
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledAnswer, LabelledDataset, SkippedRow
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,

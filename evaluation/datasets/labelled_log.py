@@ -34,15 +34,7 @@ from attribeam.schemas.qa_record import (
 _Label = tuple[CharRange, DataRow]
 _Answer = TypeVar("_Answer", LabelledAnswer, JudgedAnswer)
 _DEFAULT_OPTIONS = LogOptions()
-_LABEL_COLUMNS = (
-    SPAN_LABELS,
-    UNSUPPORTED_SPANS,
-    LABEL_GROUP,
-    ANSWER_SUPPORTED,
-    FAITHFULNESS,
-    ERROR_KINDS,
-    "split",
-)
+_LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split")
 
 
 def load_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledDataset:
@@ -76,10 +68,7 @@ def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> Judge
 
 
 def _read(
-    path: Path,
-    options: LogOptions,
-    needed: tuple[str, ...],
-    label: Callable[[DataRow, QARecord], _Answer | str],
+    path: Path, options: LogOptions, needed: tuple[str, ...], label: Callable[[DataRow, QARecord], _Answer | str]
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
     """The answers that ``label`` returns for records and their labels, and the rows for which it returns a reason."""
     answers: list[_Answer] = []

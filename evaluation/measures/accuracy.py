@@ -236,11 +236,7 @@ def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange
 
 
 def run_methods(
-    answers: Iterable[LabelledAnswer],
-    methods: Sequence[LabMethod],
-    models: LoadedModels,
-    *,
-    with_costs: bool = False,
+    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels, *, with_costs: bool = False
 ) -> tuple[MethodTally, ...]:
     """Run every method on every answer; what several methods need is computed once, unless costs are measured."""
     tallies = tuple(MethodTally(method.name, cost=Cost() if with_costs else None) for method in methods)

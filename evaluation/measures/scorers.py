@@ -439,9 +439,7 @@ def _items(
 
 
 def _part_verdicts(
-    calls: Sequence[tuple[bool, ...] | None],
-    marks: Sequence[tuple[bool, ...] | None],
-    counts: Counts,
+    calls: Sequence[tuple[bool, ...] | None], marks: Sequence[tuple[bool, ...] | None], counts: Counts
 ) -> F1Figures | None:
     """Claims or characters that are called compared with those that are marked; None if there are none."""
     known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]

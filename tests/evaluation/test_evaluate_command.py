@@ -100,13 +100,7 @@ def test_model_free_method_loads_neither_torch_nor_spacy(data):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("--dataset", "other"),
-        ("--top-k", "0"),
-        ("--isolation-tau", "1.5"),
-        ("--limit", "few"),
-        ("--seed", "-1"),
-    ],
+    [("--dataset", "other"), ("--top-k", "0"), ("--isolation-tau", "1.5"), ("--limit", "few"), ("--seed", "-1")],
 )
 def test_bad_option_is_exit_code_2(data, option, value, capsys):
     with pytest.raises(SystemExit) as exit_info:

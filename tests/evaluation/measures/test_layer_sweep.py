@@ -20,11 +20,7 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.measures import accuracy
 from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
-from attribeam.evaluation.measures.bootstrap import (
-    FOLDS,
-    best_threshold,
-    source_folds,
-)
+from attribeam.evaluation.measures.bootstrap import FOLDS, best_threshold, source_folds
 from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers
 from attribeam.evaluation.methods.registry import lab_methods, needs_of
 from attribeam.evaluation.methods.words import SpanWords
@@ -163,9 +159,7 @@ def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
     monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
     answers = [labelled_span("Jon", "ring")]
     (first, second) = score_methods(
-        run_methods(answers, [SpanWords(MethodSettings())] * 2, LoadedModels(), with_costs=True),
-        draws=10,
-        seed=0,
+        run_methods(answers, [SpanWords(MethodSettings())] * 2, LoadedModels(), with_costs=True), draws=10, seed=0
     )
     assert first.passage_accuracy == second.passage_accuracy == 50.0
     assert first.ms_per_span > 0

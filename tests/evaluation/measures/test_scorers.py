@@ -15,13 +15,7 @@ from attribeam.evaluation.measures.judged_answers import (
     group_figures,
     judged_parts,
 )
-from attribeam.evaluation.measures.scorers import (
-    BASELINES,
-    Novelty,
-    audit_scorers,
-    compare_scorers,
-    comparison_tables,
-)
+from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, SpanKind, Support
 from attribeam.schemas.labelled_answer import UnsupportedRange
 
