@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_json_rows
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import audited_answers
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
-from attribeam.schemas import CharRange, QARecord, RowSource, Support
+from attribeam.schemas import CharRange, QARecord, Support
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
 from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
@@ -227,23 +225,14 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
         RunError: if a file of the audit cannot be read.
     """
     marks = read_marks([path]).marks
-    by_answer = marks_by_answer(marks, _audited(audit, sorted({mark.record_id for mark in marks})))
+    audited = audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks})))
+    by_answer = marks_by_answer(marks, ((one.record_id, one.source) for one in audited))
     records = {one.source: one for one in AuditedLogs.of(audit).answers(frozenset(by_answer))}
     answers = tuple(_judged_answer(records[one], found, path) for one, found in by_answer.items() if one in records)
     kept = {mark for found in by_answer.values() for mark in found}
     unknown = {(mark.record_id, mark.source) for mark in marks if mark not in kept}
     gone = tuple(SkippedRow(one.source_row, "text_gone", one.source_file) for one in by_answer if one not in records)
     return JudgedDataset(answers, (*gone, *(SkippedRow(-1, "not_in_audit") for _ in unknown)))
-
-
-def _audited(audit: AuditDirectory, record_ids: Sequence[str]) -> set[tuple[str, RowSource]]:
-    """The ids of the audit's answers with one of ``record_ids``, each with its row."""
-    where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
-    return {
-        (row["record_id"], RowSource(row["source_file"], row["source_row"]))
-        for batch in audit.evidence_batches(["record_id", "source_file", "source_row"], where=where)
-        for row in batch.to_pylist()
-    }
 
 
 def _judged_answer(record: QARecord, marks: Sequence[Mark], path: Path) -> JudgedAnswer:
