@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.methods.answer_context import required
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, Measure
-from attribeam.evaluation.measures.layer_sweep import SensitivityFigure, attention_of, default_point, sweep
+from attribeam.evaluation.measures.accuracy import MethodScore, score_methods
+from attribeam.evaluation.measures.layer_sweep import default_point, sweep
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, lab_methods
 from attribeam.evaluation.report import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.runs import (
@@ -95,7 +97,11 @@ def evaluate_suite(args: argparse.Namespace, runs: Mapping[Measure, Callable[[ar
     _check(args)
     steps = [*_steps(args)]
     for step in steps:
-        _read(_own(args, step))  # all data is checked before anything runs
+        own = _own(args, step)  # all data is checked before anything runs
+        if own.measure == Measure.SUPPORT:
+            JUDGED_LOADERS[own.dataset](own.data)
+        else:
+            load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -138,13 +144,14 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
     Raises:
         DataError: if there is no data set.
     """
-    writes_text = args.language_model is not None or _is_causal(args)
-    lacking = {
-        Measure.CITATIONS: None if args.nli_model else "no NLI model is named; add --nli-model NAME",
-        Measure.FAITHFULNESS: None
-        if writes_text
-        else "the model is not a causal language model, and none is named; add --language-model NAME",
-    }
+    kinds = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
+    lacking = {}
+    if args.nli_model is None:
+        lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
+    if args.language_model is None and not any(kind.endswith(_WRITES_TEXT) for kind in kinds):
+        lacking[Measure.FAITHFULNESS] = (
+            "the model is not a causal language model, and none is named; add --language-model NAME"
+        )
     found = False
     for folder in _LAYOUT:
         paths = sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern))
@@ -161,11 +168,6 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
         raise DataError(f"--data {args.data} should contain one of {', '.join(map(str, _LAYOUT))}; contains none")
 
 
-def _is_causal(args: argparse.Namespace) -> bool:
-    names = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
-    return any(name.endswith(_WRITES_TEXT) for name in names)
-
-
 def _own(args: argparse.Namespace, step: _Step) -> argparse.Namespace:
     """The options of a step's own run."""
     own = argparse.Namespace(**vars(args))
@@ -180,13 +182,6 @@ def _own(args: argparse.Namespace, step: _Step) -> argparse.Namespace:
         unions = (ATTN_UNION_DEP, ATTN_UNION)
         own.method = [one for one in unions if args.method is None or one in args.method] or [ATTN_UNION_DEP]
     return own
-
-
-def _read(own: argparse.Namespace) -> None:
-    if own.measure == Measure.SUPPORT:
-        JUDGED_LOADERS[own.dataset](own.data)
-    else:
-        load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
 
 
 def _run(
@@ -237,7 +232,7 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     """Passage accuracy of ``attn-union-dep`` as layer, k and tau vary one at a time (the paper's three figures)."""
     dataset, settings = load_dataset(args, LOADERS), method_settings(args)
     models = load_once(with_all_layers(model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
-    model = attention_of(models)
+    model = required(models.attention, "attention model")
     default = default_point(model, settings)
     values: dict[str, Sequence[Any]] = {
         "layer": varied_layers(layers_with_attention(layer_types(model.network.config)), default.layer),
@@ -246,12 +241,14 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     }
     lines = {name: [replace(default, **{name: one}) for one in some] for name, some in values.items()}
     points = list(dict.fromkeys(point for some in lines.values() for point in some))
-    draws, seed = args.bootstrap_draws, args.seed
-    figures = sweep(shown(dataset.answers), models, points, settings=settings, draws=draws, seed=seed)
-    by_point = {figure.point: figure for figure in figures}
+    tallies = sweep(shown(dataset.answers), models, points, settings=settings)
+    scores = score_methods(tallies.values(), draws=args.bootstrap_draws, seed=args.seed)
+    by_point = dict(zip(tallies, scores, strict=True))
     report, tables = {}, []
     for name, some in lines.items():
-        report[name] = [_plain(by_point[point], name, is_default=point == default) for point in some]
+        report[name] = [
+            _plain(by_point[point], f"{getattr(point, name):g}", is_default=point == default) for point in some
+        ]
         cells = [
             (one["value"], f"{one['passage_accuracy']:.1f}", interval_cell(one["interval"]), "*" * one["is_default"])
             for one in report[name]
@@ -267,12 +264,12 @@ def varied_layers(layers: Sequence[int], default: int) -> list[int]:
     return sorted({*layers[step - 1 :: step], layers[0], default})
 
 
-def _plain(figure: SensitivityFigure, name: str, *, is_default: bool) -> dict[str, Any]:
+def _plain(figure: MethodScore, value: str, *, is_default: bool) -> dict[str, Any]:
     return {
-        "value": f"{getattr(figure.point, name):g}",
+        "value": value,
         "is_default": is_default,
         "passage_accuracy": figure.passage_accuracy,
         "interval": figure.interval,
-        "failed_rows": figure.failed_rows,
+        "failed_rows": len(figure.failed_rows),
         "isolated_spans": figure.isolated_spans,
     }

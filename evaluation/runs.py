@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.answer_context import LoadedModels, required
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.loaded_once import loaded_once
@@ -30,19 +30,19 @@ from attribeam.attribution.options import (
     ModelOptions,
 )
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.evaluation.comparison import run_methods, run_with_costs, score_methods
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
+from attribeam.evaluation.measures.accuracy import comparison_remarks, comparison_table, run_methods, score_methods
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.evaluation.measures.citations import (
     CITING_METHODS,
-    EntailmentModel,
+    NliModel,
     RememberedEntailment,
     citation_table,
     run_citations,
     score_citations,
 )
 from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab_methods, needs_of
-from attribeam.evaluation.report import Figures, comparison_remarks, comparison_table, data_digest, skip_remarks
+from attribeam.evaluation.report import Figures, data_digest, skip_remarks
 from attribeam.logs.arguments import log_options
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
@@ -85,12 +85,11 @@ def with_all_layers(choice: ModelChoice) -> ModelChoice:
     return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 
 
-_OF_NEEDS = (
-    ("language_model", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
-    ("language_model_dtype", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
-    ("language_model_quantization", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
-    ("hidden_layer", Need.HIDDEN_STATES, "the hss methods"),
-)
+LANGUAGE_OPTIONS = ("language_model", "language_model_dtype", "language_model_quantization")
+_OF_NEEDS = {
+    **dict.fromkeys(LANGUAGE_OPTIONS, (Need.LANGUAGE_MODEL, "cci and --measure faithfulness")),
+    "hidden_layer": (Need.HIDDEN_STATES, "the hss methods"),
+}
 
 
 def _needed(args: argparse.Namespace, methods: Sequence[LabMethod]) -> frozenset[Need]:
@@ -99,10 +98,8 @@ def _needed(args: argparse.Namespace, methods: Sequence[LabMethod]) -> frozenset
     Raises:
         UsageError: if an option is of a model that none of them needs; the message names the methods that it is for.
     """
-    needs = needs_of(methods)
-    if args.measure == "faithfulness":
-        needs |= {Need.LANGUAGE_MODEL}
-    for name, need, which in _OF_NEEDS:
+    needs = needs_of(methods) | ({Need.LANGUAGE_MODEL} if args.measure == "faithfulness" else frozenset())
+    for name, (need, which) in _OF_NEEDS.items():
         if args.suite is None and getattr(args, name) is not None and need not in needs:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is for {which}, none of which was named with --method; leave it out")
@@ -160,23 +157,35 @@ def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, s
     return found
 
 
-def shown(answers: Sequence[LabelledAnswer]) -> Sequence[LabelledAnswer]:
+def shown(answers: Sequence[LabelledAnswer]) -> Iterable[LabelledAnswer]:
     """The answers, with a progress bar on a terminal."""
-    return cast("Sequence[LabelledAnswer]", tqdm(answers, desc="evaluate", unit="answer", disable=None))
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc="evaluate", unit="answer", disable=None))
+
+
+def _prepared(
+    args: argparse.Namespace,
+    loaders: Mapping[str, Callable[[Path], LabelledDataset]],
+    *,
+    defaults: Sequence[str] | None = None,
+    more: Sequence[LabMethod] = (),
+) -> tuple[list[LabMethod], LabelledDataset, LoadedModels]:
+    """The methods, the data and the models; ``defaults`` are methods that run where none is named."""
+    methods = [*_methods(args, defaults), *more]
+    needs = _needed(args, methods)
+    dataset, choice = load_dataset(args, loaders), model_choice(args)
+    return methods, dataset, load_once(with_all_layers(choice) if args.sweep_layers else choice, needs)
 
 
 def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) -> Figures:
     """Which passages the methods find, and ``more`` methods beside those that were asked for."""
-    methods = [*_methods(args), *more]
-    needs = _needed(args, methods)
-    dataset, choice = load_dataset(args, LOADERS), model_choice(args)
-    run = run_with_costs if args.cost else run_methods
+    methods, dataset, models = _prepared(args, LOADERS, more=more)
     if args.sweep_layers:
-        from attribeam.evaluation.measures import layer_sweep  # torch is not needed otherwise
+        from attribeam.evaluation.measures.layer_sweep import run_at_layers  # torch is not needed otherwise
 
-        choice, run = with_all_layers(choice), layer_sweep.run_at_layers
-    models = load_once(choice, needs)
-    scores = score_methods(run(shown(dataset.answers), methods, models), draws=args.bootstrap_draws, seed=args.seed)
+        tallies = run_at_layers(shown(dataset.answers), methods, models)
+    else:
+        tallies = run_methods(shown(dataset.answers), methods, models, with_costs=args.cost)
+    scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     single = sum(len(one.spans) for one in dataset.answers if len(one.record.passages) == 1)
     description = run_description(args) | {
         "skipped_rows": dataset.skipped,
@@ -188,45 +197,38 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
         scores, dataset.skipped, single_passage_spans=single, strict_isolation=args.strict_isolation
     )
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
-    report = [asdict(score) | description for score in scores]
-    return Figures(report, comparison_table(scores, remarks, title=title))
+    return Figures([asdict(score) | description for score in scores], comparison_table(scores, remarks, title=title))
 
 
 def evaluate_citations(args: argparse.Namespace) -> Figures:
     """Whether what answers and methods cite entails the citing sentences."""
-    entailment = _entailment(args)
-    methods = _methods(args, CITING_METHODS)
-    needs = _needed(args, methods)
-    dataset = load_dataset(args, CITED_LOADERS)
-    models = load_once(model_choice(args), needs)
-    most = args.most_citations
-    asked_once = RememberedEntailment(entailment)
+    nli = _nli_model(args)
+    methods, dataset, models = _prepared(args, CITED_LOADERS, defaults=CITING_METHODS)
+    most, asked_once = args.most_citations, RememberedEntailment(nli)
     tallies = run_citations(shown(dataset.answers), methods, models, asked_once, most_citations=most)
     rows = score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
-    cut_claims = getattr(entailment, "cut_claims", 0)
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
         "rows": rows,
-        "nli_model": entailment.identity,
-        "cut_claims": cut_claims,
+        "nli_model": nli.identity,
+        "cut_claims": nli.cut_claims,
         "most_citations": most,
         "provenance": provenance_of(args, models),
     }
     title = f"{args.dataset} ({args.data.name}): {rows[0].sentences} sentences of {rows[0].answers} answers"
-    remarks = [f"judged by {entailment.identity}, at most {most} citations per sentence"]
-    if cut_claims:
-        remarks.append(f"{cut_claims} claims were cut because they are longer than the NLI model reads")
+    remarks = [f"judged by {nli.identity}, at most {most} citations per sentence"]
+    if nli.cut_claims:
+        remarks.append(f"{nli.cut_claims} claims were cut because they are longer than the NLI model reads")
     return Figures(report, citation_table(title, rows, [*remarks, *skip_remarks(dataset.skipped)]))
 
 
-def _entailment(args: argparse.Namespace) -> EntailmentModel:
+def _nli_model(args: argparse.Namespace) -> NliModel:
     if args.nli_model is None:
         raise UsageError(
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
     from attribeam.attribution.models.dtype_choice import choose_device
-    from attribeam.evaluation.measures.nli_model import NliModel
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 
@@ -239,13 +241,9 @@ def evaluate_faithfulness(args: argparse.Namespace) -> Figures:
     """
     from attribeam.evaluation.measures import faithfulness  # torch is not needed otherwise
 
-    methods = _methods(args)
-    needs = _needed(args, methods)
-    dataset = load_dataset(args, LOADERS)
-    models = load_once(model_choice(args), needs)
-    if models.language is None:
-        raise RuntimeError("log-probability drops need a language model, none was loaded")
-    targets = faithfulness.TargetAnswers(shown(dataset.answers), models.language, spans=args.spans, source=args.answers)
+    methods, dataset, models = _prepared(args, LOADERS)
+    language = required(models.language, "language model")
+    targets = faithfulness.TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
     tallies, refused = faithfulness.run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise DataError(f"{args.data} should have answers that the language model accepts, has none")

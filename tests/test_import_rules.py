@@ -94,7 +94,7 @@ SUB_ROOMS = {
     "attribution": (
         "answers", "prompts", "models", "attention", "language_models", "evidence", "verdict", "verifiers", "methods",
     ),
-    "evaluation": ("datasets", "methods", "measures", "calibration", "model_check", "support"),
+    "evaluation": ("datasets", "methods", "measures", "calibration", "model_check"),
     "logs": ("traces", "privacy"),
     "pipeline": ("chunks", "measures", "options", "workers", "outcome", "commands"),
 }  # fmt: skip

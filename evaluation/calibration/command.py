@@ -15,23 +15,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attribeam.attribution.option_types import MASS_VERDICT, whole_number
-from attribeam.evaluation.calibration.fitted_verdict import (
+from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
+from attribeam.evaluation.calibration.thresholds import (
+    CallFigures,
     FittedPart,
+    Need,
     base_verdict,
+    bundled_digest,
     fit_scores,
     fit_verdict,
+    fit_verifier,
+    is_of_verifier,
+    needs,
     verdict_of,
     write_mass,
     write_verdict,
-)
-from attribeam.evaluation.calibration.fitted_verifier import (
-    bundled_digest,
-    fit_verifier,
-    is_of_verifier,
     write_verifier,
 )
-from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
-from attribeam.evaluation.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> None:
             there any more.
         RunError: if the audit cannot be read or the thresholds not be written.
     """
-    _check_output(arguments.output)
+    if os.path.lexists(arguments.output):  # audits may name the verdict in it, and are judged by its thresholds
+        raise UsageError(
+            f"--output should be a new directory, but {arguments.output} is there already; name another one"
+        )
     audit = AuditDirectory.open(arguments.audit)
     marks = given_marks(arguments.marks)
     marked = marked_audit(audit, marks)
@@ -89,6 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         with as_private_as([audit.root]):
             parts = calibrated(arguments, audit, marked)
+            _write_figures(arguments, audit, parts)
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
     print_lines(*_lines(parts), *_warnings(parts, arguments.false_alarm_rate))
@@ -106,9 +110,10 @@ def _decoder_option(audit: AuditDirectory) -> str:
     return f" --language-model {name}" if name and base_verdict(audit)[1].probe is not None else ""
 
 
-def _calibrate_verdict(
-    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
-) -> tuple[FittedPart, ...]:
+_Parts = tuple[FittedPart, ...]
+
+
+def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
     if verdict_of(audit) == MASS_VERDICT:
         raise UsageError(
             f"--audit {audit.root} was judged by evidence mass, so its claims have no support scores; leave --verdict "
@@ -124,13 +129,10 @@ def _calibrate_verdict(
     base, model = base_verdict(audit)
     thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
     write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
-    _write_figures(arguments, audit, (part,))
     return (part,)
 
 
-def _calibrate_verifier(
-    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
-) -> tuple[FittedPart, ...]:
+def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
     rate = arguments.false_alarm_rate
     _check_enough([*needs(marked.answers, "answers", rate), *needs(marked.scored, "claims", rate)])
     bundled = None
@@ -146,48 +148,31 @@ def _calibrate_verifier(
         seed=arguments.seed,
     )
     write_verifier(arguments.output, found)
-    _write_figures(arguments, audit, parts)
     return parts
 
 
-def _calibrate_mass(
-    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
-) -> tuple[FittedPart, ...]:
+def _calibrate_mass(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
     items, rate = marked.massed, arguments.false_alarm_rate
     _check_enough(needs(items, "claims with an evidence mass", rate))
-    supported, weak, part = fit_scores(items, _old_mass(audit), false_alarm_rate=rate, seed=arguments.seed)
-    write_mass(arguments.output, audit, supported, weak, measured_on=_measured_on(audit, items, "claims"))
-    _write_figures(arguments, audit, (part,))
-    print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
+    own = audit.manifest.models.get("weak_threshold")
+    old = None if own is None else float(own)
+    supported, part = fit_scores(items, "mass", old, false_alarm_rate=rate, seed=arguments.seed)
+    write_mass(arguments.output, audit, supported, part.new, measured_on=_measured_on(audit, items, "claims"))
+    print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {part.new:g}")
     return (part,)
-
-
-def _old_mass(audit: AuditDirectory) -> tuple[float, float] | None:
-    """The audit's own (supported, weak) thresholds of evidence mass, None if it had none."""
-    found = [audit.manifest.models.get(name) for name in ("supported_threshold", "weak_threshold")]
-    return None if None in found else (float(str(found[0])), float(str(found[1])))
-
-
-def _check_output(output: Path) -> None:
-    """Refuse what is there already: audits may name the verdict in it, and are judged by its thresholds."""
-    if os.path.lexists(output):
-        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
 
 
 def _check_enough(found: Sequence[Need]) -> None:
     if any(need.more for need in found):
-        raise UsageError(
-            f"--marks has too few to fit thresholds to: {_more(found)}; mark more of them on the page (its order "
-            "“random” draws a sample), or give --marks several files"
+        missing = "; ".join(
+            f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
+            for need in found
+            if need.more
         )
-
-
-def _more(found: Sequence[Need]) -> str:
-    return "; ".join(
-        f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
-        for need in found
-        if need.more
-    )
+        raise UsageError(
+            f"--marks has too few to fit thresholds to: {missing}; mark more of them on the page (its order “random” "
+            "draws a sample), or give --marks several files"
+        )
 
 
 def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:

@@ -54,6 +54,10 @@ class MarkedAudit:
     lost: int
 
 
+_Item = tuple[float | None, bool, int]
+"""The support of a claim or an answer, None if it has none; whether it lacks support; and its answer's number."""
+
+
 def given_marks(files: Sequence[Path]) -> Marks:
     """The marks of the files that a user names.
 
@@ -77,44 +81,34 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     """
     audited = [*audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks.marks})))]
     by_answer = marks_by_answer(marks.marks, ((one.record_id, one.source) for one in audited))
-    answers, scored, massed = _Collected(), _Collected(), _Collected()
+    answers: list[_Item] = []
+    scored: list[_Item] = []
+    massed: list[_Item] = []
     found = 0
     for number, answer in enumerate(audited):
         own = by_answer.get(answer.source, [])
         claims = _marked_claims(answer, own)
-        found += sum(_is_found(answer, mark) for mark in own)
-        for span, lacking in claims.items():
-            claim = next(one for one in answer.spans if one.span_index == span)
-            scored.add(number, claim.support_score, lacking=lacking)
-            massed.add(number, claim.evidence_mass, lacking=lacking)
-        lacking_answer = _answer_label(answer, own, claims)
-        risk = answer.spans[0].answer_risk
-        if lacking_answer is not None and risk is not None:
-            answers.add(number, 1 - risk, lacking=lacking_answer)
-    return MarkedAudit(answers.items(), scored.items(), massed.items(), len(marks.marks) - found)
+        found += sum(mark.chars is None or _span_at(answer, mark.chars) is not None for mark in own)
+        for span in answer.spans:
+            if (lacking := claims.get(span.span_index)) is not None:
+                scored.append((span.support_score, lacking, number))
+                massed.append((span.evidence_mass, lacking, number))
+        whole, risk = _answer_label(answer, own, claims), answer.spans[0].answer_risk
+        if whole is not None:
+            answers.append((None if risk is None else 1 - risk, whole, number))
+    return MarkedAudit(_items(answers), _items(scored), _items(massed), len(marks.marks) - found)
 
 
-class _Collected:
-    def __init__(self) -> None:
-        self._rows: list[tuple[float, bool, int]] = []
-
-    def add(self, answer: int, support: float | None, *, lacking: bool) -> None:
-        if support is not None:
-            self._rows.append((1 - support, lacking, answer))
-
-    def items(self) -> MarkedItems:
-        suspicion, lacking, answers = zip(*self._rows, strict=True) if self._rows else ((), (), ())
-        return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
+def _items(found: Sequence[_Item]) -> MarkedItems:
+    rows = [(1 - support, lacking, answer) for support, lacking, answer in found if support is not None]
+    suspicion, lacking, answers = zip(*rows, strict=True) if rows else ((), (), ())
+    return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
 
 
 def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:
     """The span of a place; of several the claim."""
     found = [span for span in answer.spans if span.chars == chars]
     return next((span for span in found if span.is_claim), found[0] if found else None)
-
-
-def _is_found(answer: AuditedAnswer, mark: Mark) -> bool:
-    return mark.chars is None or _span_at(answer, mark.chars) is not None
 
 
 def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:

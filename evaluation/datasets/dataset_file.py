@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from attribeam.schemas import Passage, RowSource
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow
 
@@ -20,11 +22,23 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of a data file, or an object inside it; ``where`` names file, line and place in error messages."""
+    """One line of a data file, or an object inside it.
+
+    Attributes:
+        row: 0-based number of the line.
+        where: file, line and place, for error messages.
+        file: the name of the file.
+    """
 
     fields: Mapping[str, object]
     row: int
     where: str
+    file: str = ""
+
+    @property
+    def source(self) -> RowSource:
+        """Where a record of this row is from."""
+        return RowSource(self.file, self.row)
 
     def text(self, field: str) -> str:
         """The field's string.
@@ -62,37 +76,49 @@ class DataRow:
 
     def texts(self, field: str) -> list[str]:
         """The field's list of strings."""
-        values = self._typed(field, list, "a list of strings")
-        if not all(isinstance(value, str) for value in values):
-            raise self.error(field, "should be a list of strings, contains something else")
-        return values
-
-    def objects(self, field: str) -> list[DataRow]:
-        """The field's list of objects."""
-        values = self._typed(field, list, "a list of objects")
-        if not all(isinstance(value, dict) for value in values):
-            raise self.error(field, "should be a list of objects, contains something else")
-        return [DataRow(value, self.row, f"{self.where}, {field}[{index}]") for index, value in enumerate(values)]
+        return self._items(field, "strings", lambda value: isinstance(value, str))
 
     def integers(self, field: str) -> list[int]:
         """The field's list of whole numbers."""
-        values = self._typed(field, list, "a list of whole numbers")
-        if not all(type(value) is int for value in values):
-            raise self.error(field, "should be a list of whole numbers, contains something else")
-        return values
+        return self._items(field, "whole numbers", _is_whole)
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
-        values = self._typed(field, list, "a list of [start, end] pairs")
-        if not all(
-            isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair) for pair in values
-        ):
-            raise self.error(field, "should be a list of [start, end] pairs of whole numbers")
-        return [(start, end) for start, end in values]
+        pairs: list[list[int]] = self._items(
+            field,
+            "[start, end] pairs",
+            lambda pair: isinstance(pair, list) and len(pair) == 2 and all(map(_is_whole, pair)),
+        )
+        return [(start, end) for start, end in pairs]
+
+    def objects(self, field: str) -> list[DataRow]:
+        """The field's list of objects."""
+        values = self._items(field, "objects", lambda value: isinstance(value, dict))
+        return [self._inner(value, f"{field}[{index}]") for index, value in enumerate(values)]
+
+    def inner(self, field: str) -> DataRow:
+        """The field's object."""
+        value = self.fields.get(field)
+        if not isinstance(value, dict):
+            raise self.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
+        return self._inner(value, field)
+
+    def passage(self, passage_id: str | None = None) -> Passage:
+        """The passage with the row's ``text`` and its ``title``, if it has one."""
+        return Passage(self.text("text"), self.optional_text("title") or None, passage_id)
 
     def error(self, field: str, problem: str) -> DataError:
         """The error to raise for a faulty field."""
         return DataError(f"{self.where}: field {field!r} {problem}")
+
+    def _inner(self, fields: Mapping[str, object], place: str) -> DataRow:
+        return replace(self, fields=fields, where=f"{self.where}, {place}")
+
+    def _items(self, field: str, what: str, is_item: Callable[[object], bool]) -> list[Any]:
+        values = self._typed(field, list, f"a list of {what}")
+        if not all(map(is_item, values)):
+            raise self.error(field, f"should be a list of {what}, contains something else")
+        return values
 
     def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
         if field not in self.fields:
@@ -103,17 +129,26 @@ class DataRow:
         return value
 
 
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
 def read_rows(path: Path) -> Iterator[DataRow]:
     """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one per line; empty lines are skipped.
 
     Raises:
         DataError: if the file cannot be read, or a line is not a JSON object.
     """
-    row = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if line.strip():
-            yield _parse(line, row, f"{path}, line {number}")
-            row += 1
+    lines = ((number, line) for number, line in enumerate(_lines(path), start=1) if line.strip())
+    for row, (number, line) in enumerate(lines):
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where}: should be one JSON object, could not be parsed: {error}") from error
+        if not isinstance(value, dict):
+            raise DataError(f"{where}: should be one JSON object, was: {type(value).__name__}")
+        yield DataRow(value, row, where, path.name)
 
 
 def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
@@ -132,8 +167,8 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
         value = {field: value}
     if not isinstance(value, dict):
         raise DataError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
-    rows = DataRow(value, 0, str(path)).objects(field)
-    yield from (DataRow(one.fields, row, one.where) for row, one in enumerate(rows))
+    rows = DataRow(value, 0, str(path), path.name).objects(field)
+    yield from (replace(one, row=row) for row, one in enumerate(rows))
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -148,21 +183,11 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
 
 
-def _parse(line: str, row: int, where: str) -> DataRow:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: should be one JSON object, could not be parsed: {error}") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: should be one JSON object, was: {type(value).__name__}")
-    return DataRow(value, row, where)
-
-
 _Answer = TypeVar("_Answer")
 
 
 def select_rows(
-    rows: Iterable[DataRow], read: Callable[[DataRow], _Answer | str]
+    rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[_Answer] | str], *, several_files: bool = False
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
     """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
     answers: list[_Answer] = []
@@ -170,31 +195,22 @@ def select_rows(
     for row in rows:
         found = read(row)
         if isinstance(found, str):
-            skipped.append(SkippedRow(row.row, found))
+            skipped.append(SkippedRow(row.row, found, row.file if several_files else None))
         else:
-            answers.append(found)
+            answers += found
     return tuple(answers), tuple(skipped)
 
 
 def select_from_files(
-    path: Path, name: str, read: Callable[[DataRow, Path], Sequence[_Answer] | str]
+    path: Path, name: str, read: Callable[[DataRow], Sequence[_Answer] | str]
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
-    """The answers that ``read`` returns for the rows of ``data_files(path, name)``, and the rows it has a reason for.
+    """As ``select_rows`` of all rows of ``data_files(path, name)``.
 
     Raises:
         DataError: if a file cannot be read, or the directory has none.
     """
     files = data_files(path, name)
-    answers: list[_Answer] = []
-    skipped: list[SkippedRow] = []
-    for file in files:
-        for row in read_rows(file):
-            found = read(row, file)
-            if isinstance(found, str):
-                skipped.append(SkippedRow(row.row, found, file.name if len(files) > 1 else None))
-            else:
-                answers += found
-    return tuple(answers), tuple(skipped)
+    return select_rows(chain.from_iterable(map(read_rows, files)), read, several_files=len(files) > 1)
 
 
 def data_files(path: Path, name: str) -> list[Path]:

@@ -1,11 +1,7 @@
-"""``attribeam import``, and the log that it writes.
-
-``attribeam import``: turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
+"""``attribeam import``: turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
 
 Answers that an audit of the log would refuse are left out, each with a reason. Logs of trace stores get a file of dead
 letters beside the log; a data set brings its labels, and so does an export of Label Studio or Argilla.
-
-Writing labelled answers as a QA log in our own input format, with separate columns for the labels.
 """
 
 from __future__ import annotations
@@ -14,6 +10,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -23,7 +20,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_types import positive_integer
-from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, MARKS
+from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS
 from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
@@ -33,16 +30,9 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
-from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas import QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.labelled_answer import (
-    JudgedAnswer,
-    JudgedDataset,
-    LabelledAnswer,
-    LabelledDataset,
-    PassageRange,
-    SkippedRow,
-)
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledAnswer, LabelledDataset, SkippedRow
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,
@@ -78,9 +68,12 @@ def log_row(answer: LogAnswer) -> LogRow:
     if isinstance(answer, LabelledAnswer):
         return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
     if answer.judged is not None:
-        return _record_row(answer.record) | {SPAN_LABELS: list(_verdicts(answer, answer.judged))}
+        lacking, spans = {one.chars for one in answer.unsupported or ()}, answer.record.target_spans or answer.judged
+        said = [None if span not in answer.judged else span not in lacking for span in spans]
+        return _record_row(answer.record) | {SPAN_LABELS: [{"supported": one} for one in said]}
+    marked = answer.unsupported
     return _record_row(answer.record) | {
-        UNSUPPORTED_SPANS: _unsupported(answer),
+        UNSUPPORTED_SPANS: None if marked is None else [asdict(one.chars) | {"kind": one.kind} for one in marked],
         LABEL_GROUP: answer.group,
         ANSWER_SUPPORTED: answer.answer_supported,
         FAITHFULNESS: answer.faithfulness,
@@ -89,50 +82,28 @@ def log_row(answer: LogAnswer) -> LogRow:
     }
 
 
-def _unsupported(answer: JudgedAnswer) -> list[LogRow] | None:
-    if answer.unsupported is None:
-        return None
-    return [_range_row(one.chars) | {"kind": one.kind} for one in answer.unsupported]
-
-
 def _record_row(record: QARecord) -> LogRow:
+    spans = record.target_spans
     return {
         "record_id": record.record_id,
         "question": record.question,
-        "passages": [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages],
+        "passages": [*map(asdict, record.passages)],
         "answer": record.answer,
-        "target_spans": _ranges(record.target_spans),
+        "target_spans": None if spans is None else [*map(asdict, spans)],
         "generator": record.generator,
     }
 
 
-def _ranges(spans: Sequence[CharRange] | None) -> list[LogRow] | None:
-    return None if spans is None else [_range_row(span) for span in spans]
-
-
-def _range_row(chars: CharRange) -> LogRow:
-    return {"char_start": chars.char_start, "char_end": chars.char_end}
-
-
 def _span_labels(answer: LabelledAnswer) -> Iterator[LogRow]:
     for index in range(len(answer.spans)):
+        marked = answer.gold_evidence[index] if answer.gold_evidence else ()
+        evidence = [{"passage_index": one.passage_index, **asdict(one.chars)} for one in marked]
         yield {
             "gold_passages": sorted(answer.gold_passages[index]) if answer.gold_passages else None,
-            "gold_evidence": _evidence(answer.gold_evidence[index]) if answer.gold_evidence else None,
+            "gold_evidence": evidence if answer.gold_evidence else None,
             "cited_passages": list(answer.citations[index]) if answer.citations else None,
             "supported": None,
         }
-
-
-def _verdicts(answer: JudgedAnswer, judged: Sequence[CharRange]) -> Iterator[LogRow]:
-    """Labels of the target spans: whether each is supported, null where nobody said so."""
-    unsupported = {one.chars for one in answer.unsupported or ()}
-    for span in answer.record.target_spans or judged:
-        yield {"supported": span not in unsupported if span in judged else None}
-
-
-def _evidence(ranges: Sequence[PassageRange]) -> list[LogRow]:
-    return [{"passage_index": one.passage_index, **_range_row(one.chars)} for one in ranges]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -160,62 +131,34 @@ def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[Skip
 
 def _refusal(answer: LogAnswer) -> str | None:
     """The reason why no log can hold the answer, regardless of other rows."""
-    if any(_SURROGATE.search(text) for text in _texts(answer)):
+    if _SURROGATE.search(json.dumps(log_row(answer), ensure_ascii=False)):
         return "invalid_unicode"
     if not answer.record.record_id:
         return "no_record_id"
     return None if any(one.text.strip() for one in answer.record.passages) else "no_passages"
 
 
-def _texts(answer: LogAnswer) -> Iterator[str]:
-    texts = [*_record_texts(answer.record)]
-    if isinstance(answer, JudgedAnswer):
-        texts += [answer.group, answer.split, *answer.error_kinds, *(one.kind for one in answer.unsupported or ())]
-    yield from (text for text in texts if text is not None)
-
-
-def _record_texts(record: QARecord) -> Iterator[str | None]:
-    yield from (record.record_id, record.question, record.answer, record.generator)
-    for one in record.passages:
-        yield from (one.text, one.title, one.passage_id)
-
-
-_LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
-    "quotesum": LOADERS["quotesum"],
-    "veri-gran": LOADERS["veri-gran"],
-    "lfqa": LOADERS["lfqa"],
-    "clapnq": LOADERS["clapnq"],
-    "alce": CITED_LOADERS["alce"],
-    "ragtruth": JUDGED_LOADERS["ragtruth"],
-    "mtrag": JUDGED_LOADERS["mtrag"],
-    "summedits": JUDGED_LOADERS["summedits"],
-    "bump": JUDGED_LOADERS["bump"],
-}
+_LOADERS: dict[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
+del _LOADERS[LOG]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
     names = [*_LOADERS, *LABELLING_TOOLS, MARKS, *log_formats()]
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool, marks or format: {', '.join(names)}"
     )
-    parser.add_argument(
-        "--data",
-        required=True,
-        nargs="+",
-        metavar="PATH",
+    add(
+        "--data", required=True, nargs="+", metavar="PATH",
         help="logs, or folders or patterns of them; of a data set its file, or the directory of its files",
-    )
-    parser.add_argument("--output", type=Path, metavar="LOG.parquet", help="the log to write")
-    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
-    parser.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
-    parser.add_argument(
-        "--log", nargs="+", metavar="PATH", help="the logs that label-studio or argilla has labels of, as for --data"
-    )
-    parser.add_argument("--log-format", metavar="NAME", help="the format of --log (default: parquet)")
-    parser.add_argument(
-        "--columns", metavar="FIELD=COLUMN,...", help="of --log, or for a format that another package brings"
-    )
+    )  # fmt: skip
+    add("--output", type=Path, metavar="LOG.parquet", help="the log to write")
+    add("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    add("--overwrite", action="store_true", help="replace --output if it exists")
+    add("--log", nargs="+", metavar="PATH", help="the logs that label-studio or argilla has labels of, as for --data")
+    add("--log-format", metavar="NAME", help="the format of --log (default: parquet)")
+    add("--columns", metavar="FIELD=COLUMN,...", help="of --log, or for a format that another package brings")
     add_trace_arguments(parser)
 
 

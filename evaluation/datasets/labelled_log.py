@@ -34,15 +34,7 @@ from attribeam.schemas.qa_record import (
 _Label = tuple[CharRange, DataRow]
 _Answer = TypeVar("_Answer", LabelledAnswer, JudgedAnswer)
 _DEFAULT_OPTIONS = LogOptions()
-_LABEL_COLUMNS = (
-    SPAN_LABELS,
-    UNSUPPORTED_SPANS,
-    LABEL_GROUP,
-    ANSWER_SUPPORTED,
-    FAITHFULNESS,
-    ERROR_KINDS,
-    "split",
-)
+_LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split")
 
 
 def load_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledDataset:
@@ -76,10 +68,7 @@ def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> Judge
 
 
 def _read(
-    path: Path,
-    options: LogOptions,
-    needed: tuple[str, ...],
-    label: Callable[[DataRow, QARecord], _Answer | str],
+    path: Path, options: LogOptions, needed: tuple[str, ...], label: Callable[[DataRow, QARecord], _Answer | str]
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
     """The answers that ``label`` returns for records and their labels, and the rows for which it returns a reason."""
     answers: list[_Answer] = []
@@ -122,7 +111,7 @@ def _labels(row: DataRow, record: QARecord) -> list[_Label]:
 
 def _with_gold(row: DataRow, record: QARecord) -> LabelledAnswer | str:
     labels, count = _labels(row, record), len(record.passages)
-    kept = [(span, gold, label) for span, label in labels if (gold := _passage_numbers(label, "gold_passages", count))]
+    kept = [(span, gold, label) for span, label in labels if (gold := _gold_passages(label, count))]
     if not kept:
         return "no_gold_passage"
     evidence = tuple(_gold_evidence(label, record) for _, _, label in kept)
@@ -146,7 +135,8 @@ def _with_citations(row: DataRow, record: QARecord) -> LabelledAnswer | str:
 def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
     group, split = row.optional_text(LABEL_GROUP), row.optional_text("split")
     whole = row.optional_boolean(ANSWER_SUPPORTED)
-    said = [(span, label.boolean("supported")) for span, label in _labels(row, record) if _says_supported(label)]
+    verdicts = [(span, label.optional_boolean("supported")) for span, label in _labels(row, record)]
+    said = [(span, supported) for span, supported in verdicts if supported is not None]
     judged: tuple[CharRange, ...] | None = None
     unsupported: tuple[UnsupportedRange, ...] | None = None
     if row.fields.get(UNSUPPORTED_SPANS) is not None:
@@ -155,7 +145,7 @@ def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
             UnsupportedRange(char_range(one, length), one.optional_text("kind"))
             for one in row.objects(UNSUPPORTED_SPANS)
         ]
-        unsupported = tuple(sorted(ranges, key=_place))
+        unsupported = tuple(sorted(ranges, key=lambda one: one.chars))
     elif said:
         judged = tuple(span for span, _ in said)
         unsupported = tuple(UnsupportedRange(span) for span, supported in said if not supported)
@@ -173,20 +163,13 @@ def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
     )
 
 
-def _place(one: UnsupportedRange) -> CharRange:
-    return one.chars
-
-
-def _says_supported(label: DataRow) -> bool:
-    return label.fields.get("supported") is not None
-
-
-def _passage_numbers(label: DataRow, field: str, count: int) -> list[int]:
-    if label.fields.get(field) is None:
+def _gold_passages(label: DataRow, count: int) -> list[int]:
+    if label.fields.get("gold_passages") is None:
         return []
-    numbers = label.integers(field)
+    numbers = label.integers("gold_passages")
     if any(not 0 <= number < count for number in numbers):
-        raise label.error(field, f"should be 0-based numbers below the row's {count} passages, was: {numbers}")
+        should = f"should be 0-based numbers below the row's {count} passages, was: {numbers}"
+        raise label.error("gold_passages", should)
     return numbers
 
 

@@ -1,10 +1,6 @@
-"""Spans that people marked: in Label Studio, in Argilla, or on an audit's page.
+"""Spans that people marked in Label Studio or Argilla 2, or on an audit's page.
 
-Spans that people labelled in Label Studio or Argilla 2, read from the tool's own export, and joined with their log.
-
-``attribeam export`` wrote the tasks; the export names the row of each, and the texts come from the log.
-
-Answers of an audit that people marked on its page, as judged answers; their texts come from the audited logs.
+An export names the row of each task. The texts come from the logs of the tasks, or from the audited ones.
 """
 
 from __future__ import annotations
@@ -14,15 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_json_rows
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import audited_answers
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
-from attribeam.schemas import CharRange, QARecord, RowSource, Support
+from attribeam.schemas import CharRange, QARecord, Support
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
 from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
@@ -53,7 +47,7 @@ def label_studio_tasks(path: Path) -> Iterator[MarkedTask | SkippedRow]:
         DataError: if the file is no such export, or a label is none of the task's.
     """
     for task in read_json_rows(path, field="tasks"):
-        data = _object(task, "data")
+        data = task.inner("data")
         done = [one for one in task.objects("annotations") if one.optional_boolean("was_cancelled") is not True]
         regions = [region for one in done for region in one.objects("result") if _is_region(region)]
         yield _task(task.row, data, data, [_label_studio_mark(one, data.text(ANSWER)) for one in regions])
@@ -73,12 +67,12 @@ def argilla_records(path: Path) -> Iterator[MarkedTask | SkippedRow]:
             spans, place, texts = _flat_spans(record), record, record
         else:
             spans = _nested_spans(record)
-            place, texts = _object(record, "metadata"), _object(record, "fields")
+            place, texts = record.inner("metadata"), record.inner("fields")
         yield _task(record.row, place, texts, [_argilla_mark(span) for span in spans])
 
 
 def _nested_spans(record: DataRow) -> list[DataRow]:
-    responses = _object(record, "responses")
+    responses = record.inner("responses")
     given = responses.objects(QUESTION) if QUESTION in responses.fields else []
     done = [one for one in given if one.fields.get("status") in (None, _SUBMITTED)]
     return [span for one in done for span in one.objects("value")]
@@ -180,7 +174,7 @@ def _label_studio_mark(region: DataRow, answer: str) -> _Mark | None:
 
     Older versions of Label Studio count UTF-16 units, so the text that they save decides.
     """
-    value = _object(region, "value")
+    value = region.inner("value")
     start, end = _offset(value, "start"), _offset(value, "end")
     text = value.optional_text("text")
     for chars in (_range(start, end), _range(_code_points(answer, start), _code_points(answer, end))):
@@ -220,13 +214,6 @@ def _same(one: str, other: str) -> bool:
     return "".join(one.split()) == "".join(other.replace("\\n", "").split())
 
 
-def _object(row: DataRow, field: str) -> DataRow:
-    value = row.fields.get(field)
-    if not isinstance(value, dict):
-        raise row.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
-    return DataRow(value, row.row, f"{row.where}, {field}")
-
-
 def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
     """The answers of ``audit`` that the marks in ``path`` speak of.
 
@@ -238,23 +225,14 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
         RunError: if a file of the audit cannot be read.
     """
     marks = read_marks([path]).marks
-    by_answer = marks_by_answer(marks, _audited(audit, sorted({mark.record_id for mark in marks})))
+    audited = audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks})))
+    by_answer = marks_by_answer(marks, ((one.record_id, one.source) for one in audited))
     records = {one.source: one for one in AuditedLogs.of(audit).answers(frozenset(by_answer))}
     answers = tuple(_judged_answer(records[one], found, path) for one, found in by_answer.items() if one in records)
     kept = {mark for found in by_answer.values() for mark in found}
     unknown = {(mark.record_id, mark.source) for mark in marks if mark not in kept}
     gone = tuple(SkippedRow(one.source_row, "text_gone", one.source_file) for one in by_answer if one not in records)
     return JudgedDataset(answers, (*gone, *(SkippedRow(-1, "not_in_audit") for _ in unknown)))
-
-
-def _audited(audit: AuditDirectory, record_ids: Sequence[str]) -> set[tuple[str, RowSource]]:
-    """The ids of the audit's answers with one of ``record_ids``, each with its row."""
-    where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
-    return {
-        (row["record_id"], RowSource(row["source_file"], row["source_row"]))
-        for batch in audit.evidence_batches(["record_id", "source_file", "source_row"], where=where)
-        for row in batch.to_pylist()
-    }
 
 
 def _judged_answer(record: QARecord, marks: Sequence[Mark], path: Path) -> JudgedAnswer:

@@ -1,16 +1,32 @@
-"""Accuracy of a method: is a span's best passage the right one, and how well does its evidence match highlights?"""
+"""Accuracy of methods: is a span's best passage the right one, does its evidence match highlights, what does it cost?
+
+Runs methods over a labelled data set, and gives the figures of each method and their table.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.text_sentences import text_sentences
+from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.schemas import EvidencePiece, Passage
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
+from attribeam.evaluation.report import FailedRow, interval_cell, skip_remarks, text_table
+from attribeam.report.messages import one_line
+from attribeam.schemas import EvidencePiece, Passage, RowFault
+from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange, SkippedRow
 
+if TYPE_CHECKING:
+    import torch
+
+REFERENCE_METHOD = "words"
 _TIE = 1e-9
 
 
@@ -46,49 +62,6 @@ class HighlightOverlap:
         return 2 * self.recall * self.precision / both if both else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightScore:
-    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
-
-    The differences are in F1 to the reference method, None if it was not run.
-    """
-
-    recall: float
-    precision: float
-    f1: float
-    f1_interval: Interval
-    f1_difference_to_words: float | None
-    f1_difference_interval: Interval | None
-
-
-@dataclass(slots=True)
-class HighlightTally:
-    """One method's overlaps, one list per row of the data."""
-
-    rows: list[list[HighlightOverlap]] = field(default_factory=list)
-
-    def score(self, bootstrap: RowBootstrap, reference: HighlightTally | None = None) -> HighlightScore | None:
-        """The figures of all spans, None if no span has highlights; ``bootstrap`` resamples the same rows."""
-        overlaps = [overlap for row in self.rows for overlap in row]
-        if not overlaps:
-            return None
-        difference = None
-        if reference is not None:
-            difference = [own - other for own, other in zip(self.f1_per_row(), reference.f1_per_row(), strict=True)]
-        return HighlightScore(
-            recall=_mean_percent([overlap.recall for overlap in overlaps]),
-            precision=_mean_percent([overlap.precision for overlap in overlaps]),
-            f1=_mean_percent([overlap.f1 for overlap in overlaps]),
-            f1_interval=bootstrap.interval(self.f1_per_row()),
-            f1_difference_to_words=None if difference is None else 100 * sum(difference) / len(overlaps),
-            f1_difference_interval=None if difference is None else bootstrap.interval(difference),
-        )
-
-    def f1_per_row(self) -> list[float]:
-        """The sum of the spans' F1 for each row."""
-        return [sum(overlap.f1 for overlap in row) for row in self.rows]
-
-
 def highlight_overlap(
     *, evidence: Iterable[PassageRange], gold: Iterable[PassageRange], passages: Sequence[Passage]
 ) -> HighlightOverlap:
@@ -109,10 +82,6 @@ def _characters(ranges: Iterable[PassageRange], passages: Sequence[Passage]) -> 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _mean_percent(shares: Sequence[float]) -> float:
-    return 100 * sum(shares) / len(shares)
 
 
 _SHARE_OF_BEST = 0.5
@@ -148,3 +117,319 @@ def _sentence_scores(evidence: Sequence[EvidencePiece], passages: Sequence[Passa
                 common = min(sentence.char_end, chars.char_end) - max(sentence.char_start, chars.char_start)
                 scores[PassageRange(index, sentence)] += piece.score * common / length
     return dict(scores)
+
+
+@dataclass(slots=True)
+class Cost:
+    """Total seconds of all answers, and their peak memory; ``peak_bytes`` is None if it is not known.
+
+    On a GPU the memory is the most that torch had allocated there; elsewhere it is the largest resident size of the
+    process, on Linux only. Both include the loaded models.
+    """
+
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+
+    @contextmanager
+    def measuring(self, models: LoadedModels) -> Iterator[None]:
+        """Add the time and memory of the block, on the device that the models run on."""
+        is_known = _reset_peak(models)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            peak = _peak_bytes(models) if is_known else None
+            self.seconds += time.perf_counter() - start
+            if peak is not None:
+                self.peak_bytes = max(peak, self.peak_bytes or 0)
+
+
+_RESET_PEAK = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+
+
+def _gpu(models: LoadedModels) -> torch.device | None:
+    devices = [model.device for model in (models.attention, models.language) if model is not None]
+    return next((device for device in devices if device.type == "cuda"), None)
+
+
+def _reset_peak(models: LoadedModels) -> bool:
+    """Forget earlier peaks; False if that is impossible, so that later peaks would be meaningless."""
+    if (gpu := _gpu(models)) is not None:
+        import torch
+
+        torch.cuda.synchronize(gpu)
+        torch.cuda.reset_peak_memory_stats(gpu)
+        return True
+    try:
+        _RESET_PEAK.write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _peak_bytes(models: LoadedModels) -> int | None:
+    """The peak once all launched work is done."""
+    if (gpu := _gpu(models)) is not None:
+        import torch
+
+        torch.cuda.synchronize(gpu)
+        return int(torch.cuda.max_memory_allocated(gpu))
+    lines = (line.split() for line in _STATUS.read_text(encoding="ascii").splitlines())
+    return next((int(words[1]) * 1024 for words in lines if words and words[0] == "VmHWM:"), None)
+
+
+_Overlaps = Sequence[Sequence[HighlightOverlap]]
+"""The overlap of each span, one list per row."""
+
+
+@dataclass(slots=True)
+class MethodTally:
+    """What one method scored, answer by answer; the lists have one item per row."""
+
+    name: str
+    credits: list[float] = field(default_factory=list)
+    spans: list[int] = field(default_factory=list)
+    spans_without_evidence: int = 0
+    isolated_spans: int = 0
+    failed: list[FailedRow] = field(default_factory=list)
+    highlights: list[list[HighlightOverlap]] = field(default_factory=list)
+    sentences: list[list[HighlightOverlap]] = field(default_factory=list)
+    cost: Cost | None = None
+
+    def count(self, labelled: LabelledAnswer, results: Sequence[SpanResult]) -> None:
+        """Add one answer."""
+        pairs = list(zip(results, labelled.gold_passages, strict=True))
+        self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in pairs))
+        self.spans.append(len(pairs))
+        self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
+        self.isolated_spans += sum(result.isolated for result in results)
+        if labelled.gold_evidence:
+            shown = [highlighted_pieces(result) for result in results]
+            characters = [[PassageRange(piece.passage_index, piece.chars) for piece in pieces] for pieces in shown]
+            sentences = [best_sentences(pieces, labelled.record.passages) for pieces in shown]
+            self.highlights.append(_overlaps(labelled, characters))
+            self.sentences.append(_overlaps(labelled, sentences))
+
+    def count_refused(self, labelled: LabelledAnswer, fault: RowFault) -> Sequence[SpanResult]:
+        """Note an answer that cannot be attributed; what stands for its results: nothing is found."""
+        self.failed.append(FailedRow.of(labelled.record, fault))
+        return nothing_found(labelled)
+
+
+def nothing_found(labelled: LabelledAnswer) -> Sequence[SpanResult]:
+    """The results of a method that finds no passage for any span."""
+    return [SpanResult((0.0,) * len(labelled.record.passages))] * len(labelled.spans)
+
+
+def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
+    """The evidence in the text of the passage with the largest score, of equal ones the first; titles apart."""
+    best = result.passage_scores.index(max(result.passage_scores))
+    return tuple(piece for piece in result.evidence if piece.passage_index == best and not piece.in_title)
+
+
+def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange]]) -> list[HighlightOverlap]:
+    return [
+        highlight_overlap(evidence=found, gold=gold, passages=labelled.record.passages)
+        for found, gold in zip(evidence, labelled.gold_evidence, strict=True)
+    ]
+
+
+def run_methods(
+    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels, *, with_costs: bool = False
+) -> tuple[MethodTally, ...]:
+    """Run every method on every answer; what several methods need is computed once, unless costs are measured."""
+    tallies = tuple(MethodTally(method.name, cost=Cost() if with_costs else None) for method in methods)
+    for labelled in answers:
+        shared = LabelledContext(labelled, models)
+        for method, tally in zip(methods, tallies, strict=True):
+            if tally.cost is None:
+                results = _results(method, shared, tally)
+            else:
+                own = LabelledContext(labelled, models)
+                with tally.cost.measuring(models):
+                    results = _results(method, own, tally)
+            tally.count(labelled, results)
+    return tallies
+
+
+def _results(method: LabMethod, context: LabelledContext, tally: MethodTally) -> Sequence[SpanResult]:
+    try:
+        return method.span_results(context)
+    except RowFault as fault:
+        return tally.count_refused(context.labelled, fault)
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightScore:
+    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
+
+    The differences are in F1 to the reference method, None if it was not run.
+    """
+
+    recall: float
+    precision: float
+    f1: float
+    f1_interval: Interval
+    f1_difference_to_words: float | None
+    f1_difference_interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodScore:
+    """The figures of one method; accuracies, intervals and differences are in percent.
+
+    ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
+    evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
+    None without highlights. ``isolated_spans`` counts spans with only isolated evidence. ``ms_per_span`` and
+    ``peak_memory_mib`` are None if costs were not measured.
+    """
+
+    method: str
+    passage_accuracy: float
+    interval: Interval
+    spans: int
+    rows: int
+    spans_without_evidence: int
+    isolated_spans: int
+    difference_to_words: float | None
+    difference_interval: Interval | None
+    highlights: HighlightScore | None
+    sentences: HighlightScore | None
+    failed_rows: tuple[FailedRow, ...]
+    ms_per_span: float | None = None
+    peak_memory_mib: float | None = None
+
+
+def score_methods(tallies: Iterable[MethodTally], *, draws: int, seed: int) -> tuple[MethodScore, ...]:
+    """The figures of all methods, over the same resamples of rows.
+
+    Raises:
+        ValueError: if there was no answer.
+    """
+    tallies = list(tallies)
+    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
+    reference = next((tally for tally in tallies if tally.name == REFERENCE_METHOD), None)
+    return tuple(_score(tally, None if reference is tally else reference, bootstrap) for tally in tallies)
+
+
+def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
+    spans = sum(tally.spans)
+    ahead, interval = _ahead(tally.credits, reference.credits if reference else None, spans, bootstrap)
+    peak = None if tally.cost is None else tally.cost.peak_bytes
+    return MethodScore(
+        method=tally.name,
+        passage_accuracy=100 * sum(tally.credits) / spans,
+        interval=bootstrap.interval(tally.credits),
+        spans=spans,
+        rows=len(tally.spans),
+        spans_without_evidence=tally.spans_without_evidence,
+        isolated_spans=tally.isolated_spans,
+        difference_to_words=ahead,
+        difference_interval=interval,
+        highlights=highlight_score(tally.highlights, bootstrap, reference.highlights if reference else None),
+        sentences=highlight_score(tally.sentences, bootstrap, reference.sentences if reference else None),
+        failed_rows=tuple(tally.failed),
+        ms_per_span=None if tally.cost is None else 1000 * tally.cost.seconds / spans,
+        peak_memory_mib=None if peak is None else peak / 2**20,
+    )
+
+
+def highlight_score(
+    rows: _Overlaps, bootstrap: RowBootstrap, reference: _Overlaps | None = None
+) -> HighlightScore | None:
+    """The figures of all spans, None if no span has highlights; ``bootstrap`` resamples the same rows."""
+    overlaps = [overlap for row in rows for overlap in row]
+    if not overlaps:
+        return None
+    count, f1_per_row = len(overlaps), _f1_per_row(rows)
+    ahead, interval = _ahead(f1_per_row, None if reference is None else _f1_per_row(reference), count, bootstrap)
+    return HighlightScore(
+        recall=100 * sum(overlap.recall for overlap in overlaps) / count,
+        precision=100 * sum(overlap.precision for overlap in overlaps) / count,
+        f1=100 * sum(overlap.f1 for overlap in overlaps) / count,
+        f1_interval=bootstrap.interval(f1_per_row),
+        f1_difference_to_words=ahead,
+        f1_difference_interval=interval,
+    )
+
+
+def _f1_per_row(rows: _Overlaps) -> list[float]:
+    """The sum of the spans' F1 for each row."""
+    return [sum(overlap.f1 for overlap in row) for row in rows]
+
+
+def _ahead(
+    own: Sequence[float], reference: Sequence[float] | None, spans: int, bootstrap: RowBootstrap
+) -> tuple[float, Interval] | tuple[None, None]:
+    """How much larger the sums of each row are than the reference's, per span in percent, and its interval."""
+    if reference is None:
+        return None, None
+    difference = [mine - other for mine, other in zip(own, reference, strict=True)]
+    return 100 * sum(difference) / spans, bootstrap.interval(difference)
+
+
+_HIGHLIGHT_HEADER = ("recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
+_HEADER = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
+
+
+def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, title: str) -> str:
+    """The figures of all methods, one line each, between a title and remarks."""
+    lines = [
+        (
+            score.method,
+            f"{score.passage_accuracy:.1f}",
+            interval_cell(score.interval),
+            *difference_cells(score.difference_to_words, score.difference_interval),
+            str(score.spans_without_evidence),
+        )
+        for score in scores
+    ]
+    parts = [one_line(title), text_table(_HEADER, lines)]
+    for name in ("highlights", "sentences"):
+        overlaps = [(score.method, getattr(score, name)) for score in scores]
+        if own := [_overlap_cells(method, overlap) for method, overlap in overlaps if overlap is not None]:
+            parts.append(text_table((name, *_HIGHLIGHT_HEADER), own))
+    if any(score.ms_per_span is not None for score in scores):
+        costs = [(one.method, *map(_number, (one.ms_per_span, one.peak_memory_mib))) for one in scores]
+        parts.append(text_table(("cost", "ms per span", "peak memory MiB"), costs))
+    return "\n".join([*parts, *map(one_line, remarks)])
+
+
+def _overlap_cells(method: str, score: HighlightScore) -> tuple[str, ...]:
+    shares = (f"{share:.1f}" for share in (score.recall, score.precision, score.f1))
+    ahead = difference_cells(score.f1_difference_to_words, score.f1_difference_interval)
+    return (method, *shares, interval_cell(score.f1_interval), *ahead)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def difference_cells(difference: float | None, interval: Interval | None) -> tuple[str, str]:
+    """A difference with its sign, and its interval; empty for None."""
+    return "" if difference is None else f"{difference:+.1f}", interval_cell(interval, sign="+")
+
+
+_MOST_SKIPPED_LINES = 20
+_FALLBACK = "decided by isolated evidence, because they have no other"
+_STRICT = "left without evidence, because all of it is isolated"
+
+
+def comparison_remarks(
+    scores: Sequence[MethodScore], skipped: Sequence[SkippedRow], *, single_passage_spans: int, strict_isolation: bool
+) -> list[str]:
+    """What was skipped, and which spans and rows of each method count in a way of their own."""
+    remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in skipped]
+    if len(skipped) > _MOST_SKIPPED_LINES:
+        remarks = skip_remarks(skipped)
+    if single_passage_spans:
+        remarks.append(f"{single_passage_spans} spans have only one passage to choose from")
+    for score in scores:
+        if score.isolated_spans:
+            how = _STRICT if strict_isolation else _FALLBACK
+            remarks.append(f"{score.method}: {score.isolated_spans} of {score.spans} spans {how}")
+        if score.failed_rows:
+            reasons = ", ".join(sorted({failed.reason for failed in score.failed_rows}))
+            remarks.append(f"{score.method}: {len(score.failed_rows)} rows failed and count as wrong: {reasons}")
+    return remarks

@@ -6,13 +6,18 @@ yes or no, the area under the ROC curve, precision among the first rows, rank co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 CONFIDENCE = 0.95
+FOLDS = 5
+_Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+"""int64 [draws, rows]: how often each resample contains each row, from ``row_draws``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +28,24 @@ class Interval:
     high: float
 
 
-def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
-    """int64 [draws, rows]: how often each resample contains each row; a resample has ``rows`` rows. Deterministic.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure of all rows, and its interval over resamples of rows; a share is in percent."""
+
+    value: float
+    interval: Interval
+
+
+def _estimate(value: float, drawn: _Numbers) -> Estimate | None:
+    """None if the figure is undefined (NaN); resamples in which it is undefined are left out."""
+    if np.isnan(value):
+        return None
+    defined = drawn[~np.isnan(drawn)]
+    return Estimate(value, percentile_interval(defined) if len(defined) else Interval(value, value))
+
+
+def row_draws(rows: int, *, draws: int, seed: int) -> Counts:
+    """How often each resample contains each row; a resample has ``rows`` rows. Deterministic.
 
     Raises:
         ValueError: if there is no row or no draw.
@@ -34,7 +55,7 @@ def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=draws)
 
 
-def percentile_interval(values: npt.NDArray[np.float64]) -> Interval:
+def percentile_interval(values: _Numbers) -> Interval:
     """The interval that contains the middle 95% of ``values``, of which there is at least one."""
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(values, [tail, 100 - tail])
@@ -63,9 +84,9 @@ class RowBootstrap:
         """Interval of the mean per span of any quantity, in its own unit; ``sum_per_row`` sums it over each row."""
         return percentile_interval(self._means(sum_per_row))
 
-    def _means(self, sum_per_row: Sequence[float]) -> npt.NDArray[np.float64]:
+    def _means(self, sum_per_row: Sequence[float]) -> _Numbers:
         """float64 [draws]: the mean per span in each resample."""
-        means: npt.NDArray[np.float64] = (self._counts @ np.asarray(sum_per_row, dtype=np.float64)) / self._spans
+        means: _Numbers = (self._counts @ np.asarray(sum_per_row, dtype=np.float64)) / self._spans
         return means
 
 
@@ -79,92 +100,57 @@ class F1Figures:
     f1_interval: Interval
 
 
-def f1_figures(
-    *, common: Sequence[int], called: Sequence[int], marked: Sequence[int], row_counts: npt.NDArray[np.int64]
-) -> F1Figures:
-    """The figures of all rows together; each sequence has one count per row.
-
-    Args:
-        common: items that were both found and marked.
-        called: items that were found.
-        marked: items that should have been found.
-        row_counts: int64 [draws, rows] from ``row_draws``.
-    """
-    counts = np.array([common, called, marked], dtype=np.float64)
-    both, found, right = counts.sum(axis=1)
-    drawn = row_counts @ counts.T
+def f1_figures(items: Sequence[tuple[int, int, int]], row_counts: Counts) -> F1Figures:
+    """The figures of all rows together; ``items`` are those of each row: called and marked, called, marked."""
+    counts = np.array(items, dtype=np.float64)
+    both, called, marked = np.vstack([counts.sum(axis=0), row_counts @ counts]).T  # of all rows, then drawn
+    f1 = np.nan_to_num(_ratio(200 * both, called + marked))
     return F1Figures(
-        precision=100 * float(both / found) if found else 0.0,
-        recall=100 * float(both / right) if right else 0.0,
-        f1=float(_f1(np.array([[both, found, right]]))[0]),
-        f1_interval=percentile_interval(_f1(drawn)),
+        precision=100 * float(both[0] / called[0]) if called[0] else 0.0,
+        recall=100 * float(both[0] / marked[0]) if marked[0] else 0.0,
+        f1=float(f1[0]),
+        f1_interval=percentile_interval(f1[1:]),
     )
 
 
-def _f1(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """F1 in percent [draws] from counts [draws, (common, called, marked)]; 0 if nothing is called or marked."""
-    sums = counts[:, 1] + counts[:, 2]
-    shares: npt.NDArray[np.float64] = np.divide(200 * counts[:, 0], sums, out=np.zeros(len(sums)), where=sums > 0)
+def _ratio(part: _Numbers, whole: _Numbers) -> _Numbers:
+    """The quotient, NaN where the whole is 0."""
+    shares: _Numbers = np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
     return shares
 
 
 _DRAWS_PER_BATCH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Auroc:
+def auroc(numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: Counts) -> Estimate | None:
     """The probability that a right item has a larger number than a wrong one; ties count as half.
 
-    ``interval`` is over rows.
+    Args:
+        numbers: one of each item.
+        right: whether each item is right.
+        rows: the row of each item.
+        row_counts: the resamples; those without right or without wrong items have no area.
+
+    Returns:
+        None if all items are right, or none is.
     """
+    if all(right) or not any(right):
+        return None
+    order = np.argsort(np.asarray(numbers, dtype=np.float64), kind="stable")
+    ranked = np.asarray(numbers, dtype=np.float64)[order]
+    is_right, row = np.asarray(right, dtype=np.bool_)[order], np.asarray(rows, dtype=np.intp)[order]
+    firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
-    value: float
-    interval: Interval
+    def areas(some: Counts) -> _Numbers:
+        counts = some[:, row]
+        hits = np.add.reduceat(counts * is_right, firsts, axis=1).astype(np.float64)
+        others = np.add.reduceat(counts * ~is_right, firsts, axis=1).astype(np.float64)
+        below = np.cumsum(others, axis=1) - others / 2
+        return _ratio((hits * below).sum(axis=1), hits.sum(axis=1) * others.sum(axis=1))
 
-
-class RankedItems:
-    """Items that are right or wrong, ordered by a number; ``rows`` names the row of each item.
-
-    Raises:
-        ValueError: if all items are right, or all are wrong.
-    """
-
-    def __init__(self, *, numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int]) -> None:
-        if all(right) or not any(right):
-            raise ValueError(f"of {len(right)} items some should be right and some wrong, {sum(right)} were right")
-        order = np.argsort(np.asarray(numbers, dtype=np.float64), kind="stable")
-        ranked = np.asarray(numbers, dtype=np.float64)[order]
-        self._right = np.asarray(right, dtype=np.bool_)[order]
-        self._rows = np.asarray(rows, dtype=np.intp)[order]
-        self._firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-
-    def auroc(self, row_counts: npt.NDArray[np.int64]) -> Auroc:
-        """The area under the ROC curve, and its interval over resamples, ``row_counts`` int64 [draws, rows].
-
-        Resamples without right or without wrong items have no area and are left out.
-        """
-        parts = range(0, len(row_counts), _DRAWS_PER_BATCH)
-        areas = np.concatenate([self._areas(row_counts[part : part + _DRAWS_PER_BATCH]) for part in parts])
-        defined = areas[~np.isnan(areas)]
-        value = float(self._areas(np.ones((1, row_counts.shape[1]), dtype=np.int64))[0])
-        return Auroc(value, percentile_interval(defined) if len(defined) else Interval(value, value))
-
-    def _areas(self, row_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """float64 [draws]: the area, NaN if a resample lacks right or wrong items."""
-        counts = row_counts[:, self._rows]
-        right = np.add.reduceat(counts * self._right, self._firsts, axis=1).astype(np.float64)
-        wrong = np.add.reduceat(counts * ~self._right, self._firsts, axis=1).astype(np.float64)
-        below = np.cumsum(wrong, axis=1) - wrong / 2
-        pairs = right.sum(axis=1) * wrong.sum(axis=1)
-        areas: npt.NDArray[np.float64] = np.divide(
-            (right * below).sum(axis=1), pairs, out=np.full(len(pairs), np.nan), where=pairs > 0
-        )
-        return areas
-
-
-FOLDS = 5
-
-_Numbers = npt.NDArray[np.float64]
+    parts = range(0, len(row_counts), _DRAWS_PER_BATCH)
+    drawn = np.concatenate([areas(row_counts[part : part + _DRAWS_PER_BATCH]) for part in parts])
+    return _estimate(float(areas(np.ones((1, row_counts.shape[1]), dtype=np.int64))[0]), drawn)
 
 
 def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.intp]:
@@ -174,7 +160,7 @@ def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.in
     return np.array([folds[numbers[source]] for source in sources], dtype=np.intp)
 
 
-def best_threshold(scores: _Numbers, marked: npt.NDArray[np.bool_], *, balanced: bool = False) -> float:
+def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) -> float:
     """The threshold with the best F1, half-way between two scores, from which on items are called; -inf to call all.
 
     Of several equally good ones it is the largest. With ``balanced`` it is the one with the best balanced accuracy.
@@ -193,14 +179,6 @@ def best_threshold(scores: _Numbers, marked: npt.NDArray[np.bool_], *, balanced:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A share in percent and its interval over resamples of rows."""
-
-    value: float
-    interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class VerdictFigures:
     """How verdicts agree with what people marked; a share is None where it is undefined.
 
@@ -214,69 +192,31 @@ class VerdictFigures:
     """
 
     called: int
-    precision: Share | None
-    recall: Share | None
-    f1: Share | None
-    balanced_accuracy: Share | None
-    false_alarms: Share | None
+    precision: Estimate | None
+    recall: Estimate | None
+    f1: Estimate | None
+    balanced_accuracy: Estimate | None
+    false_alarms: Estimate | None
 
 
-def verdict_figures(
-    called: Sequence[bool], marked: Sequence[bool], row_counts: npt.NDArray[np.int64]
-) -> VerdictFigures:
-    """The figures of one verdict a row; ``row_counts`` is int64 [draws, rows] from ``row_draws``."""
-    sums = _Verdicts(called, marked, row_counts)
+def verdict_figures(called: Sequence[bool], marked: Sequence[bool], row_counts: Counts) -> VerdictFigures:
+    """The figures of one verdict a row."""
+    call, mark = np.asarray(called, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
+    kinds = np.array([call & mark, call & ~mark, ~call & mark, ~call & ~mark], dtype=np.float64)
+    hits, alarms, missed, quiet = np.vstack([kinds.sum(axis=1), row_counts @ kinds.T]).T  # of all rows, then drawn
+    recall, false_alarms = _ratio(hits, hits + missed), _ratio(alarms, alarms + quiet)
+
+    def share(of: _Numbers) -> Estimate | None:
+        return _estimate(100 * float(of[0]), 100 * of[1:])
+
     return VerdictFigures(
         called=sum(called),
-        precision=sums.share(lambda of: _ratio(of.hits, of.hits + of.alarms)),
-        recall=sums.share(_recall),
-        f1=sums.share(lambda of: _ratio(2 * of.hits, 2 * of.hits + of.alarms + of.missed)),
-        balanced_accuracy=sums.share(lambda of: (_recall(of) + 1 - _false_alarms(of)) / 2),
-        false_alarms=sums.share(_false_alarms),
+        precision=share(_ratio(hits, hits + alarms)),
+        recall=share(recall),
+        f1=share(_ratio(2 * hits, 2 * hits + alarms + missed)),
+        balanced_accuracy=share((recall + 1 - false_alarms) / 2),
+        false_alarms=share(false_alarms),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Numbers of rows in each of some resamples, float64 [draws]: called or not, marked or not."""
-
-    hits: _Numbers
-    alarms: _Numbers
-    missed: _Numbers
-    quiet: _Numbers
-
-
-class _Verdicts:
-    """The sums of all rows, and those of each resample."""
-
-    def __init__(self, called: Sequence[bool], marked: Sequence[bool], row_counts: npt.NDArray[np.int64]) -> None:
-        call, mark = np.asarray(called, dtype=np.bool_), np.asarray(marked, dtype=np.bool_)
-        kinds = np.array([call & mark, call & ~mark, ~call & mark, ~call & ~mark], dtype=np.float64)
-        self._whole = _Sums(*kinds.sum(axis=1)[:, None])
-        self._drawn = _Sums(*(row_counts @ kinds.T).T)
-
-    def share(self, figure: Callable[[_Sums], _Numbers]) -> Share | None:
-        """The figure in percent; resamples in which it is undefined are left out."""
-        value = 100 * float(figure(self._whole)[0])
-        if np.isnan(value):
-            return None
-        drawn = 100 * figure(self._drawn)
-        defined = drawn[~np.isnan(drawn)]
-        return Share(value, percentile_interval(defined) if len(defined) else Interval(value, value))
-
-
-def _recall(of: _Sums) -> _Numbers:
-    return _ratio(of.hits, of.hits + of.missed)
-
-
-def _false_alarms(of: _Sums) -> _Numbers:
-    return _ratio(of.alarms, of.alarms + of.quiet)
-
-
-def _ratio(part: _Numbers, whole: _Numbers) -> _Numbers:
-    """The quotient, NaN where the whole is 0."""
-    shares: _Numbers = np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-    return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +224,10 @@ class PrecisionAt:
     """The share of marked rows among the ``first`` ones of a ranking, in percent."""
 
     first: int
-    precision: Share
+    precision: Estimate
 
 
-def precision_at(
-    first: int, scores: Sequence[float], marked: Sequence[bool], row_counts: npt.NDArray[np.int64]
-) -> PrecisionAt | None:
+def precision_at(first: int, scores: Sequence[float], marked: Sequence[bool], row_counts: Counts) -> PrecisionAt | None:
     """Precision among the rows with the largest scores; None if there are fewer than ``first``.
 
     Rows with equal scores share the remaining places, as they would on average in a random order.
@@ -308,40 +246,18 @@ def precision_at(
         return found
 
     value = float(precision(np.ones((1, len(scores))))[0])
-    return PrecisionAt(first, Share(value, percentile_interval(precision(row_counts.astype(np.float64)))))
+    return PrecisionAt(first, Estimate(value, percentile_interval(precision(row_counts.astype(np.float64)))))
 
 
-@dataclass(frozen=True, slots=True)
-class RankCorrelation:
-    """Spearman's coefficient, -1 to 1, and its interval over resamples of rows."""
+def rank_correlation(scores: Sequence[float], grades: Sequence[float], row_counts: Counts) -> Estimate | None:
+    """Spearman's coefficient, -1 to 1, equal numbers having the mean of their ranks; None if either is constant."""
 
-    value: float
-    interval: Interval
+    def spearman(counts: _Numbers) -> _Numbers:
+        first, second = _centred_ranks(scores, counts), _centred_ranks(grades, counts)
+        spread = np.sqrt((counts * first**2).sum(axis=1) * (counts * second**2).sum(axis=1))
+        return _ratio((counts * first * second).sum(axis=1), np.where(spread > 1e-9, spread, 0.0))
 
-
-def rank_correlation(
-    scores: Sequence[float], grades: Sequence[float], row_counts: npt.NDArray[np.int64]
-) -> RankCorrelation | None:
-    """The correlation of the ranks of both, equal numbers having the mean of their ranks; None if either is constant.
-
-    Resamples in which either is constant are left out.
-    """
-    value = float(_spearman(scores, grades, np.ones((1, len(scores))))[0])
-    if np.isnan(value):
-        return None
-    drawn = _spearman(scores, grades, row_counts.astype(np.float64))
-    defined = drawn[~np.isnan(drawn)]
-    return RankCorrelation(value, percentile_interval(defined) if len(defined) else Interval(value, value))
-
-
-def _spearman(scores: Sequence[float], grades: Sequence[float], counts: _Numbers) -> _Numbers:
-    """float64 [draws]: the correlation of ranks in each resample, NaN where it is undefined."""
-    first, second = _centred_ranks(scores, counts), _centred_ranks(grades, counts)
-    spread = np.sqrt((counts * first**2).sum(axis=1) * (counts * second**2).sum(axis=1))
-    found: _Numbers = np.divide(
-        (counts * first * second).sum(axis=1), spread, out=np.full(len(counts), np.nan), where=spread > 1e-9
-    )
-    return found
+    return _estimate(float(spearman(np.ones((1, len(scores))))[0]), spearman(row_counts.astype(np.float64)))
 
 
 def _centred_ranks(numbers: Sequence[float], counts: _Numbers) -> _Numbers:
@@ -383,7 +299,7 @@ class Reliability:
 
 
 def reliability(
-    scores: Sequence[float], marked: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
+    scores: Sequence[float], marked: Sequence[bool], rows: Sequence[int], row_counts: Counts
 ) -> Reliability | None:
     """The reliability of scores in [0, 1] as probabilities of a mark; None without items.
 
@@ -391,7 +307,7 @@ def reliability(
         scores: one of each item.
         marked: whether each item is marked.
         rows: the row of each item.
-        row_counts: int64 [draws, rows] from ``row_draws``.
+        row_counts: the resamples.
     """
     if not scores:
         return None

@@ -1,22 +1,29 @@
-"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'."""
+"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'.
+
+An NLI model judges them: any sequence classifier of transformers that has a label for entailment.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.comparison import FailedRow
-from attribeam.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
+from attribeam.evaluation.measures.bootstrap import Counts, Interval, percentile_interval, row_draws
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
-from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
+from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Claim = tuple[str, str]
 """A premise and a statement."""
@@ -24,11 +31,6 @@ Claim = tuple[str, str]
 
 class EntailmentModel(Protocol):
     """A natural language inference model."""
-
-    @property
-    def identity(self) -> str:
-        """Name and revision, which determine its verdicts."""
-        ...
 
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
         """Whether the premise of each claim entails its statement, in the order of ``claims``."""
@@ -42,22 +44,10 @@ class RememberedEntailment:
         self._model = model
         self._verdicts: dict[Claim, bool] = {}
 
-    @property
-    def identity(self) -> str:
-        """The identity of the model."""
-        return self._model.identity
-
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """The verdicts; unknown ones come from one call of the model.
-
-        Raises:
-            RuntimeError: if the number of verdicts differs from the number of claims.
-        """
+        """The verdicts; unknown ones come from one call of the model, which must give one for each."""
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
-        verdicts = self._model.entails(new) if new else []
-        if len(verdicts) != len(new):
-            raise RuntimeError(f"an entailment model should return {len(new)} verdicts, returned {len(verdicts)}")
-        self._verdicts.update(zip(new, verdicts, strict=True))
+        self._verdicts.update(zip(new, self._model.entails(new) if new else (), strict=True))
         return [self._verdicts[claim] for claim in claims]
 
 
@@ -139,8 +129,8 @@ def citation_counts(
     )
 
 
-def citation_score(counts: Sequence[CitationCounts], row_counts: npt.NDArray[np.int64]) -> CitationScore:
-    """The figures of one or more answers; ``row_counts`` int64 [draws, answers] are their resamples."""
+def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> CitationScore:
+    """The figures of one or more answers; ``row_counts`` are their resamples."""
     recalls = np.array([one.recall for one in counts])
     precisions = np.array([one.precision for one in counts])
     drawn_recalls, drawn_precisions = (row_counts @ shares / len(counts) for shares in (recalls, precisions))
@@ -161,20 +151,14 @@ def _needed(passages: Sequence[Passage], supported: Sequence[CitingSentence], mo
     several = [(one, citation) for one in supported if len(one.citations) > 1 for citation in one.citations]
     alone = model.entails([_claim(passages, [citation], one.text) for one, citation in several])
     unsure = [pair for pair, entailed in zip(several, alone, strict=True) if not entailed]
-    without = model.entails([_claim(passages, _others(one, citation), one.text) for one, citation in unsure])
+    others = [(one.text, [other for other in one.citations if other != citation]) for one, citation in unsure]
+    without = model.entails([_claim(passages, rest, text) for text, rest in others])
     return sum(len(one.citations) for one in supported) - sum(without)
 
 
-def _others(sentence: CitingSentence, citation: int) -> list[int]:
-    return [one for one in sentence.citations if one != citation]
-
-
-def _claim(passages: Sequence[Passage], citations: Sequence[int], statement: str) -> tuple[str, str]:
-    return "\n".join(_premise(passages[citation]) for citation in citations), statement
-
-
-def _premise(passage: Passage) -> str:
-    return f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
+def _claim(passages: Sequence[Passage], citations: Iterable[int], statement: str) -> Claim:
+    cited = [passages[citation] for citation in citations]
+    return "\n".join(f"Title: {one.title}\n{one.text}" if one.title else one.text for one in cited), statement
 
 
 def _harmonic_mean(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -225,7 +209,8 @@ def run_citations(
         context = LabelledContext(labelled, models)
         cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
         for tally, citations in zip(tallies, cited, strict=True):
-            sentences = _sentences(labelled, citations)
+            texts = [span.of(labelled.record.answer) for span in labelled.spans]
+            sentences = list(map(CitingSentence, texts, citations))
             counts = citation_counts(labelled.record.passages, sentences, entailment, most_citations=most_citations)
             tally.counts.append(counts)
     return tallies
@@ -250,26 +235,18 @@ def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) 
     )
 
 
-def cited_passages(scores: Sequence[float], *, threshold: float) -> tuple[int, ...]:
-    """The passages above ``threshold``, highest score first; ties keep the order of the passages."""
-    above = [index for index, score in enumerate(scores) if score > threshold]
-    return tuple(sorted(above, key=lambda index: -scores[index]))
-
-
 def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
+    """For each span the passages above the method's threshold, highest score first; ties keep their order."""
     threshold = _THRESHOLDS.get(method.name, 0.0)
     labelled = context.labelled
     try:
         results = method.span_results(context)
     except RowFault as fault:
-        tally.failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
+        tally.failed.append(FailedRow.of(labelled.record, fault))
         return [()] * len(labelled.spans)
-    return [cited_passages(result.passage_scores, threshold=threshold) for result in results]
-
-
-def _sentences(labelled: LabelledAnswer, citations: Sequence[tuple[int, ...]]) -> list[CitingSentence]:
-    answer = labelled.record.answer
-    return [CitingSentence(span.of(answer), cited) for span, cited in zip(labelled.spans, citations, strict=True)]
+    scores = [result.passage_scores for result in results]
+    above = [[index for index, score in enumerate(own) if score > threshold] for own in scores]
+    return [tuple(sorted(some, key=lambda index: -own[index])) for some, own in zip(above, scores, strict=True)]
 
 
 CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
@@ -284,19 +261,101 @@ def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[st
         for row in rows
         for remark in failure_remarks(row.failed_rows, consequence="count as answers without citations")
     ]
-    lines = [_cells(row) for row in rows]
+    lines = []
+    for row in rows:
+        score = row.score
+        lines.append(
+            (row.method,
+             *(f"{score.recall:.1f}", interval_cell(score.recall_interval)),
+             *(f"{score.precision:.1f}", interval_cell(score.precision_interval)),
+             *(f"{score.f1:.1f}", interval_cell(score.f1_interval)),
+             f"{score.citations_a_sentence:.2f}")
+        )  # fmt: skip
     return "\n".join([one_line(title), text_table(_HEADER, lines), *map(one_line, remarks), *failures])
 
 
-def _cells(row: CitationRow) -> tuple[str, ...]:
-    score = row.score
-    return (
-        row.method,
-        f"{score.recall:.1f}",
-        interval_cell(score.recall_interval),
-        f"{score.precision:.1f}",
-        interval_cell(score.precision_interval),
-        f"{score.f1:.1f}",
-        interval_cell(score.f1_interval),
-        f"{score.citations_a_sentence:.2f}",
-    )
+_BATCH_CLAIMS = 16
+_NO_LIMIT = 2**20
+"""Tokenizers without a limit report a huge number, far beyond what they can read."""
+
+
+class NliModel:
+    """Judges a claim as entailed if the entailment label has the largest logit.
+
+    Premise and statement are encoded as a pair of texts. If both together exceed what the model reads, the longer one,
+    usually the premise, is cut at its end; ``cut_claims`` counts how often.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, identity: str, device: torch.device
+    ) -> None:
+        """Wrap a loaded model; most callers want ``from_pretrained``.
+
+        Raises:
+            ModelLoadError: if it has no label for entailment.
+        """
+        from attribeam.attribution.verifiers.pair_classifier import entailment_label
+
+        self._model, self._tokenizer, self._device = model, tokenizer, device
+        self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")
+        self._longest = longest_input(model, tokenizer)
+        self.identity = identity
+        self.cut_claims = 0
+
+    @classmethod
+    def from_pretrained(cls, name: str, *, device: torch.device | str = "cpu") -> NliModel:
+        """Load a directory or a model of the Hugging Face hub.
+
+        Raises:
+            ModelLoadError: if there is no such model, or it is no sequence classifier with a label for entailment.
+        """
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            model, report = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelLoadError(
+                f"--nli-model {name!r} should be a directory or hub id of a sequence classifier, could not be loaded: "
+                f"{error}"
+            ) from error
+        if report["missing_keys"]:
+            raise ModelLoadError(
+                f"--nli-model {name!r} should have the weights of a classifier, lacks {len(report['missing_keys'])} of "
+                "them; name a model that was trained for natural language inference"
+            )
+        revision = getattr(model.config, "_commit_hash", None)
+        chosen = torch.device(device)
+        model.eval().to(chosen)
+        return cls(model, tokenizer, identity=f"{name}@{revision or 'local'}", device=chosen)
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        """One verdict per claim; claims of similar length share a batch."""
+        order = sorted(range(len(claims)), key=lambda index: -sum(map(len, claims[index])))
+        verdicts = [False] * len(claims)
+        for start in range(0, len(order), _BATCH_CLAIMS):
+            batch = order[start : start + _BATCH_CLAIMS]
+            for index, verdict in zip(batch, self._batch([claims[index] for index in batch]), strict=True):
+                verdicts[index] = verdict
+        return verdicts
+
+    def _batch(self, claims: Sequence[Claim]) -> list[bool]:
+        import torch
+
+        premises, statements = [list(texts) for texts in zip(*claims, strict=True)]
+        whole = self._tokenizer(premises, statements, verbose=False)["input_ids"]
+        self.cut_claims += sum(len(one) > self._longest for one in whole)
+        tokens = self._tokenizer(
+            premises, statements, truncation=True, max_length=self._longest, padding=True, return_tensors="pt"
+        ).to(self._device)
+        with torch.inference_mode():
+            logits: Any = self._model(**tokens).logits
+        return [label == self._label for label in logits.argmax(dim=-1).tolist()]
+
+
+def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The most tokens that the model reads, limited by its tokenizer and its positions."""
+    from attribeam.attribution.models.model_directory import model_context
+
+    return int(min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT))

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.language_context import LanguageContext, language_of, sensitive_spans
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage
-from attribeam.evaluation.report import failure_remarks, interval_cell, text_table
+from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table
 from attribeam.report.messages import one_line
-from attribeam.schemas import CharRange, QARecord, RowFault
+from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
 
 
@@ -129,12 +128,12 @@ def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple
 
 
 def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> None:
-    record, spans = context.record, context.spans
+    spans = context.spans
     tally.spans.append(len(spans))
     try:
         drops = _drops(method, context)
     except RowFault as fault:
-        tally.failed.append(FailedRow(record.source.source_row, str(fault.reason), str(fault)))
+        tally.failed.append(FailedRow.of(context.record, fault))
         drops = [None] * len(spans)
     tally.drops.append(sum(drop for drop in drops if drop is not None))
     tally.spans_without_passage += sum(drop is None for drop in drops)
@@ -143,7 +142,9 @@ def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> Non
 def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
     """The drop of each span, None where the method names no passage."""
     if isinstance(method, OraclePassage):
-        return [*_largest_drops(context)]
+        language, passages = context.once(language_of), range(len(context.record.passages))
+        language.take_away(passages)
+        return [max(language.drop(span, passage) for passage in passages) for span in context.spans]
     if isinstance(method, RandomPassage):
         draws = [_drops_of(replace(method, draw=draw).span_results(context), context) for draw in range(RANDOM_DRAWS)]
         return [sum(drop or 0.0 for drop in of_span) / RANDOM_DRAWS for of_span in zip(*draws, strict=True)]
@@ -151,21 +152,14 @@ def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
 
 
 def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[float | None]:
-    named = [best_passages(result.passage_scores) for result in results]
-    context.once(language_of).take_away(sorted({passage for of_span in named for passage in of_span}))
-    return [_mean_drop(context.once(language_of), *pair) for pair in zip(context.spans, named, strict=True)]
-
-
-def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[int]) -> float | None:
     """The mean over passages that tie for the highest score, each of which is equally likely to be removed."""
-    return sum(language.drop(span, passage) for passage in passages) / len(passages) if passages else None
-
-
-def _largest_drops(context: LabelledContext) -> list[float]:
-    """The largest drop of each span, found by removing every passage once."""
-    passages = range(len(context.record.passages))
-    context.once(language_of).take_away(passages)
-    return [max(context.once(language_of).drop(span, passage) for passage in passages) for span in context.spans]
+    language = context.once(language_of)
+    named = [best_passages(result.passage_scores) for result in results]
+    language.take_away(sorted({passage for of_span in named for passage in of_span}))
+    return [
+        sum(language.drop(span, passage) for passage in passages) / len(passages) if passages else None
+        for span, passages in zip(context.spans, named, strict=True)
+    ]
 
 
 _HEADER = ("method", "log-probability drop", "95% interval", "no passage")

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import run_halving
+from attribeam.attribution.attention.capture import observing
+from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
+from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, PassageScore
+from attribeam.attribution.methods.answer_context import LoadedModels, required
+from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
-from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
-from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.evaluation.comparison import FailedRow, MethodTally, run_methods
-from attribeam.evaluation.measures.accuracy import span_credit
-from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
+from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.evaluation.measures.accuracy import MethodTally, nothing_found, run_methods
 from attribeam.evaluation.methods.hidden_states import HiddenUnion
-from attribeam.evaluation.methods.observed_attention import attribute_layers
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.evaluation.methods.unions import ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer
+
+_Point = TypeVar("_Point", bound=Hashable)
+_Results = Iterator[tuple[_Point, Sequence[SpanResult]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +38,39 @@ class SensitivityPoint:
     top_k: int
     isolation_tau: float
 
+    def __str__(self) -> str:
+        return f"layer {self.layer}, k {self.top_k}, tau {self.isolation_tau:g}"
+
 
 @dataclass(frozen=True, slots=True)
-class SensitivityFigure:
-    """Passage accuracy at one setting, in percent, with its interval over rows.
+class AtLayer:
+    """A method at one layer; layer 0 is the embeddings."""
 
-    ``isolated_spans`` counts spans with only isolated evidence. ``failed_rows`` counts rows that the model refused, all
-    of whose spans count as wrong.
-    """
+    method: str
+    layer: int
 
-    point: SensitivityPoint
-    passage_accuracy: float
-    interval: Interval
-    spans: int
-    rows: int
-    failed_rows: int
-    isolated_spans: int
+    def __str__(self) -> str:
+        return f"{self.method}, layer {self.layer}"
 
 
-@dataclass(slots=True)
-class PointTally:
-    """What each point scored, answer by answer; the lists have one item per row."""
-
-    credits: dict[SensitivityPoint, list[float]]
-    spans: list[int] = field(default_factory=list)
-    isolated: Counter[SensitivityPoint] = field(default_factory=Counter)
-    failed: int = 0
+def _tally_points(
+    answers: Iterable[LabelledAnswer],
+    models: LoadedModels,
+    points: Sequence[_Point],
+    results: Callable[[LabelledContext], _Results[_Point]],
+) -> dict[_Point, MethodTally]:
+    """A tally for each point, with the point's name; a row that the model refuses counts as wrong at each of them."""
+    tallies = {point: MethodTally(str(point)) for point in points}
+    for labelled in answers:
+        found: Mapping[_Point, Sequence[SpanResult]] = {}
+        try:
+            found = dict(results(LabelledContext(labelled, models)))
+        except RowFault as fault:
+            for tally in tallies.values():
+                tally.count_refused(labelled, fault)
+        for point, tally in tallies.items():
+            tally.count(labelled, found.get(point) or nothing_found(labelled))
+    return tallies
 
 
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
@@ -74,68 +86,28 @@ def sweep(
     *,
     settings: MethodSettings,
     method: str = ATTN_UNION_DEP,
-    draws: int = 2000,
-    seed: int = 0,
-) -> tuple[SensitivityFigure, ...]:
-    """The figures of ``method`` at each of ``points``, in their order.
+) -> dict[SensitivityPoint, MethodTally]:
+    """What ``method`` scores at each of ``points``, in their order; highlights are not compared.
 
     Everything except layer, k and tau is as in ``settings``. The model must be loaded up to the highest layer
     (``ModelOptions.loaded_layers``).
 
     Raises:
-        ValueError: if there is no answer or no point, or if a layer was not loaded or has no attention.
+        ValueError: if there is no point, or if a layer was not loaded or has no attention.
     """
-    tally = tally_points(answers, models, points, settings=settings, method=method)
-    bootstrap = RowBootstrap(tally.spans, draws=draws, seed=seed)
-    return tuple(_figure(point, tally, bootstrap) for point in points)
+    model = required(models.attention, "attention model")
+    union = model.union_settings(settings.union_options(method))
+    layers, top_k = {point.layer for point in points}, max((point.top_k for point in points), default=0)
 
+    def results(context: LabelledContext) -> _Results[SensitivityPoint]:
+        count = len(context.record.passages)
+        of_layers = attribute_layers(context.model, context.encoded, count, layers=layers, top_k=top_k)
+        for point in points:
+            tokens = first_columns(of_layers[point.layer], point.top_k)
+            at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
+            yield point, results_of_union(context, tokens, at_point, passage_score=settings.passage_score)
 
-def tally_points(
-    answers: Iterable[LabelledAnswer],
-    models: LoadedModels,
-    points: Sequence[SensitivityPoint],
-    *,
-    settings: MethodSettings,
-    method: str = ATTN_UNION_DEP,
-) -> PointTally:
-    """What ``method`` scored at each of ``points`` on each answer, as ``sweep``.
-
-    Raises:
-        ValueError: if a layer was not loaded or has no attention.
-    """
-    union = attention_of(models).union_settings(settings.union_options(method))
-    tally = PointTally({point: [] for point in points})
-    for labelled in answers:
-        _count(labelled, models, union, tally, settings.passage_score)
-    return tally
-
-
-def _count(
-    labelled: LabelledAnswer, models: LoadedModels, union: MethodOptions, tally: PointTally, passage_score: PassageScore
-) -> None:
-    """Add one answer at every point."""
-    context = LabelledContext(labelled, models)
-    tally.spans.append(len(labelled.spans))
-    try:
-        of_layers = attribute_layers(
-            context.model,
-            context.encoded,
-            len(labelled.record.passages),
-            layers={point.layer for point in tally.credits},
-            top_k=max(point.top_k for point in tally.credits),
-        )
-    except RowFault:
-        tally.failed += 1
-        for credits in tally.credits.values():
-            credits.append(0.0)
-        return
-    for point, credits in tally.credits.items():
-        tokens = first_columns(of_layers[point.layer], point.top_k)
-        at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
-        found = results_of_union(context, tokens, at_point, passage_score=passage_score)
-        pairs = zip(found, labelled.gold_passages, strict=True)
-        credits.append(sum(span_credit(one.passage_scores, gold) for one, gold in pairs))
-        tally.isolated[point] += sum(one.isolated for one in found)
+    return _tally_points((replace(one, gold_evidence=()) for one in answers), models, points, results)
 
 
 def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
@@ -143,38 +115,8 @@ def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 
-def _figure(point: SensitivityPoint, tally: PointTally, bootstrap: RowBootstrap) -> SensitivityFigure:
-    credits = tally.credits[point]
-    return SensitivityFigure(
-        point=point,
-        passage_accuracy=100 * sum(credits) / sum(tally.spans),
-        interval=bootstrap.interval(credits),
-        spans=sum(tally.spans),
-        rows=len(tally.spans),
-        failed_rows=tally.failed,
-        isolated_spans=tally.isolated[point],
-    )
-
-
-def attention_of(models: LoadedModels) -> AttentionModel:
-    if models.attention is None:
-        raise ValueError("a sweep needs an attention model, none was loaded")
-    return models.attention
-
-
 SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
 """The methods that read one layer."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtLayer:
-    """A method at one layer; layer 0 is the embeddings."""
-
-    method: str
-    layer: int
-
-    def __str__(self) -> str:
-        return f"{self.method}, layer {self.layer}"
 
 
 def run_at_layers(
@@ -209,42 +151,25 @@ def sweep_layers(
     The model must be loaded completely (``ModelOptions.loaded_layers``). A row that it refuses counts as wrong.
 
     Raises:
-        ValueError: if no model was loaded, or a method is none of ``SWEPT``.
+        ValueError: if a method is none of ``SWEPT``, or hidden states cannot be taken from the model.
     """
-    model = models.attention
-    if model is None:
-        raise ValueError("a sweep needs an attention model, none was loaded")
+    model = required(models.attention, "attention model")
     if not {one.name for one in methods} <= {*SWEPT}:
         raise ValueError(f"methods of a sweep should be some of {', '.join(SWEPT)}")
-    points = [AtLayer(one.name, layer) for one in methods for layer in swept_layers(model, one)]
-    tallies = {point: MethodTally(str(point)) for point in points}
-    for labelled in answers:
-        nothing = [SpanResult((0.0,) * len(labelled.record.passages))] * len(labelled.spans)
-        try:
-            found = dict(_results_by_point(LabelledContext(labelled, models), methods, model))
-        except RowFault as fault:
-            found = {}
-            for tally in tallies.values():
-                tally.failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
-        for point, tally in tallies.items():
-            tally.count(labelled, found.get(point, nothing))
-    return tallies
-
-
-def _results_by_point(
-    context: LabelledContext, methods: Sequence[LabMethod], model: AttentionModel
-) -> Iterator[tuple[AtLayer, Sequence[SpanResult]]]:
     of_attention = [one for one in methods if isinstance(one, ScoredUnion)]
     of_states = [one for one in methods if isinstance(one, HiddenUnion)]
-    if of_attention:
-        yield from _by_attention(context, of_attention, model)
-    if of_states:
-        yield from _by_states(context, of_states, model)
+
+    def results(context: LabelledContext) -> _Results[AtLayer]:
+        if of_attention:
+            yield from _by_attention(context, of_attention, model)
+        if of_states:
+            yield from _by_states(context, of_states, model)
+
+    points = [AtLayer(one.name, layer) for one in methods for layer in swept_layers(model, one)]
+    return _tally_points(answers, models, points, results)
 
 
-def _by_attention(
-    context: LabelledContext, methods: Sequence[ScoredUnion], model: AttentionModel
-) -> Iterator[tuple[AtLayer, Sequence[SpanResult]]]:
+def _by_attention(context: LabelledContext, methods: Sequence[ScoredUnion], model: AttentionModel) -> _Results[AtLayer]:
     settings = [context.settings_in_force(one.settings.union_options(one.name)) for one in methods]
     of_layers = attribute_layers(
         model,
@@ -262,14 +187,92 @@ def _by_attention(
             )
 
 
-def _by_states(
-    context: LabelledContext, methods: Sequence[HiddenUnion], model: AttentionModel
-) -> Iterator[tuple[AtLayer, Sequence[SpanResult]]]:
+def _by_states(context: LabelledContext, methods: Sequence[HiddenUnion], model: AttentionModel) -> _Results[AtLayer]:
     layers = swept_layers(model, methods[0])
-    parts = [window.row for window in context.encoded.windows] or [context.encoded]
+    parts = windows_or_whole(context.encoded)
     states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in parts]
     for layer in layers:
         of_layer = [one[layer] for one in states]
         similarity = HiddenSimilarity(of_layer, encoded=context.encoded, passage_count=len(context.record.passages))
         for method in methods:
             yield AtLayer(method.name, layer), method.results_of(context, similarity)
+
+
+_ByLayer = Mapping[int, TokenAttribution]
+
+
+def attribute_layers(
+    model: AttentionModel, row: EncodedRow, passage_count: int, *, layers: Collection[int], top_k: int
+) -> Mapping[int, TokenAttribution]:
+    """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
+
+    The pass ends at the last of these layers. The windows of a long row are batched by the model's token budget, and a
+    batch that does not fit into memory is halved. A softmax over the prompt applies only to the layer that it
+    was trained for, L*; other layers take a softmax over all tokens that a token sees.
+
+    Raises:
+        RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        ValueError: if one of the layers was not loaded or has no attention, or if ``layers`` is empty.
+    """
+    _check_layers(model, layers)
+    wanted = _LayersPass(model, layers, top_k)
+    jobs = [(part, passage_count) for part in windows_or_whole(row)]
+    found: dict[int, _ByLayer] = {}
+    for batch in model.batches([part for part, _ in jobs]):
+        outcomes = run_halving([jobs[index] for index in batch], wanted.run)
+        for index, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                raise outcome
+            found[index] = outcome
+    parts = [found[index] for index in range(len(jobs))]
+    if not row.windows:
+        return parts[0]
+    return {layer: merge_windows(row, [part[layer] for part in parts], top_k=top_k) for layer in layers}
+
+
+class _LayersPass:
+    """Forward passes that capture several layers; the last of these layers ends the pass."""
+
+    def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
+        self._layout, self._top_k = model.layout, top_k
+        self._captures = {
+            layer: replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+            if layer != model.layer
+            else model.capture
+            for layer in sorted(layers)
+        }
+
+    def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
+        """The attributions of each row by layer, one outcome per row; no row may have windows."""
+        last = max(self._captures)
+        requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
+        taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
+
+        def observe(index: int, attention: RowAttention) -> None:
+            layer = index + 1
+            if layer in taken and layer != last:
+                request = requests[layer][len(taken[layer])]
+                taken[layer].append(reduce_row(attention, request, top_k=self._top_k))
+
+        with observing(observe):
+            taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
+        pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
+        return [_by_layer(pending, place) for place in range(len(jobs))]
+
+
+def _by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
+    """A row's attributions by layer, or the first layer's fault."""
+    outcomes = {layer: pending.outcome(place) for layer, pending in rows.items()}
+    fault = next((one for one in outcomes.values() if isinstance(one, RowFault)), None)
+    return fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)}
+
+
+def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
+    loaded = int(model.network.config.get_text_config().num_hidden_layers)
+    if not layers or min(layers) < 1 or max(layers) > loaded:
+        raise ValueError(
+            f"layers should be one or more numbers from 1 to {loaded}, the loaded layers, were: {sorted(layers)}"
+        )
+    missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
+    if missing:
+        raise ValueError(f"layers should have attention, but these have none: {missing}")

@@ -134,10 +134,7 @@ def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 
 
 
 def _window_piece(
-    scores: Sequence[float],
-    columns: Sequence[npt.NDArray[np.int32]],
-    encoded: EncodedRow,
-    passages: Sequence[Passage],
+    scores: Sequence[float], columns: Sequence[npt.NDArray[np.int32]], encoded: EncodedRow, passages: Sequence[Passage]
 ) -> tuple[EvidencePiece, ...]:
     """The text of the best passage's window, titles apart; nothing where no passage scores."""
     best = int(np.argmax(scores))

@@ -97,7 +97,6 @@ def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
         RowFault: if the model refuses the row.
     """
     from attribeam.attribution.attention.capture import observing
-    from attribeam.evaluation.methods.observed_attention import attributed_tokens, response_similarity
 
     model, count = context.model, len(context.record.passages)
     similarities: list[torch.Tensor] = []
@@ -115,6 +114,44 @@ def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
         if isinstance(found, RowFault):
             raise found
     return attributed_tokens(similarities, top_k=model.settings.top_k)
+
+
+def response_similarity(attention: RowAttention, *, query_positions: torch.Tensor, prompt_length: int) -> torch.Tensor:
+    """One layer's attention to earlier response tokens: float32 [responses, responses], 0 from the diagonal on.
+
+    The softmax runs over all tokens that a token sees, in prompt and response. ``query_positions`` int64 [responses]
+    are the positions whose attention is row i of S; the response begins at token ``prompt_length``. Works in slices, to
+    bound memory.
+    """
+    import torch
+
+    from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
+
+    heads, token_count, _ = attention.query.shape
+    rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))
+    slices = [
+        attention.similarity(positions, token_count)[:, prompt_length:]
+        for positions in torch.split(query_positions, rows_at_once)
+    ]
+    return torch.cat(slices).tril(-1)
+
+
+def attributed_tokens(similarities: Sequence[torch.Tensor], *, top_k: int) -> npt.NDArray[np.bool_]:
+    """bool [responses, responses]: whether the row's token is attributed to the column's, which comes earlier.
+
+    Equation 1 over earlier response tokens alone: the ``top_k`` largest similarities that are above 0. If the row ran
+    in several windows, each pair of tokens keeps its largest similarity.
+    """
+    import torch
+
+    from attribeam.attribution.attention.reduction import top_columns
+
+    similarity = torch.stack(list(similarities)).amax(0)
+    columns, scores = top_columns(similarity, top_k)
+    found = torch.zeros(similarity.shape, dtype=torch.bool, device=similarity.device)
+    found.scatter_(1, columns, scores > 0)
+    attributed: npt.NDArray[np.bool_] = found.cpu().numpy()
+    return attributed
 
 
 def paper_union_results(

@@ -30,19 +30,6 @@ class PassageWord:
 
 
 @dataclass(frozen=True, slots=True)
-class BestRuns:
-    """For each word and text, the longest common run that contains one of the word's matches.
-
-    Attributes:
-        lengths: int64 [words, texts], words of that run; 0 where the text lacks the word.
-        places: int64 [words, texts], where in the text that match stands, the first of equally long runs; -1 without.
-    """
-
-    lengths: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
 class WordMatches:
     """The words of an answer and their best match in every passage.
 
@@ -97,20 +84,28 @@ def _match_words(answer: str, passages: tuple[Passage, ...]) -> WordMatches:
     of_passages = tuple(_passage_words(passage) for passage in passages)
     texts = [[one.word for one in of_passage] for of_passage in of_passages]
     frequency = Counter(word for text in texts for word in text)
-    runs = best_runs(words, texts)
+    lengths, places = best_runs(words, texts)
     frequencies = np.array([max(frequency[word], 1) for word in words], dtype=np.float64)
     return WordMatches(
         words=tuple(CharRange(*match.span()) for match in found),
-        scores=runs.lengths / frequencies[:, None],
-        places=runs.places,
+        scores=lengths / frequencies[:, None],
+        places=places,
         passages=of_passages,
     )
 
 
-def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> BestRuns:
-    """The best runs of ``words`` in each text; the words of a run are adjacent on both sides, within one text.
+_Whole = npt.NDArray[np.int64]
 
-    The search ranks length and place as one number, ``length * size - place``: longer runs first, then earlier ones.
+
+def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Whole, _Whole]:
+    """For each word and text, the longest common run that contains one of the word's matches.
+
+    The words of a run are adjacent on both sides, within one text. The search ranks length and place as one number,
+    ``length * size - place``: longer runs first, then earlier ones.
+
+    Returns:
+        int64 [words, texts] each: the words of that run, 0 where the text lacks the word; and where in the text that
+        match stands, the first of equally long runs, -1 without.
     """
     places, owner, starts = _places(texts)
     size = len(owner) + 1
@@ -123,7 +118,7 @@ def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> BestRuns:
             run = best[index - length + 1 : index + 1, owner[place]]
             np.maximum(run, before[place - length + 1 : place + 1] + length * size, out=run)
     lengths = -(-best // size)
-    return BestRuns(lengths, np.where(lengths > 0, lengths * size - best - np.array(starts, dtype=np.int64), -1))
+    return lengths, np.where(lengths > 0, lengths * size - best - np.array(starts, dtype=np.int64), -1)
 
 
 def _places(texts: Sequence[Sequence[str]]) -> tuple[dict[str, list[int]], list[int], list[int]]:

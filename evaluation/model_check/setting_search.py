@@ -1,15 +1,9 @@
-"""The search for a model's layer and settings, and its report.
-
-Searches the layers of a model for those that find passages: by attention with k and tau, and by hidden states.
-
-Chooses the setting that is right most often on labelled rows, with two guards against overfitting.
+"""The search for a model's layer and settings: by attention with k and tau, and by hidden states; and its report.
 
 Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all of them at their most
 usual setting, one for each, which leaves few to be lucky. Of the settings of that layer one is only preferred to a more
 usual one if it is better by more than one standard error. The choice itself is judged by cross-validation: made on four
 fifths of the rows and scored on the rest.
-
-What ``attribeam models check --sweep-layers`` prints about the layers.
 """
 
 from __future__ import annotations
@@ -20,10 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -32,15 +27,15 @@ from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
-from attribeam.evaluation.comparison import MethodTally
+from attribeam.evaluation.measures.accuracy import MethodTally
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
     AtLayer,
     SensitivityPoint,
     default_point,
+    sweep,
     sweep_layers,
     swept_layers,
-    tally_points,
 )
 from attribeam.evaluation.methods.registry import audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table
@@ -212,25 +207,18 @@ class LayerSearch:
         return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
 
 
-_Progress = Callable[[Sequence[LabelledAnswer], str], Iterable[LabelledAnswer]]
-
-
-def search_layers(
-    answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser, progress: _Progress
-) -> LayerSearch:
+def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
     """Try all layers on the answers; the model must be loaded completely (``ModelOptions.loaded_layers``).
-
-    ``progress`` is given the answers and what is done with them, and yields them.
 
     Raises:
         ValueError: if there are too few different questions for a choice.
     """
     models = LoadedModels(parser=parser, attention=model)
-    credits = _attention_credits(progress(answers, "layers by attention"), models, model)
+    credits = _attention_credits(shown(answers, "layers by attention"), models, model)
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
     attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
-    states = _state_tallies(progress(answers, "layers by hidden states"), models, model)
+    states = _state_tallies(shown(answers, "layers by hidden states"), models, model)
     of_states = {at: tally.credits for at, tally in states.items()}
     # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
     return LayerSearch(
@@ -238,6 +226,11 @@ def search_layers(
         choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if states else None,
         _by_layer(credits, states, sum(spans)),
     )
+
+
+def shown(answers: Sequence[LabelledAnswer], what: str) -> Iterable[LabelledAnswer]:
+    """The answers, with a progress bar on a terminal."""
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit="row", disable=None))
 
 
 def _attention_credits(
@@ -250,7 +243,8 @@ def _attention_credits(
     top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
     points = [SensitivityPoint(*one) for one in product(layers, top_ks, taus)]
     points.sort(key=lambda one: _distance(one, usual))
-    return tally_points(answers, models, points, settings=settings, method=ATTN_UNION_DEP).credits
+    tallies = sweep(answers, models, points, settings=settings)
+    return {point: tally.credits for point, tally in tallies.items()}
 
 
 def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, ...]:
@@ -307,12 +301,12 @@ def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) 
     if choice.setting != choice.usual:
         values = {name: value for name, value in values.items() if name not in _OF_THE_LAYER}
     tau = choice.setting.isolation_tau
-    found = {"layer": choice.setting.layer, "top_k": choice.setting.top_k, "isolation_tau": _json_number(tau)}
+    found = {
+        "layer": choice.setting.layer,
+        "top_k": choice.setting.top_k,
+        "isolation_tau": "inf" if math.isinf(tau) else tau,
+    }
     return values | found
-
-
-def _json_number(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value
 
 
 _MARK = "*"
@@ -358,12 +352,12 @@ def _level_by_layer(found: LayerSearch) -> Iterator[tuple[bool, bool, bool]]:
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
     """The choice, and how good such choices are on other rows."""
     validated = choice.cross_validated
-    yield f"{name:<11}{_words(choice.setting)}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
+    yield f"{name:<11}{choice.setting}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
     yield (
         f"{'':<11}{validated.mean:.1f} % by cross-validation ({validated.low:.1f} to {validated.high:.1f} in {ROUNDS} "
         f"rounds of {FOLDS} folds)"
     )
-    yield f"{'':<11}usual: {_words(choice.usual)}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
+    yield f"{'':<11}usual: {choice.usual}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
 
 
 def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
@@ -374,18 +368,12 @@ def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
 
 def _advice(found: LayerSearch) -> str:
     if found.states is None or not found.prefers_states:
-        return f"best       attention: {_words(found.attention.setting)}"
+        return f"best       attention: {found.attention.setting}"
     at = found.states.setting
     return (
         f"best       hidden states find more than attention: --method {audit_name(at.method)} --hidden-layer "
         f"{at.layer}; the file below is for attention"
     )
-
-
-def _words(setting: SensitivityPoint | AtLayer) -> str:
-    if isinstance(setting, AtLayer):
-        return f"{setting.method}, layer {setting.layer}"
-    return f"layer {setting.layer}, k {setting.top_k}, tau {setting.isolation_tau:g}"
 
 
 def _cell(value: float | None, level: bool) -> str:

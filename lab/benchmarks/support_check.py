@@ -19,11 +19,10 @@ import numpy.typing as npt
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
-from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.evaluation.measures.bootstrap import Auroc, RankedItems, row_draws
-from attribeam.evaluation.report import interval_cell, text_table, verdict_in_use
-from attribeam.evaluation.support.judged_answers import audited_records, flag_order
+from attribeam.evaluation.measures.bootstrap import auroc, row_draws
+from attribeam.evaluation.measures.judged_answers import audited_records, flag_order
+from attribeam.evaluation.report import FailedRow, estimate_cells, text_table, verdict_in_use
 from attribeam.report.messages import CommandParser, Messages, one_line, print_lines
 from attribeam.schemas import CharRange, QARecord, RowFault, RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode
@@ -126,7 +125,7 @@ def flagged_spans(
     for index, outcome in audited_records([answer.record for answer in answers], attributor):
         answer = answers[index]
         if isinstance(outcome, RowFault):
-            failed.append(FailedRow(answer.record.source.source_row, str(outcome.reason), str(outcome)))
+            failed.append(FailedRow.of(answer.record, outcome))
         else:
             row = index - len(failed)
             spans += [FlaggedSpan(row, answer.truth_of[evidence.chars], evidence) for evidence in outcome]
@@ -151,24 +150,19 @@ def _line(
     kind: str, own: Sequence[FlaggedSpan], compared: Sequence[FlaggedSpan], counts: npt.NDArray[np.int64]
 ) -> tuple[str, ...]:
     right, rows = [span.truth.supported for span in compared], [span.row for span in compared]
-    has_area = any(right) and not all(right)
     areas = [
-        RankedItems(numbers=numbers, right=right, rows=rows).auroc(counts) if has_area else None
+        auroc(numbers, right, rows, counts)
         for numbers in ([span.evidence.measured_mass for span in compared], [span.flag for span in compared])
     ]
     shares = (
         _share(own, Support.UNSUPPORTED, Support.WEAK),
         _share(own, Support.SUPPORTED),
     )
-    return (kind, str(len(own)), *(cell for area in areas for cell in _area_cells(area)), *shares)
+    return (kind, str(len(own)), *(cell for area in areas for cell in estimate_cells(area, digits=3)), *shares)
 
 
 def _share(spans: Sequence[FlaggedSpan], *levels: Support) -> str:
     return f"{100 * sum(span.evidence.support in levels for span in spans) / len(spans):.1f}"
-
-
-def _area_cells(area: Auroc | None) -> tuple[str, str]:
-    return ("", "") if area is None else (f"{area.value:.3f}", interval_cell(area.interval, digits=3))
 
 
 _MISSED_SHARE = 0.05

@@ -29,10 +29,9 @@ from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.comparison import run_methods, score_methods
 from attribeam.evaluation.datasets.loaders import Measure, measure_of
-from attribeam.evaluation.datasets.marked_datasets import load_quotesum
-from attribeam.evaluation.report import comparison_remarks
+from attribeam.evaluation.datasets.span_datasets import load_quotesum
+from attribeam.evaluation.measures.accuracy import comparison_remarks, run_methods, score_methods
 from attribeam.schemas.errors import ExitCode
 
 ROWS = [
@@ -47,7 +46,7 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", ROWS)
 
 
-def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
+def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, data, capsys):
     output = tmp_path / "figures.json"
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
     (entry,) = json.loads(output.read_text())
@@ -60,15 +59,11 @@ def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
     assert (entry["dataset"], entry["data_file"], entry["confidence"]) == ("quotesum", "dev.jsonl", 0.95)
     assert {"bootstrap_draws", "bootstrap_seed", "limit", "spans_without_evidence", "difference_interval"} <= set(entry)
     assert "python_version" in entry["provenance"]
-
-
-def test_table_names_accuracy_interval_and_skipped_rows(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words") == 0
     title, header, _, line, *remarks = capsys.readouterr().out.splitlines()
     assert title == "quotesum (dev.jsonl): 3 spans of 2 answers"
     assert header.split()[:3] == ["method", "accuracy", "%"]
     assert line.split()[:2] == ["words", "66.7"]
-    assert remarks == ["skipped row 1: no_span"]
+    assert remarks == ["skipped row 1: no_span", f"written to {output}"]
 
 
 def test_limit_takes_the_first_answers(tmp_path, data):
@@ -103,59 +98,67 @@ def test_model_free_method_loads_neither_torch_nor_spacy(data):
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
-def error_of(capsys, *arguments: object, code: ExitCode = ExitCode.BAD_USAGE) -> str:
-    assert evaluate(*arguments) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err
-
-
-def test_missing_data_file_is_one_line_and_exit_code_2(tmp_path, capsys):
-    message = error_of(capsys, "--dataset", "quotesum", "--data", tmp_path / "no.jsonl", "--method", "words")
-    assert "no.jsonl does not exist; --data should name" in message
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("no.parquet", None, "no.parquet' is not there"),
-        ("cut.parquet", b"PAR1", "cut.parquet' should be readable Parquet, but its footer is not"),
-        ("raw.parquet", b"\xff\xfe", "raw.parquet' should be a Parquet file"),
-    ],
-)
-def test_log_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, capsys, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    assert message in error_of(capsys, "--dataset", "log", "--data", tmp_path / name, "--method", "words")
-
-
-def test_file_without_labelled_answers_is_an_error(tmp_path, capsys):
-    path = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
-    expected = "should have labelled answers, has none: 1 rows skipped: no_span"
-    assert expected in error_of(capsys, "--dataset", "quotesum", "--data", path)
-
-
-def test_parser_that_does_not_exist_is_named(tmp_path, data, capsys):
-    arguments = ("--dataset", "quotesum", "--data", data, "--method", "words-dep", "--parser", tmp_path / "none")
-    assert "see --parser" in error_of(capsys, *arguments)
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("--dataset", "other"),
-        ("--top-k", "0"),
-        ("--isolation-tau", "1.5"),
-        ("--limit", "few"),
-        ("--seed", "-1"),
-    ],
+    [("--dataset", "other"), ("--top-k", "0"), ("--isolation-tau", "1.5"), ("--limit", "few"), ("--seed", "-1")],
 )
 def test_bad_option_is_exit_code_2(data, option, value, capsys):
     with pytest.raises(SystemExit) as exit_info:
         evaluate("--dataset", "quotesum", "--data", data, option, value)
     assert exit_info.value.code == 2
     assert option in capsys.readouterr().err
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Data to be refused, or asked for what it does not have."""
+    write_rows(tmp_path / "dev.jsonl", ROWS)
+    write_rows(tmp_path / "bare.jsonl", [quotesum_row("No mark.")])
+    source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp in 1874."})
+    write_ragtruth(tmp_path / "ragtruth", [source], [ragtruth_response("1", "s", "Ada lit it.")])
+    row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
+    write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    (tmp_path / "raw.parquet").write_bytes(b"\xff\xfe")
+    return tmp_path
+
+
+OTHERS = "passages, citations, faithfulness"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("quotesum no.jsonl --method words", "no.jsonl does not exist; --data should name"),
+        ("quotesum bare.jsonl", "should have labelled answers, has none: 1 rows skipped: no_span"),
+        ("quotesum dev.jsonl --method words-dep --parser ./none", "see --parser"),
+        ("quotesum dev.jsonl --method attn-unoin", "did you mean attn-union"),
+        ("log no.parquet --method words", "no.parquet' is not there"),
+        ("log cut.parquet --method words", "cut.parquet' should be readable Parquet, but its footer is not"),
+        ("log raw.parquet --method words", "raw.parquet' should be a Parquet file"),
+        ("log log.parquet", "no_gold_passage; if its labels are of another kind, name it with --measure"),
+        (
+            "log log.parquet --method words --language-model-dtype bfloat16",
+            "--language-model-dtype is for cci and --measure faithfulness, none of which",
+        ),
+        ("ragtruth ragtruth --measure passages", "--measure of ragtruth should be one of support, was: passages"),
+        ("ragtruth ragtruth --cost", "--cost applies to --measure passages, not to support; leave it out"),
+        ("ragtruth ragtruth --nli-model any", "--nli-model applies to --measure citations, not to support"),
+        ("ragtruth ragtruth --most-citations 2", "--most-citations applies to --measure citations, not to support"),
+        ("ragtruth ragtruth --passage-score top5-mean", f"--passage-score applies to --measure {OTHERS}, not to"),
+        ("ragtruth ragtruth --hidden-layer 1", f"--hidden-layer applies to --measure {OTHERS}, not to support"),
+        ("ragtruth ragtruth --chinese-parser any", "--chinese-parser is for --suite"),
+        ("ragtruth ragtruth --language-model any", "--language-model says nothing to --measure support without a"),
+        ("ragtruth ragtruth --language-model-dtype bfloat16", "--language-model-dtype says nothing to --measure"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_evaluated_is_one_line_and_exit_code_2(folder, monkeypatch, capsys, asked, message):
+    monkeypatch.chdir(folder)
+    dataset, data, *options = asked.split()
+    assert evaluate("--dataset", dataset, "--data", data, *options) == ExitCode.BAD_USAGE
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
 
 
 def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, monkeypatch, capsys):
@@ -165,11 +168,6 @@ def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, 
     methods = ("--method", "names_of_guide:FirstNames", "--method", "words")
     assert evaluate("--dataset", "quotesum", "--data", data, *methods) == 0
     assert "names_of_guide:FirstNames" in capsys.readouterr().out
-
-
-def test_unknown_method_is_refused_with_the_nearest_names(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "attn-unoin") == ExitCode.BAD_USAGE
-    assert "did you mean attn-union" in capsys.readouterr().err
 
 
 class IsolatedEvidence:
@@ -192,12 +190,6 @@ def test_spans_that_isolated_evidence_decides_are_counted_and_told(data, strict,
     assert remark.startswith(f"alone: 3 of 3 spans {said}")
 
 
-@pytest.fixture
-def ragtruth(tmp_path):
-    source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp in 1874."})
-    return write_ragtruth(tmp_path / "ragtruth", [source], [ragtruth_response("1", "s", "Ada lit it.")])
-
-
 def test_default_measure_is_the_first_that_the_data_set_has_labels_for():
     assert [measure_of(name, None) for name in ("quotesum", "log", "alce", "ragtruth")] == [
         Measure.PASSAGES,
@@ -206,54 +198,6 @@ def test_default_measure_is_the_first_that_the_data_set_has_labels_for():
         Measure.SUPPORT,
     ]
     assert measure_of("log", "support") is Measure.SUPPORT
-
-
-def test_measure_without_labels_is_refused_and_possible_ones_named(ragtruth, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 2
-    assert "--measure of ragtruth should be one of support, was: passages" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("option", "owners"),
-    [
-        (("--cost",), "passages"),
-        (("--nli-model", "any"), "citations"),
-        (("--most-citations", "2"), "citations"),
-        (("--passage-score", "top5-mean"), "passages, citations, faithfulness"),
-        (("--hidden-layer", "1"), "passages, citations, faithfulness"),
-    ],
-)
-def test_option_of_another_measure_is_refused_and_its_measures_named(ragtruth, option, owners, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
-    expected = f"{option[0]} applies to --measure {owners}, not to support; leave it out"
-    assert expected in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("option", [("--language-model", "any"), ("--language-model-dtype", "bfloat16")])
-def test_language_model_is_refused_for_a_verdict_without_a_probe(ragtruth, option, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
-    assert f"{option[0]} says nothing to --measure support without a --verdict" in capsys.readouterr().err
-
-
-def test_precision_of_a_language_model_is_refused_where_none_is_read(tmp_path, capsys):
-    log = tmp_path / "log.parquet"
-    given = ("--method", "words", "--language-model-dtype", "bfloat16")
-    assert evaluate("--dataset", "log", "--data", log, *given) == 2
-    assert "--language-model-dtype is for cci and --measure faithfulness, none of which" in capsys.readouterr().err
-
-
-def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--chinese-parser", "any") == 2
-    assert "--chinese-parser is for --suite" in capsys.readouterr().err
-
-
-def test_log_without_labelled_passages_says_where_to_name_its_labels(tmp_path, capsys):
-    row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
-    log = write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
-    assert evaluate("--dataset", "log", "--data", log) == 2
-    assert "1 rows skipped: no_gold_passage; if its labels are of another kind, name it with --measure" in (
-        capsys.readouterr().err
-    )
 
 
 HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
@@ -407,30 +351,23 @@ def test_citations_support_and_chinese_are_run_where_their_models_are_named(whol
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset", "quotesum"), "--suite runs all data sets and measures; leave --dataset out"),
-        (("--measure", "citations"), "leave --measure out"),
-        (("--cost",), "leave --cost and --sweep-layers out"),
-        (("--answers", "generated"), "add --spans cti"),
-        (("--model", "./nowhere"), "should be a directory with config.json"),
-        (("--method", "module:Class"), "--suite compares its own methods"),
+        ("--dataset quotesum", "--suite runs all data sets and measures; leave --dataset out"),
+        ("--measure citations", "leave --measure out"),
+        ("--cost", "leave --cost and --sweep-layers out"),
+        ("--answers generated", "add --spans cti"),
+        ("--model ./nowhere", "should be a directory with config.json"),
+        ("--method module:Class", "--suite compares its own methods"),
+        ("--data empty", "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/"),
+        ("--data nowhere", "--data of a suite should be a directory"),
+        ("--data faulty", "test.jsonl, line 1"),
     ],
 )
-def test_options_without_meaning_are_an_error_before_anything_runs(suite_data, tmp_path, capsys, options, message):
-    assert suite(suite_data, tmp_path / "output", *options) == ExitCode.BAD_USAGE
+def test_suite_that_cannot_be_run_is_an_error_before_anything_runs(
+    suite_data, tmp_path, monkeypatch, capsys, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    write_rows(Path(shutil.copytree(suite_data, "faulty")) / "veri_gran" / "test.jsonl", [{"question": "x"}])
+    assert suite(suite_data, "output", *options.split()) == ExitCode.BAD_USAGE
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "output").exists()
-
-
-def test_directory_without_data_is_an_error_with_the_layout(tmp_path, capsys):
-    assert suite(tmp_path, tmp_path / "output") == 2
-    assert "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/" in capsys.readouterr().err
-    assert suite(tmp_path / "nowhere", tmp_path / "output") == 2
-    assert "--data of a suite should be a directory" in capsys.readouterr().err
-
-
-def test_data_in_another_format_is_an_error_before_anything_runs(suite_data, tmp_path, capsys):
-    other = shutil.copytree(suite_data, tmp_path / "data")
-    write_rows(other / "veri_gran" / "test.jsonl", [{"question": "x"}])
-    assert suite(other, tmp_path / "output") == ExitCode.BAD_USAGE
-    assert "test.jsonl, line 1" in capsys.readouterr().err
-    assert not (tmp_path / "output").exists()
+    assert not Path("output").exists()

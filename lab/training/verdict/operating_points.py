@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import VerdictThresholds
-from attribeam.evaluation.calibration.threshold_fit import operating_points
+from attribeam.evaluation.calibration.thresholds import operating_points
 from attribeam.evaluation.report import text_table
 from lab.training.verdict.fitting import Scored
 from lab.training.verdict.verdict_rows import VerdictRow

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import DataRow, data_files, read_rows
-from attribeam.evaluation.datasets.passage_qa import load_mtrag
-from attribeam.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 

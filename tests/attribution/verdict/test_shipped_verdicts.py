@@ -20,8 +20,8 @@ from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
-from attribeam.evaluation.calibration.fitted_verdict import write_verdict
 from attribeam.evaluation.calibration.marked_items import MarkedItems
+from attribeam.evaluation.calibration.thresholds import write_verdict
 from attribeam.schemas.errors import ModelLoadError
 
 SMOLLM2 = "smollm2-135m"

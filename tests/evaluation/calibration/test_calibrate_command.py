@@ -94,59 +94,34 @@ def test_a_threshold_that_is_worse_on_other_marks_than_the_old_one_says_so(
     assert "was 100.0; keep the old verdict" in text
 
 
+EVERY = range(ANSWERS)
+
+
 @pytest.mark.parametrize(
-    ("rows", "more", "complaint"),
+    ("marks", "options", "complaint"),
     [
-        (30, (), "20 answers that lack support are needed, 15 are marked, 5 more to go"),
-        (
-            80,
-            ("--false-alarm-rate", "0.005"),
-            "200 answers that are supported are needed, 40 are marked, 160 more to go",
-        ),
+        (claim_marks(range(30)), (), "20 answers that lack support are needed, 15 are marked, 5 more to go"),
+        (claim_marks(range(80)), (RATE, "0.005"), "200 answers that are supported are needed, 40 are marked, 160 more"),
+        (None, (), "--marks: marks file"),
     ],
+    ids=["too-few", "too-few-for-the-rate", "unreadable"],
 )
-def test_too_few_marks_are_refused_with_how_many_are_needed(
-    made: MadeAudit,
-    tmp_path: Path,
-    rows: int,
-    more: tuple[str, ...],
-    complaint: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(rows)))
-    assert calibrate(made, marks, tmp_path / "verdict", *more) == 2
+def test_marks_that_say_too_little_are_refused(made: MadeAudit, tmp_path: Path, capsys, marks, options, complaint):
+    file = tmp_path / "nowhere.csv" if marks is None else save(tmp_path / "marks.jsonl", marks)
+    assert calibrate(made, file, tmp_path / "verdict", *options) == 2
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "verdict").exists()
 
 
-def test_marks_that_cannot_be_read_are_bad_input(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert calibrate(made, tmp_path / "nowhere.csv", tmp_path / "verdict") == 2
-    assert "--marks: marks file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    ("claims", "answers", "what"),
-    [(range(ANSWERS), range(0), "answers"), (range(0), range(ANSWERS), "answers")],
-    ids=["claims-that-say-it-of-answers", "answers-alone"],
+    ("marks", "what"),
+    [(claim_marks(EVERY), "answers"), (answer_marks(EVERY), "answers"), (claim_marks(EVERY)[1::2], "claims")],
+    ids=["claims-that-say-it-of-answers", "answers-alone", "too-few-answers-marked-whole"],
 )
-def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(
-    made: MadeAudit, tmp_path: Path, claims: range, answers: range, what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    marks = save(tmp_path / "marks.jsonl", [*claim_marks(claims), *answer_marks(answers)])
-    assert calibrate(made, marks, tmp_path / "verdict") == 0
+def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(made, tmp_path, capsys, marks, what):
+    assert calibrate(made, save(tmp_path / "marks.jsonl", marks), tmp_path / "verdict") == 0
     assert f"{what}: unsupported below score" in capsys.readouterr().out
-
-
-def test_the_threshold_is_fitted_to_claims_where_too_few_answers_are_marked_whole(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    every = claim_marks(range(ANSWERS))
-    marks = save(tmp_path / "marks.jsonl", every[1::2])
-    assert calibrate(made, marks, tmp_path / "verdict") == 0
-    assert "claims: unsupported below score" in capsys.readouterr().out
-    assert "marked claims" in load_verdict_model(tmp_path / "verdict").measured_on
+    assert f"marked {what}" in load_verdict_model(tmp_path / "verdict").measured_on
 
 
 def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,12 +129,6 @@ def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.C
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(other, marks, tmp_path / "verdict") == 2
     assert "was judged by the verdict 0123456789abcdef" in capsys.readouterr().err
-
-
-def test_a_directory_with_other_files_is_not_written_to(made: MadeAudit, tmp_path: Path) -> None:
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
-    assert calibrate(made, marks, tmp_path) == 2
-    assert [one.name for one in tmp_path.iterdir()] == ["marks.jsonl"]
 
 
 def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.evaluation.calibration.marked_ferries import claim_marks, ferry_audit
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VerdictThresholds, load_verdict_model
 from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
 from attribeam.evaluation.calibration.marked_items import MarkedItems
-from attribeam.evaluation.calibration.threshold_fit import call_figures, chooser, fit_threshold
+from attribeam.evaluation.calibration.thresholds import call_figures, choose_threshold, fit_threshold
 from attribeam.pipeline.command_line import main
 
 TOWNS = ("Aln", "Brigg", "Carrow", "Denholm", "Eskdale", "Farne", "Garth", "Holm", "Ister", "Jarrow", "Kelby", "Luss")
@@ -241,7 +241,7 @@ def drawn(seed: int, count: int = 60) -> MarkedItems:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_best_f1_of_all_thresholds_is_found(seed: int) -> None:
     items = drawn(seed)
-    found = chooser(None)(items.suspicion, items.lacking)
+    found = choose_threshold(items.suspicion, items.lacking, None)
     every = [call_figures(items.suspicion >= one, items.lacking).f1 for one in np.unique(items.suspicion)]
     assert call_figures(items.suspicion >= found, items.lacking).f1 == max(every)
 
@@ -250,7 +250,7 @@ def test_the_best_f1_of_all_thresholds_is_found(seed: int) -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.25])
 def test_the_lowest_threshold_within_the_rate_is_found(seed: int, rate: float) -> None:
     items = drawn(seed)
-    found = chooser(rate)(items.suspicion, items.lacking)
+    found = choose_threshold(items.suspicion, items.lacking, rate)
     figures = call_figures(items.suspicion >= found, items.lacking)
     assert figures.false_alarms <= rate
     lower = [one for one in np.unique(items.suspicion) if one < found]
@@ -260,7 +260,7 @@ def test_the_lowest_threshold_within_the_rate_is_found(seed: int, rate: float) -
 def test_figures_are_of_answers_that_a_threshold_was_not_fitted_on() -> None:
     items = drawn(3)
     noise = MarkedItems(items.suspicion, np.random.default_rng(0).permutation(items.lacking), items.answers)
-    fitted = fit_threshold(noise, chooser(None), seed=0)
+    fitted = fit_threshold(noise, None, seed=0)
     inside = call_figures(noise.suspicion >= fitted.threshold, noise.lacking)
     assert fitted.figures.f1 < inside.f1
     assert fitted.f1_interval.low <= fitted.figures.f1 <= fitted.f1_interval.high

@@ -11,15 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from tests.evaluation.calibration.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.evaluation.dataset_rows import (
-    alce_row,
-    lfqa_row,
+    QUOTESUM,
     quotesum_row,
     ragtruth_response,
     ragtruth_source,
-    veri_gran_row,
-    write_alce,
+    write_all,
     write_log_rows,
-    write_ragtruth,
     write_rows,
 )
 from tests.logs.log_files import write_log as write_broken_log
@@ -27,11 +24,10 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import MadeAudit, made_audit
 
+from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.marked_datasets import load_lfqa, load_quotesum, load_veri_gran
 from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.datasets.passage_qa import load_alce
-from attribeam.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
@@ -207,53 +203,18 @@ def import_into(output: Path, source: str, data: Path, *options: str) -> int:
     return main(["import", source, "--data", str(data), "--output", str(output), *options])
 
 
+DATA = {
+    "quotesum": ("quotesum/dev.jsonl", load_quotesum, load_log),
+    "veri-gran": ("veri_gran/dev.jsonl", load_veri_gran, load_log),
+    "lfqa": ("lfqa/dev.jsonl.xz", load_lfqa, load_log),
+    "alce": ("alce/asqa.json", load_alce, load_cited_log),
+    "ragtruth": ("ragtruth", load_ragtruth, load_judged_log),
+}
+"""Data of ``write_all``, and how it and its log are loaded."""
+
+
 def quotesum(folder: Path) -> Path:
-    rows = [
-        quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .", row_id="a"),
-        quotesum_row("No mark.", row_id="b"),
-        quotesum_row("[ 2 A bell ] rings at [ 2 the rock ] .", row_id="c"),
-    ]
-    return write_rows(folder / "quotesum.jsonl", rows)
-
-
-def veri_gran(folder: Path) -> Path:
-    return write_rows(folder / "veri.jsonl", [veri_gran_row("A buoy lies[ 2  off the rock ] .", ["Grey.", "A buoy."])])
-
-
-def lfqa(folder: Path) -> Path:
-    documents = ["The lamp burns on.", "Bells ring."]
-    row = lfqa_row("A lamp burns. A bell rings.", documents, [("A lamp burns.", 0, "lamp burns")])
-    return write_rows(folder / "lfqa.jsonl", [row, row])
-
-
-def alce(folder: Path) -> Path:
-    return write_alce(folder / "alce.json", [alce_row("Ada lit it [1]. A buoy lies there [2][3]."), alce_row(" ")])
-
-
-def ragtruth(folder: Path) -> Path:
-    source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp."})
-    responses = [
-        ragtruth_response("1", "s", "Ada lit it in May.", {"in May": "Baseless"}),
-        ragtruth_response("2", "s", "Ada lit it."),
-        ragtruth_response("3", "t", "Ada lit it."),
-    ]
-    return write_ragtruth(folder / "ragtruth", [source], responses)
-
-
-DATA = {"quotesum": quotesum, "veri-gran": veri_gran, "lfqa": lfqa, "alce": alce, "ragtruth": ragtruth}
-LOADED = {
-    "quotesum": (load_quotesum, load_log),
-    "veri-gran": (load_veri_gran, load_log),
-    "lfqa": (load_lfqa, load_log),
-    "alce": (load_alce, load_cited_log),
-    "ragtruth": (load_ragtruth, load_judged_log),
-}
-SKIPPED = {
-    "quotesum": "skipped, no_span: 1 rows: 1",
-    "lfqa": "skipped, duplicate: 1 rows: 1",
-    "alce": "skipped, empty_answer: 1 rows: 1",
-    "ragtruth": "skipped, no_source: 1 rows: 2",
-}
+    return write_rows(folder / "quotesum.jsonl", QUOTESUM)
 
 
 def without_place(dataset: LabelledDataset) -> list[object]:
@@ -263,23 +224,22 @@ def without_place(dataset: LabelledDataset) -> list[object]:
 
 @pytest.mark.parametrize("source", DATA)
 def test_log_has_the_answers_and_labels_of_the_data_set(source, tmp_path, capsys):
-    data, log = DATA[source](tmp_path), tmp_path / "log.parquet"
+    path, load_data, load_imported = DATA[source]
+    data, log = write_all(tmp_path / "data") / path, tmp_path / "log.parquet"
     assert import_into(log, source, data) == 0
-    load_data, load_imported = LOADED[source]
     assert without_place(load_imported(log)) == without_place(load_data(data))
     assert pq.read_schema(log).equals(labelled_log_schema())
     first, *skipped = capsys.readouterr().out.splitlines()
     rows = [int(word) for word in first.split() if word.isdigit()]
     assert rows[0] == rows[1] + rows[2] > 0
-    assert skipped == ([SKIPPED[source]] if source in SKIPPED else [])
+    assert skipped == (["skipped, no_span: 1 rows: 1"] if source == "quotesum" else [])
 
 
 def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tmp_path):
-    logs = [tmp_path / f"{source}.parquet" for source in DATA]
-    for (source, make), log in zip(DATA.items(), logs, strict=True):
-        assert main(["import", source, "--data", str(make(tmp_path)), "--output", str(log)]) == 0
-    log = tmp_path / "log.parquet"
-    pq.write_table(pa.concat_tables([pq.read_table(one) for one in logs]), log)
+    data, log = write_all(tmp_path / "data"), tmp_path / "log.parquet"
+    for source, (path, *_) in DATA.items():
+        assert import_into(tmp_path / f"{source}.parquet", source, data / path) == 0
+    pq.write_table(pa.concat_tables([pq.read_table(tmp_path / f"{source}.parquet") for source in DATA]), log)
     columns = ("span_labels", "unsupported_spans", "label_group", "split")
     settings = replace(save_tiny_audit(tmp_path), extra_columns=columns)
     extra = [pq.read_schema(log).field(name) for name in columns]
@@ -287,25 +247,19 @@ def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tm
     (letters,), (file,) = (tmp_path / "out").glob("dead_letters*"), (tmp_path / "out").glob("evidence*")
     assert pq.read_metadata(letters).num_rows == 0
     evidence = pq.read_table(file).to_pylist()
-    assert {row["source_row"] for row in evidence} == set(range(7)) == set(range(pq.read_metadata(log).num_rows))
-    of_alce = [row for row in evidence if row["source_row"] == 4]
-    assert [row["text"] for row in of_alce] == ["Ada lit it.", "A buoy lies there."]
-    assert [row["span_labels"][row["span_index"]]["cited_passages"] for row in of_alce] == [[0], [1, 2]]
+    assert {row["source_row"] for row in evidence} == set(range(8)) == set(range(pq.read_metadata(log).num_rows))
+    of_alce = [row for row in evidence if row["source_row"] == 5]
+    assert [row["text"] for row in of_alce] == ["Ada Thorne lit the lamp in 1874.", "A bell buoy lies off the rock."]
+    assert [row["span_labels"][row["span_index"]]["cited_passages"] for row in of_alce] == [[0], [1]]
     marked = {row["record_id"]: row["unsupported_spans"] for row in evidence if row["label_group"] == "QA"}
-    assert marked == {"1": [{"char_start": 11, "char_end": 17, "kind": "Baseless"}], "2": []}
+    assert marked == {"1": [], "2": [{"char_start": 0, "char_end": 3, "kind": "bad"}]}
 
 
 def test_limit_takes_the_first_answers(tmp_path, capsys):
     log = tmp_path / "log.parquet"
     assert import_into(log, "quotesum", quotesum(tmp_path), "--limit", "1") == 0
-    assert pq.read_table(log)["record_id"].to_pylist() == ["a"]
+    assert pq.read_table(log)["record_id"].to_pylist() == ["q_0"]
     assert capsys.readouterr().out.startswith("1 rows read, 1 written")
-
-
-def test_row_with_the_id_of_an_earlier_row_is_skipped(tmp_path, capsys):
-    row = quotesum_row("[ 1 Ada ] keeps it.", row_id="a")
-    assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", [row, row])) == 0
-    assert capsys.readouterr().out.splitlines()[1] == "skipped, duplicate_record_id: 1 rows: 1"
 
 
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
@@ -343,13 +297,14 @@ def test_surrogate_in_a_label_is_a_skipped_row(tmp_path, capsys):
     assert "skipped, invalid_unicode: 2 rows: 0, 1" in capsys.readouterr().out
 
 
-def test_row_that_an_audit_would_refuse_is_skipped_with_its_reason(tmp_path, capsys):
+def test_rows_that_no_log_can_hold_are_skipped_with_their_reason(tmp_path, capsys):
+    answer = "[ 1 Ada ] lit it."
     rows = [
-        quotesum_row("[ 1 Ada ] lit it.", row_id=""),
-        quotesum_row("[ 1 Ada ] lit it.", row_id="b", source1=" ", source2=" "),
-        quotesum_row("[ 1 Ada ] lit it.", row_id="c"),
+        quotesum_row(answer, row_id=""),
+        quotesum_row(answer, row_id="b", source1=" ", source2=" "),
+        quotesum_row(answer, row_id="c"),
+        quotesum_row(answer, row_id="c"),
     ]
     assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", rows)) == 0
-    said = capsys.readouterr().out
-    assert "skipped, no_record_id: 1 rows: 0" in said
-    assert "skipped, no_passages: 1 rows: 1" in said
+    reasons = ("duplicate_record_id: 1 rows: 3", "no_passages: 1 rows: 1", "no_record_id: 1 rows: 0")
+    assert capsys.readouterr().out.splitlines()[1:] == [f"skipped, {reason}" for reason in reasons]

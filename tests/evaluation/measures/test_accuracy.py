@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from attribeam.evaluation.measures.accuracy import (
     HighlightOverlap,
-    HighlightTally,
     best_sentences,
     highlight_overlap,
+    highlight_score,
     span_credit,
 )
 from attribeam.evaluation.measures.bootstrap import (
     Interval,
-    RankedItems,
     ReliabilityBin,
     RowBootstrap,
+    auroc,
     f1_figures,
     precision_at,
     rank_correlation,
@@ -71,20 +71,20 @@ def test_recall_and_precision_count_visible_characters_once(evidence, gold, reca
 
 def test_score_is_the_mean_over_spans_and_f1_the_mean_of_their_own():
     rows = [[HighlightOverlap(1.0, 1.0), HighlightOverlap(0.5, 0.25)], [HighlightOverlap(0.0, 0.0)]]
-    score = HighlightTally(rows).score(RowBootstrap([2, 1], draws=50))
+    score = highlight_score(rows, RowBootstrap([2, 1], draws=50))
     assert (score.recall, score.precision) == (pytest.approx(50), pytest.approx(100 * 1.25 / 3))
     assert score.f1 == pytest.approx(100 * (4 / 3) / 3)
     assert score.f1_interval.low <= score.f1 <= score.f1_interval.high
 
 
 def test_difference_of_f1_is_paired_by_row():
-    own = HighlightTally([[HighlightOverlap(1.0, 1.0)], [HighlightOverlap(0.5, 0.5)]])
-    words = HighlightTally([[HighlightOverlap(0.5, 0.5)], [HighlightOverlap(0.0, 0.0)]])
+    own = [[HighlightOverlap(1.0, 1.0)], [HighlightOverlap(0.5, 0.5)]]
+    words = [[HighlightOverlap(0.5, 0.5)], [HighlightOverlap(0.0, 0.0)]]
     bootstrap = RowBootstrap([1, 1], draws=50)
-    score = own.score(bootstrap, words)
+    score = highlight_score(own, bootstrap, words)
     assert score.f1_difference_to_words == pytest.approx(50)
     assert (score.f1_difference_interval.low, score.f1_difference_interval.high) == (50.0, 50.0)
-    assert own.score(bootstrap).f1_difference_interval is None
+    assert highlight_score(own, bootstrap).f1_difference_interval is None
 
 
 SEA = "The lamp burns. Mr. Reed lit it in 1874. Gulls cry."
@@ -241,7 +241,7 @@ ALL_DRAWS = np.ones((5, 2), dtype=np.int64)
 
 
 def test_counts_are_summed_before_they_are_divided():
-    figures = f1_figures(common=[3, 1], called=[4, 6], marked=[3, 5], row_counts=ALL_DRAWS)
+    figures = f1_figures([(3, 4, 3), (1, 6, 5)], ALL_DRAWS)
     assert figures.precision == pytest.approx(40)
     assert figures.recall == pytest.approx(50)
     assert figures.f1 == pytest.approx(100 * 2 * 4 / 18)
@@ -265,25 +265,24 @@ def by_pairs(items: list[tuple[int, bool]]) -> float:
 @given(ITEMS)
 def test_area_is_the_share_of_pairs_in_order_with_ties_counted_half(items):
     numbers, right = zip(*items, strict=True)
-    ranked = RankedItems(numbers=numbers, right=right, rows=[0] * len(items))
-    assert ranked.auroc(once(1)).value == pytest.approx(by_pairs(items))
+    area = auroc(numbers=numbers, right=right, rows=[0] * len(items), row_counts=once(1))
+    assert area.value == pytest.approx(by_pairs(items))
 
 
 @given(ITEMS)
 def test_row_drawn_twice_counts_as_two_rows(items):
     numbers, right = zip(*items, strict=True)
     counts = np.array([[2] + [1] * (len(items) - 1)])
-    area = RankedItems(numbers=numbers, right=right, rows=range(len(items))).auroc(counts).interval.low
-    assert area == pytest.approx(by_pairs([items[0], *items]))
+    area = auroc(numbers=numbers, right=right, rows=range(len(items)), row_counts=counts)
+    assert area.interval.low == pytest.approx(by_pairs([items[0], *items]))
 
 
 def test_resamples_without_a_wrong_item_are_left_out():
-    ranked = RankedItems(numbers=[0.1, 0.9], right=[False, True], rows=[0, 1])
-    area = ranked.auroc(row_draws(2, draws=200, seed=0))
+    counts = row_draws(2, draws=200, seed=0)
+    area = auroc(numbers=[0.1, 0.9], right=[False, True], rows=[0, 1], row_counts=counts)
     assert (area.value, area.interval) == (1.0, Interval(1.0, 1.0))
 
 
 @pytest.mark.parametrize("right", [[True, True], [False, False]])
-def test_items_of_one_kind_alone_are_refused(right):
-    with pytest.raises(ValueError, match="some should be right and some wrong"):
-        RankedItems(numbers=[0.0, 1.0], right=right, rows=[0, 0])
+def test_items_of_one_kind_alone_have_no_area(right):
+    assert auroc(numbers=[0.0, 1.0], right=right, rows=[0, 0], row_counts=once(1)) is None

@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.attribution.methods.hand_parser import PARSER
+from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
-from tests.evaluation.measures.test_sensitivity import ANSWERS, answer
 from tests.evaluation.methods.test_methods import labelled_span
 
+from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.evaluation.comparison import run_methods, run_with_costs, score_methods
-from attribeam.evaluation.measures import cost
-from attribeam.evaluation.measures.bootstrap import (
-    FOLDS,
-    best_threshold,
-    source_folds,
+from attribeam.attribution.methods.registry import AttentionUnion
+from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
+from attribeam.evaluation.measures import accuracy
+from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
+from attribeam.evaluation.measures.bootstrap import FOLDS, best_threshold, source_folds
+from attribeam.evaluation.measures.layer_sweep import (
+    SWEPT,
+    AtLayer,
+    SensitivityPoint,
+    run_at_layers,
+    sweep,
+    sweep_layers,
 )
-from attribeam.evaluation.measures.cost import Cost, CostMeter
-from attribeam.evaluation.measures.layer_sweep import SWEPT, AtLayer, run_at_layers, sweep_layers
 from attribeam.evaluation.methods.registry import lab_methods, needs_of
 from attribeam.evaluation.methods.words import SpanWords
 from attribeam.evaluation.runs import with_all_layers
-from attribeam.schemas import Passage
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer
 
+PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
+
+
+def answer(row: int, gold: int, passages: tuple[Passage, ...] = PASSAGES) -> LabelledAnswer:
+    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon", "Bells"))
+    record = QARecord("r", f"Question {row}?", passages, ANSWER, RowSource("f", row), target_spans=spans)
+    return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
+
+
+ANSWERS = [answer(0, 2), answer(1, 2), answer(2, 0)]
 LAYERS = {name: range(0 if name.startswith("hss") else 1, 5) for name in SWEPT}
 
 
@@ -108,6 +123,55 @@ def test_command_prints_a_line_per_layer(directory, tmp_path, capsys):
     assert "leave one of them out" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+def load(directory, **options):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
+
+
+POINTS = [
+    SensitivityPoint(layer, top_k, tau)
+    for layer, top_k, tau in [(1, 2, 2), (2, 2, 1), (3, 2, 2), (4, 2, 0), (3, 9, 1), (3, 5, math.inf)]
+]
+
+
+@pytest.mark.parametrize("method", UNIONS)
+@pytest.mark.parametrize("rule", list(PassageScore))
+def test_each_point_equals_a_separate_run(llama, method, rule):
+    models = LoadedModels(PARSER, load(llama, loaded_layers=4))
+    tallies = sweep(ANSWERS, models, POINTS, settings=MethodSettings(passage_score=rule), method=method)
+    figures = score_methods(tallies.values(), draws=50, seed=0)
+    found = []
+    for point in POINTS:
+        settings = MethodSettings(top_k=point.top_k, isolation_tau=point.isolation_tau, passage_score=rule)
+        model = load(llama, layer=point.layer).with_method(settings.union_options(method))
+        alone = run_methods(ANSWERS, [AttentionUnion(method, settings)], LoadedModels(PARSER, model))
+        (score,) = score_methods(alone, draws=50, seed=0)
+        found.append((score.passage_accuracy, score.interval, score.spans, score.rows))
+    assert [(one.passage_accuracy, one.interval, one.spans, one.rows) for one in figures] == found
+    assert [*tallies] == POINTS
+    assert len({one.passage_accuracy for one in figures}) > 1
+
+
+def test_answer_takes_one_forward_pass_for_any_number_of_points(llama):
+    model = load(llama, loaded_layers=4)
+    passes = []
+    model.network.register_forward_pre_hook(lambda *_: passes.append(1))
+    sweep(ANSWERS, LoadedModels(PARSER, model), POINTS, settings=MethodSettings())
+    assert len(passes) == len(ANSWERS)
+
+
+def test_refused_row_counts_as_wrong_in_every_point(llama):
+    refused = answer(3, 0, (Passage(text="far " * 600),))
+    models = LoadedModels(PARSER, load(llama))
+    point = [SensitivityPoint(3, 2, 2)]
+    (alone,) = sweep([refused], models, point, settings=MethodSettings()).values()
+    assert (len(alone.failed), alone.spans, alone.credits) == (1, [3], [0.0])
+
+
 def naive_f1(called, marked):
     both = sum(call and mark for call, mark in zip(called, marked, strict=True))
     return 2 * both / (sum(called) + sum(marked)) if sum(called) + sum(marked) else 0
@@ -139,14 +203,14 @@ def test_rows_of_one_source_share_a_fold_and_folds_are_of_equal_size():
 
 def test_meter_adds_time_and_keeps_the_largest_peak(monkeypatch, tmp_path):
     clock = iter([1.0, 1.5, 2.0, 2.25])
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(cost, "_RESET_PEAK", tmp_path / "clear")
+    monkeypatch.setattr(accuracy.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(accuracy, "_RESET_PEAK", tmp_path / "clear")
     status = tmp_path / "status"
-    monkeypatch.setattr(cost, "_STATUS", status)
-    measured, meter = Cost(), CostMeter(LoadedModels())
+    monkeypatch.setattr(accuracy, "_STATUS", status)
+    measured = Cost()
     for kilobytes in (3, 2):
         status.write_text(f"VmHWM: {kilobytes} kB")
-        with meter.measuring(measured):
+        with measured.measuring(LoadedModels()):
             pass
     assert (measured.seconds, measured.peak_bytes) == (0.75, 3 * 1024)
     assert (tmp_path / "clear").read_text() == "5"
@@ -154,7 +218,7 @@ def test_meter_adds_time_and_keeps_the_largest_peak(monkeypatch, tmp_path):
 
 def test_method_that_fails_is_still_measured():
     measured = Cost()
-    with pytest.raises(RuntimeError, match="fails"), CostMeter(LoadedModels()).measuring(measured):
+    with pytest.raises(RuntimeError, match="fails"), measured.measuring(LoadedModels()):
         raise RuntimeError("fails")
     assert measured.seconds > 0
 
@@ -164,9 +228,7 @@ def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
     monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
     answers = [labelled_span("Jon", "ring")]
     (first, second) = score_methods(
-        run_with_costs(answers, [SpanWords(MethodSettings()), SpanWords(MethodSettings())], LoadedModels()),
-        draws=10,
-        seed=0,
+        run_methods(answers, [SpanWords(MethodSettings())] * 2, LoadedModels(), with_costs=True), draws=10, seed=0
     )
     assert first.passage_accuracy == second.passage_accuracy == 50.0
     assert first.ms_per_span > 0
@@ -181,17 +243,11 @@ def _remembering(contexts, real):
     return span_results
 
 
-def evaluated(tmp_path, *options) -> dict[str, object]:
-    data = write_rows(tmp_path / "dev.jsonl", [quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .")])
-    output = tmp_path / "figures.json"
-    command = ("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output, *options)
-    assert evaluate(*command) == 0
-    (entry,) = json.loads(output.read_text())
-    return entry
-
-
 def test_command_prints_and_writes_costs_on_request(tmp_path, capsys):
-    entry = evaluated(tmp_path, "--cost")
+    data = write_rows(tmp_path / "dev.jsonl", [quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .")])
+    asked = ("--dataset", "quotesum", "--data", data, "--method", "words", "--cost")
+    assert evaluate(*asked, "--output", tmp_path / "figures.json") == 0
+    (entry,) = json.loads((tmp_path / "figures.json").read_text())
     assert entry["ms_per_span"] > 0
-    assert {"ms_per_span", "peak_memory_mib"} <= set(entry)
+    assert "peak_memory_mib" in entry
     assert "ms per span" in capsys.readouterr().out

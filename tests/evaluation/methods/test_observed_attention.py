@@ -11,11 +11,8 @@ from transformers import AutoModel
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.evaluation.methods.observed_attention import (
-    attribute_layers,
-    attributed_tokens,
-    response_similarity,
-)
+from attribeam.evaluation.measures.layer_sweep import attribute_layers
+from attribeam.evaluation.methods.unions import attributed_tokens, response_similarity
 from attribeam.schemas import Passage, QARecord, RowSource
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))

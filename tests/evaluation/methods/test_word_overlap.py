@@ -79,8 +79,7 @@ short = st.lists(st.sampled_from("abc"), max_size=8)
 
 @given(short, st.lists(short, min_size=1, max_size=3))
 def test_runs_equal_those_of_a_naive_search(words, texts):
-    runs = best_runs(words, texts)
-    assert np.stack([runs.lengths, runs.places], axis=-1).tolist() == [
+    assert np.stack(best_runs(words, texts), axis=-1).tolist() == [
         [list(best) for best in of_word] for of_word in naive_best_runs(words, texts)
     ]
 

@@ -33,18 +33,18 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
 from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.comparison import MethodTally, score_methods
-from attribeam.evaluation.model_check.check_report import (
+from attribeam.evaluation.measures.accuracy import MethodTally
+from attribeam.evaluation.model_check.model_trial import (
     CANDIDATES,
     Quality,
     Serving,
     example_lines,
+    labelled_answers,
     measure_quality,
     quality_lines,
     quality_of_tallies,
     serving_line,
 )
-from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Reason, RowFault
@@ -207,8 +207,7 @@ def quality_of(*, default: float, other: float, words: float) -> Quality:
         MethodTally(name, [float(row < 100 * share) for row in range(100)], [1] * 100)
         for name, share in credits.items()
     ]
-    scores = score_methods(tallies, draws=200, seed=0)
-    return quality_of_tallies(tallies, scores, chance=30.0, layer=4, hidden_layer=3)
+    return quality_of_tallies(tallies, chance=30.0, layer=4, hidden_layer=3)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_every_layer_of_the_bundled_model_is_tried() -> None:
     answers = labelled_answers(None, LogOptions())
     model = AttentionModel.from_pretrained(ModelOptions(device="cpu", loaded_layers=3), threads=1)
     parser = AnswerParser.from_pretrained("bundled")
-    found = search_layers(answers, model, parser, lambda some, _: some)
+    found = search_layers(answers, model, parser)
     assert [*found.by_layer] == [0, 1, 2, 3]
     assert found.by_layer[0][:2] == (None, None)
     assert found.attention.usual == SensitivityPoint(3, 6, 2.0)
@@ -189,7 +189,7 @@ def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int,
     answers = labelled_answers(rows, LogOptions(format="jsonl"))
     directory = save_planted_decoder(tmp_path / "model", layers=5, planted=planted)
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=5), threads=1)
-    found = search_layers(answers, model, AnswerParser.from_pretrained("bundled"), lambda some, _: some)
+    found = search_layers(answers, model, AnswerParser.from_pretrained("bundled"))
     assert found.attention.usual.layer == 3
     assert found.attention.setting.layer == planted
     assert {point.layer for point in found.attention.level} == {planted}

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.methods.answer_context import required
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
-from attribeam.evaluation.comparison import FailedRow
 from attribeam.evaluation.datasets.dataset_file import data_files
 from attribeam.evaluation.datasets.loaders import JUDGED_LOADERS, LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
 from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.measures.bootstrap import CONFIDENCE, RowBootstrap, Share
+from attribeam.evaluation.measures.bootstrap import CONFIDENCE, Estimate, RowBootstrap
+from attribeam.evaluation.measures.judged_answers import (
+    audited_answer,
+    audited_records,
+    group_figures,
+    group_tables,
+    judged_parts,
+)
+from attribeam.evaluation.measures.scorers import (
+    BASELINES,
+    GroupComparison,
+    audit_scorers,
+    compare_scorers,
+    comparison_tables,
+)
 from attribeam.evaluation.report import (
+    FailedRow,
     Figures,
     failure_remarks,
     interval_cell,
@@ -24,21 +39,7 @@ from attribeam.evaluation.report import (
     text_table,
     verdict_in_use,
 )
-from attribeam.evaluation.runs import load_dataset, load_once, method_settings, model_choice
-from attribeam.evaluation.support.judged_answers import (
-    audited_answer,
-    audited_records,
-    group_figures,
-    group_tables,
-    judged_parts,
-)
-from attribeam.evaluation.support.scorers import (
-    BASELINES,
-    GroupComparison,
-    audit_scorers,
-    compare_scorers,
-    comparison_tables,
-)
+from attribeam.evaluation.runs import LANGUAGE_OPTIONS, load_dataset, load_once, method_settings, model_choice
 from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
@@ -97,26 +98,23 @@ def _description(args: argparse.Namespace, skipped: object) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Audited:
-    """The answers with the audit's evidence, and the rows that the audit refused."""
-
-    answers: list[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]]
-    failed: list[FailedRow]
+_Audited = tuple[list[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]], list[FailedRow]]
+"""The answers with the audit's evidence, and the rows that the audit refused."""
 
 
 def _audited(dataset: JudgedDataset, attributor: Attributor, args: argparse.Namespace) -> _Audited:
-    audited = _Audited([], [])
+    answers: list[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]] = []
+    failed: list[FailedRow] = []
     for index, outcome in audited_records([answer.record for answer in dataset.answers], attributor):
         answer = dataset.answers[index]
         if isinstance(outcome, RowFault):
-            audited.failed.append(FailedRow(answer.record.source.source_row, str(outcome.reason), str(outcome)))
+            failed.append(FailedRow.of(answer.record, outcome))
         else:
-            audited.answers.append((answer, outcome))
-    if not audited.answers:
-        reasons = sorted({one.reason for one in audited.failed})
+            answers.append((answer, outcome))
+    if not answers:
+        reasons = sorted({one.reason for one in failed})
         raise DataError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
-    return audited
+    return answers, failed
 
 
 def _methods(names: Sequence[str] | None) -> list[str]:
@@ -129,7 +127,13 @@ def _methods(names: Sequence[str] | None) -> list[str]:
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
-    dataset = _judged_dataset(args).of_split(SPLIT)
+    if args.dataset != MARKS:
+        whole = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
+    elif log_options(args) != LogOptions():
+        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
+    else:
+        whole = load_marks(args.data, AuditDirectory.open(args.audit))
+    dataset = whole.of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         raise DataError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
@@ -139,36 +143,28 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
-def _judged_dataset(args: argparse.Namespace) -> JudgedDataset:
-    if args.dataset != MARKS:
-        return read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
-    if log_options(args) != LogOptions():
-        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
-    return load_marks(args.data, AuditDirectory.open(args.audit))
-
-
 def _method_figures(
     attributor: Attributor, dataset: JudgedDataset, args: argparse.Namespace
 ) -> tuple[Mapping[str, Any], str]:
-    audited = _audited(dataset, attributor, args)
+    audited, failed = _audited(dataset, attributor, args)
     method, provenance = attributor.method.name, attributor.provenance()
     draws, seed = args.bootstrap_draws, args.seed
-    answers = [audited_answer(answer, evidence) for answer, evidence in audited.answers]
+    answers = [audited_answer(answer, evidence) for answer, evidence in audited]
     groups = group_figures(answers, draws=draws, seed=seed)
-    parts = [judged_parts(answer, evidence) for answer, evidence in audited.answers]
+    parts = [judged_parts(answer, evidence) for answer, evidence in audited]
     comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
     lines = [
         _headline(args.dataset, method, comparison[0]),
         *group_tables(args.dataset, method, groups),
         verdict_in_use(provenance),
         *comparison_tables(args.dataset, comparison),
-        *failure_remarks(audited.failed, consequence="are left out"),
+        *failure_remarks(failed, consequence="are left out"),
     ]
     return {
         "method": method,
         "groups": groups,
         "comparison": comparison,
-        "failed_rows": audited.failed,
+        "failed_rows": failed,
         "provenance": provenance,
     }, "\n".join(lines)
 
@@ -192,14 +188,12 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
 
     settings = method_settings(args)
     probed = probe_of(settings.union_options(methods[0])) is not None
-    for name in ("language_model", "language_model_dtype", "language_model_quantization"):
+    for name in LANGUAGE_OPTIONS:
         if getattr(args, name) is not None and not probed and args.suite is None:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")
     models = load_once(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}), verdict=probed)
-    parser, attention = models.parser, models.attention
-    if parser is None or attention is None:
-        raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
+    parser, attention = required(models.parser, "parser"), required(models.attention, "attention model")
     return [
         Attributor(
             parser=parser,
@@ -223,12 +217,12 @@ def _evaluate_supported(args: argparse.Namespace) -> Figures:
     )
     found, texts = [], []
     for attributor in _attributors(methods, args):
-        audited = _audited(dataset, attributor, args)
-        figures, lines = _supported_figures([evidence for _, evidence in audited.answers], args)
+        audited, failed = _audited(dataset, attributor, args)
+        figures, lines = _supported_figures([evidence for _, evidence in audited], args)
         name, provenance = attributor.method.name, attributor.provenance()
         texts.append(f"{args.dataset}, {name}: {figures['spans']} spans of {figures['answers']} answers, all supported")
-        texts += [*lines, verdict_in_use(provenance), *failure_remarks(audited.failed, consequence="are left out")]
-        found.append({"method": name, **figures, "failed_rows": audited.failed, "provenance": provenance})
+        texts += [*lines, verdict_in_use(provenance), *failure_remarks(failed, consequence="are left out")]
+        found.append({"method": name, **figures, "failed_rows": failed, "provenance": provenance})
     report = _description(args, dataset.skipped) | {"methods": found}
     return Figures(report, "\n".join([*texts, *skip_remarks(dataset.skipped)]))
 
@@ -244,11 +238,11 @@ def _supported_figures(
     for support in Support:
         counts = [sum(span.support is support for span in spans) for spans in found]
         if sum(counts) or support is Support.UNSUPPORTED:
-            share = Share(100 * sum(counts) / sum(sizes), of_spans.interval(counts))
+            share = Estimate(100 * sum(counts) / sum(sizes), of_spans.interval(counts))
             levels.append({"support": str(support), "spans": sum(counts), "share": share})
             lines.append((str(support), str(sum(counts)), f"{share.value:.1f}", interval_cell(share.interval)))
     flagged = [float(any(span.support is Support.UNSUPPORTED for span in spans)) for spans in found]
-    answers = Share(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
+    answers = Estimate(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
     table = text_table(("labelled spans called", "spans", "%", "95% interval"), lines)
     called = f"answers with a span called unsupported: {answers.value:.1f}% ({interval_cell(answers.interval)})"
     figures = {"answers": len(found), "spans": sum(sizes), "levels": levels, "flagged_answers": answers}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from attribeam.attribution.answers.text_sentences import whole_sentences
-from attribeam.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
-from attribeam.evaluation.report import interval_cell, text_table
+from attribeam.evaluation.measures.bootstrap import Counts, Estimate, F1Figures, auroc, f1_figures, row_draws
+from attribeam.evaluation.report import estimate_cells, interval_cell, text_table
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer
 
@@ -43,8 +41,7 @@ LEVELS: Mapping[str, frozenset[Support]] = {
 _ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(NamedTuple):
     """Numbers of characters: called unsupported, marked by a person, and both (``common``)."""
 
     common: int
@@ -99,16 +96,14 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
     claim names it. An answer is called unsupported if a claim is. What the person did not look at is left out on both
     sides.
     """
-    text = answer.record.answer
-    judged = None if answer.judged is None else visible(answer.judged, text)
-    ranges = answer.unsupported or ()
-    marked = _within(visible([one.chars for one in ranges], text), judged)
-    seen = [span for span in found if _within(visible([span.chars], text), judged)]
-    of_claims = {name: _within(called_places(seen, text, levels), judged) for name, levels in LEVELS.items()}
-    named = _within(named_places(seen, text), judged)
+    text, seen, ranges = answer.record.answer, _looked_at(answer), answer.unsupported or ()
+    marked = visible((one.chars for one in ranges), text) & seen
+    spans = [span for span in found if visible([span.chars], text) & seen]
+    of_claims = {name: called_places(spans, text, levels) & seen for name, levels in LEVELS.items()}
+    named = named_places(spans, text) & seen
     called = {name: chars | named for name, chars in of_claims.items()}
     kinds = {
-        kind: _within(visible([one.chars for one in ranges if one.kind == kind], text), judged)
+        kind: visible((one.chars for one in ranges if one.kind == kind), text) & seen
         for kind in sorted({one.kind for one in ranges if one.kind is not None})
     }
     overlaps = {name: _overlap(chars, marked) for name, chars in called.items()}
@@ -116,10 +111,16 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
         group=answer.group,
         overlaps={} if answer.unsupported is None else overlaps,
         kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
-        spans=tuple(_audited_span(span, marked, text) for span in seen),
+        spans=tuple(_audited_span(span, marked, text) for span in spans),
         marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
         calls={name: bool(chars) for name, chars in of_claims.items()},
     )
+
+
+def _looked_at(answer: JudgedAnswer) -> frozenset[int]:
+    """The places of the visible characters that people looked at."""
+    text = answer.record.answer
+    return visible(answer.judged or (CharRange(0, len(text)),), text)
 
 
 def flag_order(support: Support, evidence_mass: float) -> float:
@@ -128,14 +129,10 @@ def flag_order(support: Support, evidence_mass: float) -> float:
     return 2.0 * place + evidence_mass
 
 
-def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
+def _audited_span(span: SpanEvidence, marked: frozenset[int], text: str) -> AuditedSpan:
     own = visible([span.chars], text)
-    half = 2 * len(own & frozenset(marked)) >= len(own) > 0
+    half = 2 * len(own & marked) >= len(own) > 0
     return AuditedSpan(span.measured_mass, flag_order(span.support, span.measured_mass), half)
-
-
-def _within(characters: frozenset[int], judged: frozenset[int] | None) -> frozenset[int]:
-    return characters if judged is None else characters & judged
 
 
 def _overlap(called: frozenset[int], marked: frozenset[int]) -> Overlap:
@@ -143,6 +140,14 @@ def _overlap(called: frozenset[int], marked: frozenset[int]) -> Overlap:
 
 
 ALL = "all"
+
+
+def rows_of_groups(groups: Sequence[str | None]) -> Iterator[tuple[str, list[int]]]:
+    """All rows, then those of each group if there are several; ``groups`` has that of each row."""
+    yield ALL, [*range(len(groups))]
+    names = sorted({group for group in groups if group is not None})
+    for name in names if len(names) > 1 else ():
+        yield name, [row for row, group in enumerate(groups) if group == name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +192,10 @@ class GroupFigures:
     answers: int
     marked_answers: int
     levels: tuple[LevelFigures, ...]
-    answer_mass: Auroc | None
-    answer_flag: Auroc | None
-    span_mass: Auroc | None
-    span_flag: Auroc | None
+    answer_mass: Estimate | None
+    answer_flag: Estimate | None
+    span_mass: Estimate | None
+    span_flag: Estimate | None
     kinds: tuple[KindRecall, ...]
 
 
@@ -201,57 +206,38 @@ def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) ->
         ValueError: if there is no answer.
     """
     row_counts = row_draws(len(answers), draws=draws, seed=seed)
-    groups = sorted({answer.group for answer in answers if answer.group is not None})
-    found = [_figures(ALL, answers, row_counts)]
-    for group in groups if len(groups) > 1 else ():
-        own = [place for place, answer in enumerate(answers) if answer.group == group]
-        found.append(_figures(group, [answers[place] for place in own], row_counts[:, own]))
-    return tuple(found)
+    return tuple(
+        _figures(group, [answers[row] for row in rows], row_counts[:, rows])
+        for group, rows in rows_of_groups([answer.group for answer in answers])
+    )
 
 
-def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> GroupFigures:
+def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: Counts) -> GroupFigures:
     right = [not answer.marked for answer in answers]
     has_marks = all(answer.overlaps for answer in answers)
-    spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans if has_marks]
-    span_right, span_rows = [not span.marked for _, span in spans], [place for place, _ in spans]
-    rows = range(len(answers))
+    spans = [(row, span) for row, answer in enumerate(answers) for span in answer.spans if has_marks]
+
+    of_spans = [not span.marked for _, span in spans], [row for row, _ in spans], row_counts
+    of_answers = right, range(len(answers)), row_counts
     return GroupFigures(
         group=name,
         answers=len(answers),
         marked_answers=len(answers) - sum(right),
-        levels=tuple(_level(level, answers, row_counts) for level in LEVELS),
-        answer_mass=_auroc([answer.lowest_mass for answer in answers], right, rows, row_counts),
-        answer_flag=_auroc([answer.lowest_flag for answer in answers], right, rows, row_counts),
-        span_mass=_auroc([span.evidence_mass for _, span in spans], span_right, span_rows, row_counts),
-        span_flag=_auroc([span.flag for _, span in spans], span_right, span_rows, row_counts),
+        levels=tuple(_level(level, answers, row_counts, has_marks=has_marks) for level in LEVELS),
+        answer_mass=auroc([answer.lowest_mass for answer in answers], *of_answers),
+        answer_flag=auroc([answer.lowest_flag for answer in answers], *of_answers),
+        span_mass=auroc([span.evidence_mass for _, span in spans], *of_spans),
+        span_flag=auroc([span.flag for _, span in spans], *of_spans),
         kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
     )
 
 
-def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> LevelFigures:
+def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: Counts, *, has_marks: bool) -> LevelFigures:
+    calls = [(one.calls[level] and one.marked, one.calls[level], one.marked) for one in answers]
     return LevelFigures(
         level=level,
-        characters=_character_figures(level, answers, row_counts),
-        answers=f1_figures(
-            common=[answer.calls[level] and answer.marked for answer in answers],
-            called=[answer.calls[level] for answer in answers],
-            marked=[answer.marked for answer in answers],
-            row_counts=row_counts,
-        ),
-    )
-
-
-def _character_figures(
-    level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]
-) -> F1Figures | None:
-    if not all(answer.overlaps for answer in answers):
-        return None
-    overlaps = [answer.overlaps[level] for answer in answers]
-    return f1_figures(
-        common=[one.common for one in overlaps],
-        called=[one.called for one in overlaps],
-        marked=[one.marked for one in overlaps],
-        row_counts=row_counts,
+        characters=f1_figures([one.overlaps[level] for one in answers], row_counts) if has_marks else None,
+        answers=f1_figures(calls, row_counts),
     )
 
 
@@ -262,14 +248,6 @@ def _kind(kind: str, answers: Sequence[AuditedAnswer]) -> KindRecall:
     return KindRecall(
         kind, marked, {level: 100 * common / marked if marked else 0.0 for level, common in found.items()}
     )
-
-
-def _auroc(
-    numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
-) -> Auroc | None:
-    if all(right) or not any(right):
-        return None
-    return RankedItems(numbers=numbers, right=right, rows=rows).auroc(row_counts)
 
 
 _HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
@@ -291,10 +269,10 @@ def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> I
         yield text_table(_HEADER, lines)
         areas = (("answers", group.answer_mass, group.answer_flag), ("spans", group.span_mass, group.span_flag))
         shown = [
-            (name, *(f"{mass.value:.3f}", interval_cell(mass.interval, digits=3)),
-             *(f"{flag.value:.3f}", interval_cell(flag.interval, digits=3)))
-            for name, mass, flag in areas if mass is not None and flag is not None
-        ]  # fmt: skip
+            (name, *estimate_cells(mass, digits=3), *estimate_cells(flag, digits=3))
+            for name, mass, flag in areas
+            if mass is not None and flag is not None
+        ]
         yield text_table(_AUROC_HEADER, shown)
         for kind in group.kinds:
             shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
@@ -366,10 +344,7 @@ def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedP
     A part is marked if at least half of its visible characters are, or at least half of those of one marked range.
     Parts that people did not look at are left out.
     """
-    text = answer.record.answer
-    whole = (CharRange(0, len(text)),)
-    seen = visible(answer.judged or whole, text)
-    claims = [span.chars for span in found if span.is_claim]
+    text, seen = answer.record.answer, _looked_at(answer)
     characters = tuple(sorted(seen))
     marks = None if answer.unsupported is None else visible((one.chars for one in answer.unsupported), text)
     return JudgedParts(
@@ -378,17 +353,16 @@ def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedP
         characters=characters,
         marked=None if marks is None else tuple(place in marks for place in characters),
         sentences=tuple(_parts(answer, whole_sentences(text), seen)),
-        claims=tuple(_parts(answer, claims, seen)),
+        claims=tuple(_parts(answer, (span.chars for span in found if span.is_claim), seen)),
         evidence=tuple(found),
     )
 
 
-def _parts(answer: JudgedAnswer, ranges: Iterable[CharRange], seen: frozenset[int]) -> Iterable[JudgedPart]:
+def _parts(answer: JudgedAnswer, ranges: Iterable[CharRange], seen: frozenset[int]) -> Iterator[JudgedPart]:
     text = answer.record.answer
     marks = None if answer.unsupported is None else [visible([one.chars], text) & seen for one in answer.unsupported]
     for chars in ranges:
-        own = visible([chars], text) & seen
-        if own:
+        if own := visible([chars], text) & seen:
             yield JudgedPart(chars, None if marks is None else _is_marked(own, marks))
 
 

@@ -6,24 +6,18 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from tests.evaluation.support.judged_examples import judged, span
+from tests.evaluation.measures.judged_examples import judged, place, span
 
-from attribeam.evaluation.support.judged_answers import (
+from attribeam.evaluation.measures.judged_answers import (
     AuditedAnswer,
     Overlap,
     audited_answer,
     group_figures,
     judged_parts,
 )
-from attribeam.evaluation.support.scorers import (
-    BASELINES,
-    Novelty,
-    audit_scorers,
-    compare_scorers,
-    comparison_tables,
-)
-from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
-from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
+from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, SpanKind, Support
+from attribeam.schemas.labelled_answer import UnsupportedRange
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
@@ -226,35 +220,16 @@ JUDGED_TEXT = "Ada lit ten lamps in May."
 
 
 def chars(part: str) -> CharRange:
-    return CharRange(JUDGED_TEXT.index(part), JUDGED_TEXT.index(part) + len(part))
+    return place(part, JUDGED_TEXT)
 
 
-def judged_of(*unsupported: tuple[str, str], judged: list[str] | None = None, group: str | None = None) -> JudgedAnswer:
-    return JudgedAnswer(
-        QARecord("r", "", (Passage("x"),), JUDGED_TEXT, RowSource("a", 0)),
-        tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported),
-        None if judged is None else tuple(chars(part) for part in judged),
-        group,
-    )
+def judged_of(*unsupported: tuple[str, str], looked_at: list[str] | None = None, group: str | None = None):
+    ranges = tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported)
+    return replace(judged(JUDGED_TEXT, passages=["x"], looked_at=looked_at, group=group), unsupported=ranges)
 
 
 def span_of(part: str, support: Support, mass: float = 0.5) -> SpanEvidence:
-    return SpanEvidence(
-        span_index=0,
-        span_kind=SpanKind.GIVEN,
-        chars=chars(part),
-        text=part,
-        atomic_fact=(chars(part),),
-        evidence=(),
-        passage_scores=(0.0,),
-        top_passage_index=None,
-        top_passage_id=None,
-        margin=None,
-        evidence_mass=mass,
-        evidence_isolated=False,
-        support=support,
-        unmatched_values=(),
-    )
+    return span(JUDGED_TEXT, part, support, evidence_mass=mass, span_kind=SpanKind.GIVEN, claim_index=None)
 
 
 def test_worked_example_of_characters():
@@ -296,7 +271,7 @@ def test_span_counts_as_marked_if_half_of_it_is():
 
 def test_what_the_person_did_not_look_at_counts_for_neither_side():
     found = [span_of("ten", Support.UNSUPPORTED), span_of("in May", Support.UNSUPPORTED)]
-    audited = audited_answer(judged_of(("ten", "x"), judged=["Ada", "ten"]), found)
+    audited = audited_answer(judged_of(("ten", "x"), looked_at=["Ada", "ten"]), found)
     assert audited.overlaps["unsupported"] == Overlap(3, 3, 3)
     assert len(audited.spans) == 1
 

@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.evaluation.measures.bootstrap import (
-    Auroc,
+    Counts,
+    Estimate,
     F1Figures,
     PrecisionAt,
-    RankCorrelation,
-    RankedItems,
     Reliability,
-    Share,
     VerdictFigures,
+    auroc,
     best_threshold,
     f1_figures,
     precision_at,
@@ -35,17 +34,17 @@ from attribeam.evaluation.measures.bootstrap import (
     source_folds,
     verdict_figures,
 )
-from attribeam.evaluation.report import interval_cell, text_table
-from attribeam.evaluation.support.judged_answers import (
-    ALL,
+from attribeam.evaluation.measures.judged_answers import (
     JudgedPart,
     JudgedParts,
     called_places,
     f1_cells,
     flag_order,
     named_places,
+    rows_of_groups,
     visible,
 )
+from attribeam.evaluation.report import estimate_cells, text_table
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, Support
 
 FIRST = (10, 50, 100)
@@ -280,11 +279,11 @@ class ScorerFigures:
     verdict: VerdictFigures | None
     chosen_verdict: VerdictFigures | None
     balanced_verdict: VerdictFigures | None
-    answers: Auroc | None
-    sentences: Auroc | None
-    claims: Auroc | None
+    answers: Estimate | None
+    sentences: Estimate | None
+    claims: Estimate | None
     precision_at: tuple[PrecisionAt, ...]
-    rank_correlation: RankCorrelation | None
+    rank_correlation: Estimate | None
     characters: F1Figures | None
     chosen_characters: F1Figures | None
     claim_verdicts: F1Figures | None
@@ -314,11 +313,10 @@ def compare_scorers(
     row_counts = row_draws(len(parts), draws=draws, seed=seed)
     folds = source_folds([tuple(one.text for one in part.answer.record.passages) for part in parts], seed=seed)
     scored = [(scorer, _scored(scorer, parts, folds)) for scorer in scorers]
-    groups = sorted({one.answer.group for one in parts if one.answer.group is not None})
     found = []
-    for group in [ALL, *(groups if len(groups) > 1 else ())]:
-        own = [row for row, one in enumerate(parts) if group == ALL or one.answer.group == group]
-        chosen, counts = [parts[row] for row in own], row_counts[:, own]
+    for group, own in rows_of_groups([one.answer.group for one in parts]):
+        chosen = [parts[row] for row in own]
+        figures = [_figures(scorer, [answers[row] for row in own], row_counts[:, own]) for scorer, answers in scored]
         found.append(
             GroupComparison(
                 group=group,
@@ -326,7 +324,7 @@ def compare_scorers(
                 marked_answers=sum(one.is_marked for one in chosen),
                 sentences=sum(len(one.sentences) for one in chosen),
                 claims=sum(len(one.claims) for one in chosen),
-                scorers=tuple(_figures(scorer, [answers[row] for row in own], counts) for scorer, answers in scored),
+                scorers=tuple(figures),
             )
         )
     return tuple(found)
@@ -393,7 +391,7 @@ def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
     return marks if len(marks) == len(parts.claims) else None
 
 
-def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: npt.NDArray[np.int64]) -> ScorerFigures:
+def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> ScorerFigures:
     parts, scores = [one.parts for one in answers], [one.scores for one in answers]
     marked, risks, rows = [one.is_marked for one in parts], [one.risk for one in scores], range(len(parts))
     own, chosen, balanced = (
@@ -411,9 +409,9 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: npt.NDArray[np.
         verdict=verdict_figures(own, marked, counts) if own else None,
         chosen_verdict=verdict_figures(chosen, marked, counts) if chosen else None,
         balanced_verdict=verdict_figures(balanced, marked, counts) if balanced else None,
-        answers=_auroc(risks, marked, rows, counts),
-        sentences=_auroc(*sentences, counts),
-        claims=_auroc(*claims, counts),
+        answers=auroc(risks, marked, rows, counts),
+        sentences=auroc(*sentences, counts),
+        claims=auroc(*claims, counts),
         precision_at=tuple(one for one in ranked if one is not None),
         rank_correlation=rank_correlation(risks, [-one for one in grades], counts) if has_grades else None,
         characters=_part_verdicts([one.calls.characters for one in scores], marks, counts),
@@ -425,14 +423,6 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: npt.NDArray[np.
         kinds=tuple(_kinds(parts, own or balanced)),
         grades=tuple(_grades(grades, own or balanced, risks)) if has_grades and scorer.has_order else (),
     )
-
-
-def _auroc(
-    risks: Sequence[float], marked: Sequence[bool], rows: Sequence[int], counts: npt.NDArray[np.int64]
-) -> Auroc | None:
-    if all(marked) or not any(marked):
-        return None
-    return RankedItems(numbers=risks, right=marked, rows=rows).auroc(counts)
 
 
 def _items(
@@ -449,20 +439,15 @@ def _items(
 
 
 def _part_verdicts(
-    calls: Sequence[tuple[bool, ...] | None],
-    marks: Sequence[tuple[bool, ...] | None],
-    counts: npt.NDArray[np.int64],
+    calls: Sequence[tuple[bool, ...] | None], marks: Sequence[tuple[bool, ...] | None], counts: Counts
 ) -> F1Figures | None:
     """Claims or characters that are called compared with those that are marked; None if there are none."""
     known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
     if len(known) < len(calls) or not any(own for own, _ in known):
         return None
-    return f1_figures(
-        common=[sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known],
-        called=[sum(own) for own, _ in known],
-        marked=[sum(some) for _, some in known],
-        row_counts=counts,
-    )
+    common = [sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known]
+    items = [(both, sum(own), sum(some)) for both, (own, some) in zip(common, known, strict=True)]
+    return f1_figures(items, counts)
 
 
 def _kinds(parts: Sequence[JudgedParts], calls: Sequence[bool]) -> Iterator[KindVerdicts]:
@@ -499,14 +484,17 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
     yield f"{dataset}, {group.group}: {group.marked_answers} of {group.answers} answers unsupported; {names}"
     header = ("AUROC", "answers", _INTERVAL, f"{group.sentences} sentences", _INTERVAL, f"{group.claims} claims")
     areas = [
-        (one.scorer, *(cell for area in (one.answers, one.sentences, one.claims) for cell in _area_cells(area)))
+        (
+            one.scorer,
+            *(cell for area in (one.answers, one.sentences, one.claims) for cell in estimate_cells(area, digits=3)),
+        )
         for one in scorers
     ]
     yield text_table((*header, _INTERVAL), areas)
     if group.answers >= FIRST[0]:
         firsts = [cell for one in FIRST if one <= group.answers for cell in (f"{one}, %", _INTERVAL)]
         lines = [
-            (one.scorer, *(cell for found in one.precision_at for cell in _share_cells(found.precision)))
+            (one.scorer, *(cell for found in one.precision_at for cell in estimate_cells(found.precision)))
             for one in scorers
         ]
         yield text_table(("precision among the first", *firsts), lines)
@@ -529,14 +517,6 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
 def _verdict_cells(verdict: VerdictFigures) -> tuple[str, ...]:
     with_intervals = (verdict.f1, verdict.balanced_accuracy, verdict.false_alarms)
     return (
-        *(_share_cells(share)[0] for share in (verdict.precision, verdict.recall)),
-        *(cell for share in with_intervals for cell in _share_cells(share)),
+        *(estimate_cells(share)[0] for share in (verdict.precision, verdict.recall)),
+        *(cell for share in with_intervals for cell in estimate_cells(share)),
     )
-
-
-def _share_cells(share: Share | None) -> tuple[str, str]:
-    return ("", "") if share is None else (f"{share.value:.1f}", interval_cell(share.interval))
-
-
-def _area_cells(area: Auroc | None) -> tuple[str, str]:
-    return ("", "") if area is None else (f"{area.value:.3f}", interval_cell(area.interval, digits=3))
