@@ -61,7 +61,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "factcg": SetWeights(0.0, 0.5, 0.5),
     NOISE: SetWeights(0.0, 0.3, 0.3),
     "mtrag": SetWeights(),
-    "hard_trial": SetWeights(),
+    "hard_trial": SetWeights(0.0, 0.5),
 }
 _FALLING = frozenset(
     {
@@ -95,7 +95,7 @@ _TREES: Mapping[str, Any] = {
     "early_stopping": False,
 }  # fmt: skip
 _WORD_TREES = {**_TREES, "max_depth": 5, "max_bins": 64, "min_samples_leaf": 80}
-_CLAIM_TREES = {**_TREES, "max_depth": 6, "min_samples_leaf": 60}
+_CLAIM_TREES = {**_TREES, "max_iter": 400, "learning_rate": 0.03, "max_depth": 6, "min_samples_leaf": 60}
 _PROBE_STRENGTH, _ANSWER_STRENGTH = 0.002, 0.02
 _OWN_SCALE = 2.0
 """How much larger the numbers are for a kind's own weights, which so cost a quarter of what the common ones cost."""
