@@ -15,7 +15,6 @@ import pytest
 
 from attribeam import Attributor
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import Reason
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AUDIT = (
@@ -128,16 +127,6 @@ def _scores(value: object) -> list[float]:
     return [value] if isinstance(value, float) else []
 
 
-FAULTS = (
-    Reason.EMPTY_ANSWER,
-    Reason.NO_PASSAGES,
-    Reason.MISSING_VALUE,
-    Reason.SPAN_OUT_OF_RANGE,
-    Reason.DUPLICATE_RECORD_ID,
-    Reason.INVALID_UTF8,
-)
-
-
 def _load_script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_qa_logs", EXAMPLES / "make_qa_logs.py")
     assert spec is not None
@@ -162,35 +151,10 @@ def log() -> pa.Table:
     return pq.read_table(EXAMPLES / "qa_logs.parquet")
 
 
-@pytest.fixture(scope="module")
-def answers(log: pa.Table) -> list[bytes]:
-    return _as_bytes(log["answer"])
-
-
-def _as_bytes(column: pa.ChunkedArray) -> list[bytes]:
-    return [value for chunk in column.chunks for value in chunk.cast(pa.binary()).to_pylist()]
-
-
-def _row(source: list[dict], expected: str) -> dict:
-    (row,) = [row for row in source if row["expected"] == expected]
-    return row
-
-
 def test_the_log_is_what_the_script_makes_of_the_source(script: ModuleType, source: list[dict], log: pa.Table) -> None:
     made = script.make_table(source)
     assert log.schema.equals(made.schema)
     assert log.equals(made)
-
-
-def test_the_faults_are_in_the_log(source: list[dict], log: pa.Table, answers: list[bytes]) -> None:
-    index = {reason: source.index(_row(source, reason)) for reason in FAULTS}
-    assert answers[index[Reason.EMPTY_ANSWER]].strip() == b""
-    assert log["passages"][index[Reason.NO_PASSAGES]].as_py() == []
-    assert log["question"][index[Reason.MISSING_VALUE]].as_py() is None
-    spans = log["target_spans"][index[Reason.SPAN_OUT_OF_RANGE]].as_py()
-    assert spans[-1]["char_end"] > len(answers[index[Reason.SPAN_OUT_OF_RANGE]])
-    with pytest.raises(UnicodeDecodeError):
-        answers[index[Reason.INVALID_UTF8]].decode()
 
 
 def test_the_manifest_reconciles_with_the_files(audit: Path, evidence: list[dict], dead_letters: list[dict]) -> None:
@@ -245,18 +209,3 @@ def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: 
     rows = [row for row in evidence if row["record_id"] == record_id and value in row["text"]]
     assert rows
     assert all(value not in one for row in rows for one in row["unmatched_values"])
-
-
-def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
-    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    shown = json.loads(readme.partition("```json\n")[2].partition("```")[0])
-    (row,) = [row for row in evidence if (row["record_id"], row["text"]) == (shown["record_id"], shown["text"])]
-    assert list(shown) == [name for name in row if name in shown]
-    rounded = ("margin", "evidence_mass", "support_score", "answer_risk")
-    for name in shown.keys() - {"evidence", *rounded}:
-        assert shown[name] == row[name]
-    for name in rounded:
-        assert shown[name] == pytest.approx(row[name], abs=0.01)
-    for piece, found in zip(shown["evidence"], row["evidence"], strict=False):
-        assert piece["score"] == pytest.approx(found["score"], abs=0.01)
-        assert piece == {name: found[name] for name in piece} | {"score": piece["score"]}
