@@ -69,7 +69,7 @@ MUTANTS = {
         ("if predicate is None:\n            return self._as_set(1 << word)",
          "if predicate is None:\n            return frozenset()"),
         ("if leader not in taken and", "if"),
-        (">= _LONGEST_LABEL:", "> _LONGEST_LABEL:"),
+        ("depths[one[0]])", "-depths[one[0]])"),
     ),
     "attribution/prompts/token_offsets.py": (
         ("beyond = offsets[:, 1] > len", "beyond = offsets[:, 1] >= len"),
