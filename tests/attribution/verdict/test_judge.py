@@ -91,12 +91,6 @@ def test_assumed_languages_are_judged() -> None:
     assert Support.NOT_JUDGED not in {one.support for one in found.values()}
 
 
-def test_every_claim_of_a_record_is_judged_in_the_same_way_in_any_batch(attributor: Attributor) -> None:
-    one = judged(attributor, INVENTED)
-    again = judged(attributor, INVENTED)
-    assert one == again
-
-
 def test_strictness_sets_the_threshold_and_says_what_it_gave() -> None:
     found = {}
     for strictness in Strictness:

@@ -67,10 +67,7 @@ SHORT_AND_FOREIGN = [
     ("¿Se admiten perros?", "Los animales de compañía son bienvenidos en la terraza.", "Sí, en la terraza."),
     ("¿A qué hora abre la piscina?", "La piscina abre todos los días a las nueve de la mañana.", "Abre a las nueve."),
     ("Qui paie la livraison ?", "Les frais de port sont à la charge du vendeur.", "Le vendeur les prend en charge."),
-    (
-        "Les animaux de compagnie sont les bienvenus sur la terrasse.",
-        "Oui, sur la terrasse.",
-    ),
+    ("Chiens admis ?", "Les animaux de compagnie sont les bienvenus sur la terrasse.", "Oui, sur la terrasse."),
     ("À quelle heure ouvre la piscine ?", "La piscine ouvre chaque jour à neuf heures du matin.", "Elle ouvre à 9 h."),
     ("Wer zahlt den Versand?", "Die Versandkosten trägt der Verkäufer.", "Das übernimmt der Verkäufer."),
     ("Sind Hunde erlaubt?", "Haustiere sind auf der Terrasse willkommen.", "Ja, auf der Terrasse."),
