@@ -76,15 +76,6 @@ def test_the_navigation_lists_every_page_once() -> None:
     assert sorted(_pages_of(navigation)) == [path.relative_to(DOCS).as_posix() for path in PAGES]
 
 
-SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run", "report/vendor/make_bundles.sh", "deploy/flink/run_example.sh")
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_is_executable_and_parses(script: str) -> None:
-    assert os.access(ROOT / script, os.X_OK)
-    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
-
-
 def test_constraints_pin_every_direct_dependency_exactly() -> None:
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)
@@ -140,10 +131,3 @@ def test_without_a_gpu_the_cpu_build_of_torch_is_asked_for_and_may_be_missing(co
     assert asked.startswith("-m pip install ")
     assert asked.endswith(" torch==2.13.0+cpu")
     assert went_on == "on"
-
-
-def test_the_fast_run_names_tests_that_exist() -> None:
-    (listed,) = re.findall(r"fast_tests=\((.*?)\)", (ROOT / "run_tests.sh").read_text(), flags=re.DOTALL)
-    names = [name.removeprefix("--ignore=") for name in listed.split()]
-    assert len(names) > 5
-    assert [name for name in names if not (ROOT / name).exists()] == []

@@ -163,12 +163,6 @@ def test_imports_are_absolute(room: str) -> None:
     assert [path.name for path in _files(room) if "." in _imports(path)] == []
 
 
-def test_no_module_is_called_utils() -> None:
-    names = {path.stem for room in (*ROOMS, "examples", "tests") for path in _files(room)}
-    assert "command_line" in names
-    assert names.isdisjoint({"utils", "util", "helpers", "misc", "common"})
-
-
 FIRST_ROW = """
 from attribeam import Attributor
 rows = Attributor.from_pretrained("bundled").attribute(question="Who?", passages=["Ada built it."], answer="Ada did.")

@@ -25,7 +25,6 @@ from attribeam.schemas import (
     Reason,
     RowFault,
     RowSource,
-    SpanEvidence,
     SpanKind,
     Support,
 )
@@ -154,22 +153,6 @@ def test_dicts_have_the_same_outcomes_as_records(attributor: Attributor) -> None
     assert found[2].reason is Reason.EMPTY_ANSWER
 
 
-def test_an_answer_that_the_parser_fails_on_harms_no_other(
-    attributor: Attributor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class FragileParser(FlatParser):
-        def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
-            if "bad" in texts:
-                raise KeyError("bad")
-            return super().parse_many(texts, passages)
-
-    monkeypatch.setattr(attributor, "parser", FragileParser())
-    good, bad = attributor.attribute_many([record("Yes."), record("bad")])
-    assert isinstance(good, tuple)
-    assert isinstance(bad, RowFault)
-    assert bad.reason is Reason.PARSE_FAILED
-
-
 @pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"threads": 2}, 2)])
 def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and_after(
     options: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
@@ -238,30 +221,11 @@ def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: 
     assert [span.claim_index for span in spans] == [0, 0]
 
 
-def shape(span: SpanEvidence) -> tuple[object, ...]:
-    """What is decided of a span, scores left out."""
-    return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
-
-
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
     with pytest.raises(ValueError, match="nearest"):
         Attributor.from_pretrained("/absent/model", query_position="nearest")
     with pytest.raises(UsageError, match="'mean': unknown"):
         Attributor.from_pretrained("/absent/model", method="mean")
-
-
-def test_bundled_models_find_the_passage_in_three_lines() -> None:
-    attributor = Attributor.from_pretrained("bundled")
-    spans = attributor.attribute(
-        question="Who built the lighthouse at Brigg Point, and when was the old mill closed?",
-        passages=[
-            ("Hollow Mill", "The mill on the Sarn ground barley for the village until it was closed in 1931."),
-            ("Brigg Point", "The lighthouse at Brigg Point was built by Ada Thorne after the wreck of the Merrow."),
-        ],
-        answer="Ada Thorne built the lighthouse at Brigg Point.",
-        target_spans=[(0, 10)],
-    )
-    assert [(span.text, span.top_passage_index) for span in spans] == [("Ada Thorne", 1)]
 
 
 @pytest.mark.parametrize(

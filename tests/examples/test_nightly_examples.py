@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
-import re
 import shlex
-import shutil
 import subprocess
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -95,34 +90,3 @@ def test_the_script_removes_old_audits_that_do_not_run_and_nothing_else(tmp_path
     assert {path.name for path in audits.iterdir()} == {"new", "runs", "no audit", "months", "link"}
     assert (audits / "months" / "old" / "_attribeam").exists()
     assert (tmp_path / "outside" / "_attribeam").exists()
-
-
-def _blocks(page: Path) -> list[str]:
-    return re.findall(r"^```[a-z]*\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-@pytest.mark.parametrize(("code", "posts"), [(3, 1), (0, 0), (1, 0)])
-def test_the_guides_lines_post_a_notice_on_exit_code_3_alone(tmp_path: Path, code: int, posts: int) -> None:
-    bodies: list[bytes] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    (block,) = [text for text in _blocks(ROOT / "docs" / "nightly.md") if "curl" in text]
-    program = tmp_path / "attribeam"
-    program.write_text(f"#!/bin/sh\nexit {code}\n")
-    program.chmod(0o755)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        hook = f"http://127.0.0.1:{server.server_port}/hooks/KEY"
-        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "AUDIT_WEBHOOK": hook, "no_proxy": "*"}
-        run = subprocess.run(["bash", "-eu", "-c", block], env=environment, check=False)
-        server.shutdown()
-    assert (run.returncode, len(bodies)) == (code, posts)
-    assert all("gate" in json.loads(body)["text"] for body in bodies)

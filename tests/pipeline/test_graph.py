@@ -68,17 +68,6 @@ def test_every_row_is_audited_or_dead_lettered(audited: Path) -> None:
     assert sorted([*letters, *audited_rows(audited)]) == list(range(ROWS))
 
 
-def test_offsets_give_the_text_of_spans_and_of_evidence(audited: Path) -> None:
-    rows = mixed_rows(ROWS)
-    for span in pq.read_table(only(audited, "evidence")).to_pylist():
-        row = rows[span["source_row"]]
-        assert row["answer"][span["char_start"] : span["char_end"]] == span["text"]  # type: ignore[index]
-        for piece in span["evidence"]:
-            passage = row["passages"][piece["passage_index"]]  # type: ignore[index]
-            text = passage["title"] if piece["in_title"] else passage["text"]
-            assert text[piece["char_start"] : piece["char_end"]] == piece["text"]
-
-
 def test_files_keep_schema_metadata_and_nullability(audited: Path) -> None:
     schemas = schemas_with()
     evidence, letters = only(audited, "evidence"), only(audited, "dead_letters")

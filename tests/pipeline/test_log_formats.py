@@ -81,17 +81,6 @@ def test_log_of_another_format_is_audited_and_shown_alike(
     assert "The west pier is closed in winter." in capfd.readouterr().out
 
 
-def test_log_of_another_format_without_its_name_is_exit_code_2(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    other = AuditProcess(audit.model, audit.parser, as_jsonl(audit.log))
-    assert other.run_here(tmp_path / "out", "--workers", "1") == ExitCode.BAD_USAGE
-    assert (
-        "should be a Parquet file, does not begin like one; name its format with --log-format" in capfd.readouterr().err
-    )
-    assert not (tmp_path / "out").exists()
-
-
 def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = save_tiny_audit(tmp_path)
     audit = tmp_path / "audit"

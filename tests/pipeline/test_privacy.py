@@ -154,10 +154,9 @@ def test_every_column_of_the_log_is_masked_in_its_own_type(redacted: Path) -> No
     ("runner", "hiding"),
     [
         ([], [*REDACT]),
-        (["--runner", "DirectRunner"], [*REDACT]),
         (["--runner", "DirectRunner"], [*REDACT, "--no-texts"]),
     ],
-    ids=["local, masks", "Beam, masks", "Beam, no texts"],
+    ids=["local, masks", "Beam, masks and no texts"],
 )
 def test_nothing_that_leaves_an_audit_holds_a_secret(
     runner: list[str], hiding: list[str], log: Path, plain: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import pickle
 import random
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -152,19 +149,6 @@ def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
     assert claim_mask(rows).to_pylist() == [True]
 
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "evaluation", "lab/training")
-_OF_ONE_ROW_OR_INSIDE = {
-    "RowFault",
-    "SlowPatternError",
-    "ModelWorkerDiedError",
-    "RowsMemoryError",
-    "RenderError",
-    "_LayerReached",
-    "_LayerCaptured",
-}
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 2), (RunError, 1)],
@@ -178,28 +162,6 @@ def test_error_of_a_command_is_one_line_and_its_exit_code(
     monkeypatch.setattr("attribeam.report.history_command.run", fail)
     assert main(["history", "nights"]) == code
     assert capsys.readouterr().err == "attribeam history: the log is gone; name another\n"
-
-
-def _exceptions(room: str) -> dict[str, set[str]]:
-    """Exception classes of a room with the names of their bases."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / room).rglob("*.py"))]
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    named = {one.name: {base.id for base in one.bases if isinstance(base, ast.Name)} for one in classes}
-    return {
-        name: bases for name, bases in named.items() if any(base.endswith(("Error", "Exception")) for base in bases)
-    }
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_room_has_a_hierarchy_of_its_own(room: str) -> None:
-    known = {
-        "AttribeamError",
-        *(one.__name__ for one in AttribeamError.__subclasses__()),
-        "LogFormatError",
-        "ModelLoadError",
-    }
-    others = {name for name, bases in _exceptions(room).items() if not bases & known} - _OF_ONE_ROW_OR_INSIDE
-    assert others == ({"AttribeamError"} if room == "schemas" else set())
 
 
 COUNTS = AuditCounts(
@@ -268,42 +230,6 @@ def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: 
     del fields["counts"]
     with pytest.raises(SchemaVersionError, match=r"^here is of schema version '2.0', but only files of version '1.2'"):
         type(manifest).from_json(json.dumps(fields), "here")
-
-
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
-
-
-def section(title: str) -> str:
-    (found,) = re.findall(rf"^## {re.escape(title)}.*?$(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
-    return str(found)
-
-
-def table_rows(text: str) -> dict[str, list[str]]:
-    """Cells of each table row by the names in its first cell."""
-    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
-    return {name: [cell.strip() for cell in cells[1:]] for cells in lines for name in re.findall(r"`(\w+)`", cells[0])}
-
-
-def null_cell(field: pa.Field) -> str:
-    return "yes" if field.nullable else "no"
-
-
-@pytest.mark.parametrize(
-    ("title", "schema"),
-    [("Evidence record", evidence_schema()), ("Dead letter", dead_letter_schema())],
-    ids=["evidence", "dead letters"],
-)
-def test_every_output_field_stands_in_the_document_with_its_nullability(title: str, schema: pa.Schema) -> None:
-    rows = table_rows(section(title))
-    for field in schema:
-        assert rows[field.name][1] == null_cell(field), field.name
-
-
-def test_document_has_exactly_the_reasons_of_the_code() -> None:
-    reasons = table_rows(section("Dead letter").split("Reasons are stable")[1])
-    assert set(reasons) == {str(reason) for reason in Reason}
-    stages = {stage for cells in reasons.values() for stage in re.findall(r"`(\w+)`", cells[0])}
-    assert stages <= {str(stage) for stage in Stage}
 
 
 WORDS = "the ferry leaves for an island at noon while harbour staff mend nets and count crates of herring".split()  # noqa: SIM905

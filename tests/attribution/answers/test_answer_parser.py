@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -129,12 +127,6 @@ def test_pipeline_without_a_parser_is_refused() -> None:
         AnswerParser(spacy.blank("en"), identity="blank")
 
 
-@pytest.mark.parametrize("name", ["no_such_pipeline", "/no/such/folder"])
-def test_missing_pipeline_is_named_with_what_is_allowed(name: str) -> None:
-    with pytest.raises(FileNotFoundError, match=f"'bundled', an installed spaCy pipeline or a directory.*{name}"):
-        AnswerParser.from_pretrained(name)
-
-
 def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("parser").add_label("dobj")
@@ -148,13 +140,6 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> N
     nlp.to_disk(tmp_path / "one")
     assert AnswerParser.from_pretrained(str(tmp_path / "one")).identity != first.identity
     assert first.identity.startswith("en_pipeline@0.0.0+sha256:")
-
-
-def test_importing_the_parser_loads_no_spacy() -> None:
-    modules = "attribeam.attribution.answers.answer_parser, attribeam.attribution.evidence.union_results"
-    code = f"import sys, {modules}; sys.exit('spacy' in sys.modules)"
-    root = Path(__file__).resolve().parents[3]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
 
 
 def bundled_spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
@@ -296,12 +281,14 @@ def saved_pipeline(tmp_path: Path) -> Path:
         ("parser/moves", b"\0"),
         ("vocab/strings.json", b"{"),
         ("tokenizer", b"zz"),
+        ("config.cfg", None),
+        ("parser/model", None),
     ],
 )
 def test_broken_directory_is_an_error_that_names_it_and_the_way_out(
-    saved_pipeline: Path, file: str, content: bytes
+    saved_pipeline: Path, file: str, content: bytes | None
 ) -> None:
-    (saved_pipeline / file).write_bytes(content)
+    (saved_pipeline / file).unlink() if content is None else (saved_pipeline / file).write_bytes(content)
     named = r"own_parser.* fails with \w+: .*; save it again .* another with --parser"
     with pytest.raises(ValueError, match=named) as caught:
         AnswerParser.from_pretrained(str(saved_pipeline))
@@ -320,13 +307,6 @@ def test_directory_of_an_absurd_size_is_refused_before_anything_is_allocated(sav
     config = saved_pipeline / "config.cfg"
     config.write_text(config.read_text().replace("\nwidth = 128", f"\nwidth = {10**9}"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"config\.cfg: width should be at most 16,777,216, was: 1000000000"):
-        AnswerParser.from_pretrained(str(saved_pipeline))
-
-
-@pytest.mark.parametrize("file", ["config.cfg", "parser/model"])
-def test_directory_that_lacks_a_file_is_named(saved_pipeline: Path, file: str) -> None:
-    (saved_pipeline / file).unlink()
-    with pytest.raises(ValueError, match=r"own_parser.* fails with \w+"):
         AnswerParser.from_pretrained(str(saved_pipeline))
 
 

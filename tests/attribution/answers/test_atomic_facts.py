@@ -69,11 +69,6 @@ def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoe
     assert find_coordinations(parsed.dependency_heads, parsed.dependency_labels) == ((5, 7),)
 
 
-def test_child_after_the_conjuncts_is_shared_by_both() -> None:
-    assert fact_of(ROLES, "roles") == "She studies the history of roles of informatics in medicine"
-    assert fact_of(ROLES, "applications") == "She studies the history and applications of informatics in medicine"
-
-
 def test_component_leads_no_structure_of_its_own() -> None:
     assert find_coordinations([0, 0, 1, 2], ["root", "obj", "conj", "conj"]) == ((1, 2),)
 
@@ -82,22 +77,20 @@ def test_conjunct_before_its_leader_is_no_component() -> None:
     assert find_coordinations([1, 1], ["conj", "root"]) == ()
 
 
-def test_component_gets_the_head_of_its_leader() -> None:
-    assert reform_tree([1, 1, 1, 2], [(2, 3)], predicate=1) == [1, 1, 1, 1]
-
-
-def test_leaders_child_before_the_first_other_component_stays() -> None:
-    heads = [0, 0, 1, 1, 1]  # predicate, leader, its early child, its conjunct, its late child
-    assert reform_tree(heads, [(1, 3)], predicate=0) == [0, 0, 1, 0, 0]
-
-
-def test_structure_led_by_the_predicate_stays_below_it() -> None:
-    assert reform_tree([0, 0, 0, 1], [(1, 3)], predicate=1) == [0, 1, 0, 1]
-
-
-def test_nested_leader_passes_its_new_head_on() -> None:
-    heads = [0, 0, 1, 1, 3]  # predicate, outer leader, outer conjunct, inner leader as late child, inner conjunct
-    assert reform_tree(heads, [(3, 4), (1, 2)], predicate=0) == [0, 0, 0, 0, 0]
+@pytest.mark.parametrize(
+    ("heads", "structures", "predicate", "reformed"),
+    [
+        pytest.param([1, 1, 1, 2], [(2, 3)], 1, [1, 1, 1, 1], id="component gets the head of its leader"),
+        # leaders child before the first other component stays
+        ([0, 0, 1, 1, 1], [(1, 3)], 0, [0, 0, 1, 0, 0]),
+        pytest.param([0, 0, 0, 1], [(1, 3)], 1, [0, 1, 0, 1], id="structure led by the predicate stays below it"),
+        pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
+    ],
+)
+def test_tree_is_reformed(
+    heads: list[int], structures: list[tuple[int, ...]], predicate: int, reformed: list[int]
+) -> None:
+    assert reform_tree(heads, structures, predicate=predicate) == reformed
 
 
 def test_both_label_schemes_give_the_same_structures() -> None:
@@ -109,38 +102,6 @@ def test_both_label_schemes_give_the_same_structures() -> None:
     assert found[0] == found[1] == ((5, 9), (11, 13))
 
 
-def fact_of(notation: str, form: str, occurrence: int = 1, *, label_scheme: str = "universal") -> str:
-    text, parsed = tree(notation, label_scheme=label_scheme)
-    return forms(text, parsed, AtomicFacts(parsed).words_of(word_index(text, parsed, form, occurrence)))
-
-
-def test_worked_example_of_the_paper_in_universal_labels() -> None:
-    assert fact_of(COMPANY_UNIVERSAL, "one") == "The company earned one million dollars in 2012 respectively"
-    assert fact_of(COMPANY_UNIVERSAL, "2013") == (
-        "The company earned and two million dollars and 2013 respectively"  # "and" hangs on each second conjunct
-    )
-
-
-def test_worked_example_of_the_paper_in_spacy_english_labels() -> None:
-    assert fact_of(COMPANY_SPACY_ENGLISH, "one", label_scheme="spacy-english") == (
-        "The company earned one million dollars in 2012 respectively"
-    )
-    assert fact_of(COMPANY_SPACY_ENGLISH, "2013", label_scheme="spacy-english") == (
-        "The company earned and two million dollars in and 2013 respectively"  # here "in" is no child of "2012"
-    )
-
-
-def test_predicate_itself_keeps_all_conjuncts() -> None:
-    assert fact_of(COMPANY_UNIVERSAL, "earned") == (
-        "The company earned one million dollars and two million dollars in 2012 and 2013 respectively"
-    )
-
-
-def test_worked_example_is_symmetric_in_its_conjuncts() -> None:
-    assert fact_of(COMPANY_UNIVERSAL, "2012") == fact_of(COMPANY_UNIVERSAL, "one")
-    assert fact_of(COMPANY_UNIVERSAL, "two") == fact_of(COMPANY_UNIVERSAL, "2013")
-
-
 THREE_CHAINED = (
     "Ada/nsubj/2/PROPN sells/root/0/VERB apples/obj/2/NOUN ~,/punct/3/PUNCT green/amod/6/ADJ pears/conj/3/NOUN "
     "and/cc/6/CCONJ plums/conj/6/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
@@ -149,167 +110,147 @@ THREE_ON_THE_FIRST = (
     "Ada/nsubj/2/PROPN sells/root/0/VERB apples/obj/2/NOUN ~,/punct/6/PUNCT green/amod/6/ADJ pears/conj/3/NOUN "
     "and/cc/8/CCONJ plums/conj/3/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
 )
-
-
-@pytest.mark.parametrize("notation", [THREE_CHAINED, THREE_ON_THE_FIRST])
-def test_chained_and_flat_conjuncts_give_the_same_facts(notation: str) -> None:
-    assert fact_of(notation, "apples") == "Ada sells apples here"
-    assert fact_of(notation, "green") == "Ada sells green pears here"
-    assert fact_of(notation, "plums") == "Ada sells and plums here"
-
-
-def test_three_parallel_pairs_are_matched_by_place() -> None:
-    notation = (
+THREE_FACTS = {
+    "apples": "Ada sells apples here",
+    "green": "Ada sells green pears here",
+    "plums": "Ada sells and plums here",
+}
+FACTS: dict[str, tuple[str, dict[str, str]]] = {
+    "child after the conjuncts is shared by both": (
+        ROLES,
+        {
+            "roles": "She studies the history of roles of informatics in medicine",
+            "applications": "She studies the history and applications of informatics in medicine",
+        },
+    ),
+    "worked example of the paper": (  # "and" hangs on each second conjunct
+        COMPANY_UNIVERSAL,
+        dict.fromkeys(("one", "2012"), "The company earned one million dollars in 2012 respectively")
+        | dict.fromkeys(("two", "2013"), "The company earned and two million dollars and 2013 respectively")
+        | {"earned": "The company earned one million dollars and two million dollars in 2012 and 2013 respectively"},
+    ),
+    "conjuncts in a chain": (THREE_CHAINED, THREE_FACTS),
+    "conjuncts on the first": (THREE_ON_THE_FIRST, THREE_FACTS),
+    "three parallel pairs are matched by place": (
         "A/nsubj/6/PROPN ~,/punct/3/PUNCT B/conj/1/PROPN and/cc/5/CCONJ C/conj/1/PROPN won/root/0/VERB gold/obj/6/NOUN "
-        "~,/punct/9/PUNCT silver/conj/7/NOUN and/cc/11/CCONJ bronze/conj/7/NOUN"
-    )
-    assert fact_of(notation, "B") == "B won silver"
-    assert fact_of(notation, "bronze") == "and C won and bronze"
-
-
-def test_structures_of_different_length_are_not_parallel() -> None:
-    notation = (
+        "~,/punct/9/PUNCT silver/conj/7/NOUN and/cc/11/CCONJ bronze/conj/7/NOUN",
+        {"B": "B won silver", "bronze": "and C won and bronze"},
+    ),
+    "structures of different length are not parallel": (
         "Ann/nsubj/4/PROPN and/cc/3/CCONJ Bob/conj/1/PROPN grow/root/0/VERB beans/obj/4/NOUN ~,/punct/7/PUNCT "
-        "peas/conj/5/NOUN and/cc/9/CCONJ corn/conj/5/NOUN"
-    )
-    assert fact_of(notation, "Ann") == "Ann grow beans peas and corn"
-
-
-def test_modifier_after_the_second_conjunct_is_shared() -> None:
-    notation = (
+        "peas/conj/5/NOUN and/cc/9/CCONJ corn/conj/5/NOUN",
+        {"Ann": "Ann grow beans peas and corn"},
+    ),
+    "modifier after the second conjunct is shared": (
         "He/nsubj/2/PRON met/root/0/VERB poets/obj/2/NOUN and/cc/5/CCONJ painters/conj/3/NOUN from/case/7/ADP "
-        "Rome/nmod/3/PROPN"
-    )
-    assert fact_of(notation, "painters") == "He met and painters from Rome"
-
-
-def test_modifier_before_the_second_conjunct_belongs_to_the_first() -> None:
-    notation = (
+        "Rome/nmod/3/PROPN",
+        {"painters": "He met and painters from Rome"},
+    ),
+    "modifier before the second conjunct belongs to the first": (
         "He/nsubj/2/PRON met/root/0/VERB poets/obj/2/NOUN from/case/5/ADP Rome/nmod/3/PROPN and/cc/7/CCONJ "
-        "painters/conj/3/NOUN"
-    )
-    assert fact_of(notation, "painters") == "He met and painters"
-    assert fact_of(notation, "Rome") == "He met poets from Rome"
-
-
-def test_second_verb_is_no_part_of_the_first_verbs_fact() -> None:
-    notation = (
+        "painters/conj/3/NOUN",
+        {"painters": "He met and painters", "Rome": "He met poets from Rome"},
+    ),
+    "second verb is no part of the first one's fact": (
         "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN "
-        "~./punct/2/PUNCT"
-    )
-    assert fact_of(notation, "novels") == "She wrote novels"
-    assert fact_of(notation, "ships") == "and painted ships"
-
-
-def test_object_shared_by_two_verbs_stays_with_the_first() -> None:
-    notation = (
+        "~./punct/2/PUNCT",
+        {"novels": "She wrote novels", "ships": "and painted ships"},
+    ),
+    "object shared by two verbs stays with the first": (
         "They/nsubj/2/PRON built/root/0/VERB and/cc/4/CCONJ sold/conj/2/VERB boats/obj/2/NOUN in/case/7/ADP "
-        "Oslo/obl/2/PROPN"
-    )
-    assert fact_of(notation, "boats") == "They built boats in Oslo"
-
-
-COPULAR = (
-    "Denitrification/nsubj/4/NOUN is/cop/4/AUX the/det/4/DET process/root/0/NOUN that/nsubj/6/PRON "
-    "reduces/acl:relcl/4/VERB nitrate/obj/6/NOUN ~./punct/4/PUNCT"
-)
-
-
-def test_word_with_a_copula_is_a_predicate() -> None:
-    assert fact_of(COPULAR, "the") == "Denitrification is the process that reduces nitrate"
-    assert fact_of(COPULAR, "Denitrification") == fact_of(COPULAR, "process")
-
-
-def test_relative_clause_has_its_own_predicate() -> None:
-    assert fact_of(COPULAR, "nitrate") == "that reduces nitrate"
-
-
-def test_root_auxiliary_is_the_predicate_in_spacy_english() -> None:
-    notation = (
-        "The/det/2/DET moon/nsubj/3/NOUN is/ROOT/0/AUX a/det/5/DET satellite/attr/3/NOUN of/prep/5/ADP "
-        "Earth/pobj/6/PROPN ~./punct/3/PUNCT"
-    )
-    assert fact_of(notation, "Earth", label_scheme="spacy-english") == "The moon is a satellite of Earth"
-
-
-def test_helping_auxiliary_is_no_predicate() -> None:
-    notation = "Rain/nsubj/3/NOUN has/aux/3/AUX fallen/root/0/VERB"
-    assert fact_of(notation, "has") == "Rain has fallen"
-
-
-def test_copular_conjuncts_are_split() -> None:
-    notation = (
+        "Oslo/obl/2/PROPN",
+        {"boats": "They built boats in Oslo"},
+    ),
+    "word with a copula is a predicate, and a relative clause has its own": (
+        "Denitrification/nsubj/4/NOUN is/cop/4/AUX the/det/4/DET process/root/0/NOUN that/nsubj/6/PRON "
+        "reduces/acl:relcl/4/VERB nitrate/obj/6/NOUN ~./punct/4/PUNCT",
+        dict.fromkeys(("the", "Denitrification", "process"), "Denitrification is the process that reduces nitrate")
+        | {"nitrate": "that reduces nitrate"},
+    ),
+    "helping auxiliary is no predicate": (
+        "Rain/nsubj/3/NOUN has/aux/3/AUX fallen/root/0/VERB",
+        {"has": "Rain has fallen"},
+    ),
+    "copular conjuncts are split": (  # the predicate itself always belongs to the fact
         "The/det/2/DET flag/nsubj/4/NOUN is/cop/4/AUX red/root/0/ADJ ~,/punct/6/PUNCT white/conj/4/ADJ and/cc/8/CCONJ "
-        "blue/conj/4/ADJ"
-    )
-    assert fact_of(notation, "flag") == "The flag is red"
-    assert fact_of(notation, "white") == "The flag is red white"  # the predicate itself always belongs to A
-
-
-def test_copular_conjuncts_are_split_under_a_verbal_copula() -> None:
-    notation = (
-        "The/det/2/DET flag/nsubj/3/NOUN is/ROOT/0/AUX red/acomp/3/ADJ ~,/punct/4/PUNCT white/conj/4/ADJ "
-        "and/cc/6/CCONJ blue/conj/6/ADJ"
-    )
-    assert fact_of(notation, "white", label_scheme="spacy-english") == "The flag is white"
-    assert fact_of(notation, "blue", label_scheme="spacy-english") == "The flag is and blue"
-
-
-def test_embedded_clause_belongs_to_the_outer_fact_but_not_the_reverse() -> None:
-    notation = (
-        "Lee/nsubj/2/PROPN said/root/0/VERB that/mark/5/SCONJ ice/nsubj/5/NOUN melts/ccomp/2/VERB ~./punct/2/PUNCT"
-    )
-    assert fact_of(notation, "Lee") == "Lee said that ice melts"
-    assert fact_of(notation, "ice") == "that ice melts"
-
-
-def test_label_subtypes_count_as_their_base() -> None:
-    notation = (
+        "blue/conj/4/ADJ",
+        {"flag": "The flag is red", "white": "The flag is red white"},
+    ),
+    "embedded clause belongs to the outer fact but not the reverse": (
+        "Lee/nsubj/2/PROPN said/root/0/VERB that/mark/5/SCONJ ice/nsubj/5/NOUN melts/ccomp/2/VERB ~./punct/2/PUNCT",
+        {"Lee": "Lee said that ice melts", "ice": "that ice melts"},
+    ),
+    "label subtypes count as their base": (
         "Bells/nsubj:pass/5/NOUN and/cc/3/CCONJ horns/conj/1/NOUN were/aux:pass/5/AUX rung/root/0/VERB by/case/7/ADP "
-        "monks/obl:agent/5/NOUN and/cc/9/CCONJ nuns/conj/7/NOUN"
-    )
-    assert fact_of(notation, "horns") == "and horns were rung and nuns"
+        "monks/obl:agent/5/NOUN and/cc/9/CCONJ nuns/conj/7/NOUN",
+        {"horns": "and horns were rung and nuns"},
+    ),
+    "verb form in a function role is no predicate": (
+        "Five/nummod/2/NUM cities/nsubj/5/NOUN including/case/4/VERB Bonn/nmod/2/PROPN grew/root/0/VERB",
+        {"including": "Five cities including Bonn grew"},
+    ),
+    "word without a predicate has only itself": (
+        "Mount/compound/2/PROPN Fuji/root/0/PROPN ~,/punct/4/PUNCT Japan/appos/2/PROPN",
+        {"Japan": "Japan"},
+    ),
+    "punctuation mark has itself beside its predicate's fact": (
+        "Dogs/nsubj/2/NOUN bark/root/0/VERB ~!/punct/2/PUNCT",
+        {"!": "Dogs bark !", "bark": "Dogs bark"},
+    ),
+    "fact stays within its sentence": (
+        "Dogs/nsubj/2/NOUN bark/root/0/VERB || Cats/nsubj/2/NOUN purr/root/0/VERB",
+        {"Cats": "Cats purr"},
+    ),
+    "nested complement of the same label is no coordination": (
+        "She/nsubj/2/PRON visited/root/0/VERB a/det/4/DET town/obj/2/NOUN in/case/6/ADP north/nmod/4/NOUN "
+        "of/case/8/ADP Wales/nmod/6/PROPN",
+        {"Wales": "She visited a town in north of Wales"},
+    ),
+}
+SPACY_FACTS: dict[str, tuple[str, dict[str, str]]] = {
+    "worked example of the paper": (  # here "in" is no child of "2012"
+        COMPANY_SPACY_ENGLISH,
+        {
+            "one": "The company earned one million dollars in 2012 respectively",
+            "2013": "The company earned and two million dollars in and 2013 respectively",
+        },
+    ),
+    "root auxiliary is the predicate": (
+        "The/det/2/DET moon/nsubj/3/NOUN is/ROOT/0/AUX a/det/5/DET satellite/attr/3/NOUN of/prep/5/ADP "
+        "Earth/pobj/6/PROPN ~./punct/3/PUNCT",
+        {"Earth": "The moon is a satellite of Earth"},
+    ),
+    "copular conjuncts are split under a verbal copula": (
+        "The/det/2/DET flag/nsubj/3/NOUN is/ROOT/0/AUX red/acomp/3/ADJ ~,/punct/4/PUNCT white/conj/4/ADJ "
+        "and/cc/6/CCONJ blue/conj/6/ADJ",
+        {"white": "The flag is white", "blue": "The flag is and blue"},
+    ),
+    "coordinator at the first conjunct moves to the second": (
+        "Ann/nsubj/4/PROPN and/cc/1/CCONJ Bob/conj/1/PROPN met/ROOT/0/VERB Cy/dobj/4/PROPN or/cc/5/CCONJ "
+        "Di/conj/5/PROPN",
+        {"Ann": "Ann met Cy"},
+    ),
+}
 
 
-def test_verb_form_in_a_function_role_is_no_predicate() -> None:
-    notation = "Five/nummod/2/NUM cities/nsubj/5/NOUN including/case/4/VERB Bonn/nmod/2/PROPN grew/root/0/VERB"
-    assert fact_of(notation, "including") == "Five cities including Bonn grew"
-
-
-def test_word_without_a_predicate_has_only_itself() -> None:
-    assert fact_of("Mount/compound/2/PROPN Fuji/root/0/PROPN ~,/punct/4/PUNCT Japan/appos/2/PROPN", "Japan") == "Japan"
-
-
-def test_punctuation_mark_has_itself_beside_its_predicates_fact() -> None:
-    assert fact_of("Dogs/nsubj/2/NOUN bark/root/0/VERB ~!/punct/2/PUNCT", "!") == "Dogs bark !"
-    assert fact_of("Dogs/nsubj/2/NOUN bark/root/0/VERB ~!/punct/2/PUNCT", "bark") == "Dogs bark"
-
-
-def test_fact_stays_within_its_sentence() -> None:
-    text, parsed = tree("Dogs/nsubj/2/NOUN bark/root/0/VERB || Cats/nsubj/2/NOUN purr/root/0/VERB")
-    assert forms(text, parsed, AtomicFacts(parsed).words_of(2)) == "Cats purr"
+@pytest.mark.parametrize(
+    ("scheme", "notation", "facts"),
+    [
+        *(pytest.param("universal", *case, id=name) for name, case in FACTS.items()),
+        *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
+    ],
+)
+def test_fact_of_a_word(scheme: str, notation: str, facts: dict[str, str]) -> None:
+    text, parsed = tree(notation, label_scheme=scheme)
+    atomic = AtomicFacts(parsed)
+    found = {word: forms(text, parsed, atomic.words_of(word_index(text, parsed, word))) for word in facts}
+    assert found == facts
 
 
 def test_equal_facts_are_one_object() -> None:
     text, parsed = tree(COMPANY_UNIVERSAL)
     facts = AtomicFacts(parsed)
     assert facts.words_of(word_index(text, parsed, "one")) is facts.words_of(word_index(text, parsed, "2012"))
-
-
-def test_coordinator_at_the_first_conjunct_moves_to_the_second() -> None:
-    notation = (
-        "Ann/nsubj/4/PROPN and/cc/1/CCONJ Bob/conj/1/PROPN met/ROOT/0/VERB Cy/dobj/4/PROPN or/cc/5/CCONJ "
-        "Di/conj/5/PROPN"
-    )
-    assert fact_of(notation, "Ann", label_scheme="spacy-english") == "Ann met Cy"
-
-
-def test_nested_complement_of_the_same_label_is_no_coordination() -> None:
-    notation = (
-        "She/nsubj/2/PRON visited/root/0/VERB a/det/4/DET town/obj/2/NOUN in/case/6/ADP north/nmod/4/NOUN "
-        "of/case/8/ADP Wales/nmod/6/PROPN"
-    )
-    assert fact_of(notation, "Wales") == "She visited a town in north of Wales"
 
 
 class CountedHeads(tuple[int, ...]):
@@ -487,14 +428,24 @@ def test_scheme_is_read_from_language_and_labels() -> None:
     assert scheme_of_labels(["nsubj", "obj", "mark:rel"], language="zh") is UNIVERSAL_CHINESE
 
 
-@pytest.mark.parametrize("mark", ["。", "！", "？", "；", "：", "。”", "！」", "？）"])
-def test_wide_mark_may_end_a_sentence(mark: str) -> None:
-    assert sentence_ends(["好", mark]) == [False, True]
-
-
-@pytest.mark.parametrize("mark", ["，", "、", "《"])
-def test_wide_comma_ends_none(mark: str) -> None:
-    assert sentence_ends(["好", mark]) == [False, False]
+@pytest.mark.parametrize(
+    ("mark", "ends"),
+    [
+        (["好", "。"], [False, True]),
+        (["好", "！"], [False, True]),
+        (["好", "？"], [False, True]),
+        (["好", "；"], [False, True]),
+        (["好", "："], [False, True]),
+        (["好", "。”"], [False, True]),
+        (["好", "！」"], [False, True]),
+        (["好", "？）"], [False, True]),
+        (["好", "，"], [False, False]),
+        (["好", "、"], [False, False]),
+        (["好", "《"], [False, False]),
+    ],
+)
+def test_wide_mark_that_may_end_a_sentence(mark: str, ends: list[bool]) -> None:
+    assert sentence_ends(mark) == ends
 
 
 def test_quote_behind_a_full_stop_closes_although_no_blank_follows() -> None:

@@ -11,7 +11,6 @@ from tests.attribution.trees import tree
 from attribeam.attribution.answers.parsed_answer import (
     SPACY_ENGLISH,
     UNIVERSAL,
-    base_label,
     label_scheme,
     scheme_of_labels,
     sentence_bounds,
@@ -73,18 +72,9 @@ def test_scheme_is_read_from_the_pipelines_labels() -> None:
     assert scheme_of_labels([]) is UNIVERSAL
 
 
-def test_scheme_is_found_by_its_name() -> None:
-    assert label_scheme("universal") is UNIVERSAL
-    assert label_scheme("spacy-english") is SPACY_ENGLISH
-
-
 def test_unknown_scheme_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'spacy-english', 'universal'"):
         label_scheme("stanford")
-
-
-def test_base_label_drops_the_subtype() -> None:
-    assert [base_label(label) for label in ("nsubj:pass", "obj")] == ["nsubj", "obj"]
 
 
 def tokens(text: str, heads: list[int], labels: list[str], starts: list[int]) -> ParsedTokens:
@@ -234,16 +224,6 @@ def run(aligned: WordTokenAlignment, start: int, end: int) -> range:
     return range(firsts[0], ends[0])
 
 
-def test_token_over_two_words_has_both() -> None:
-    aligned = alignment([(0, 2), (2, 5), (6, 9)], [(0, 5), (5, 9)])
-    assert aligned.words_of_tokens == [range(0, 2), range(2, 3)]
-
-
-def test_words_in_several_tokens_have_all_of_them() -> None:
-    aligned = alignment([(0, 6), (7, 9)], [(0, 3), (3, 6), (6, 9)])
-    assert [aligned.tokens_of_words(words) for words in ({0}, set(), {1})] == [[0, 1], [], [2]]
-
-
 def test_leading_blank_of_a_token_belongs_to_no_word() -> None:
     aligned = alignment([(0, 3), (4, 8)], [(0, 3), (3, 8)])
     assert aligned.words_of_tokens[1] == range(1, 2)
@@ -253,11 +233,6 @@ def test_leading_blank_of_a_token_belongs_to_no_word() -> None:
 def test_range_that_no_token_overlaps_has_an_empty_run() -> None:
     aligned = alignment([(0, 3)], [(0, 3), (6, 9)])
     assert [len(run(aligned, 3, 6)), len(run(aligned, 9, 12))] == [0, 0]
-
-
-def test_tokens_of_one_emoji_all_belong_to_it() -> None:
-    aligned = alignment([(0, 1), (1, 2)], [(0, 1), (0, 1), (0, 1), (1, 2)])
-    assert aligned.tokens_of_words([0]) == [0, 1, 2]
 
 
 def test_answer_without_words_has_no_word_for_any_token() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.attribution.attention.test_end_to_end_attention import LargestTensor
 from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_model
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel
 
 from attribeam.attribution.attention import end_to_end_rows as module
@@ -102,25 +100,8 @@ PASSAGES, RESPONSES = 8, 100
 SHORT, LONG = 1024, 4096
 
 
-class LargestTensorOfAPass(TorchDispatchMode):
-    """The number of elements of the largest tensor that any operation returns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(
-        self, operation: Any, types: Sequence[type], arguments: Any = (), options: Any = None
-    ) -> object:
-        made = operation(*arguments, **(options or {}))
-        for one in made if isinstance(made, tuple | list) else (made,):
-            if torch.is_tensor(one):
-                self.elements = max(self.elements, one.untyped_storage().nbytes() // one.element_size())
-        return made
-
-
 def largest_tensor(model: AttentionModel, tokens: int) -> int:
-    with LargestTensorOfAPass() as largest:
+    with LargestTensor() as largest:
         (found,) = model.attribute([random_row(tokens, VOCABULARY_SIZE)], [PASSAGES])
     assert isinstance(found, TokenAttribution)
     assert len(found.top_columns) == RESPONSES

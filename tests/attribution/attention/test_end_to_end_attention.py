@@ -164,9 +164,9 @@ class LargestTensor(TorchDispatchMode):
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:
         output = function(*arguments, **(options or {}))
-        for one in output if isinstance(output, tuple) else (output,):
+        for one in output if isinstance(output, tuple | list) else (output,):
             if isinstance(one, torch.Tensor):
-                self.elements = max(self.elements, one.numel())
+                self.elements = max(self.elements, one.untyped_storage().nbytes() // one.element_size())
         return output
 
 

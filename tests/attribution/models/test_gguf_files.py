@@ -18,7 +18,6 @@ from transformers import AutoModelForCausalLM
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.row_encoder import load_row_encoder
-from attribeam.attribution.models.weight_files import require_files
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -131,10 +130,3 @@ def test_model_in_a_gguf_file_is_refused_with_where_its_conversion_is_told(
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     with pytest.raises(ModelLoadError, match=r"small\.gguf; convert it once as docs/models\.md#gguf-files says"):
         load(ModelOptions(model=str(tmp_path / named)))
-
-
-def test_directory_with_a_config_whose_weights_are_a_gguf_file_is_refused(tmp_path: Path) -> None:
-    save_tiny_model(tmp_path)
-    (tmp_path / "model.safetensors").rename(tmp_path / "small.gguf")
-    with pytest.raises(ModelLoadError, match=r"docs/models\.md#gguf-files"):
-        require_files(read_model_directory(ModelOptions(model=str(tmp_path))), ["model.safetensors"])

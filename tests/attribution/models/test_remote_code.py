@@ -196,14 +196,10 @@ def _modules_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     [
         (PAST_THE_INTERFACE, "through transformers' attention interface"),
         (OTHER_ARGUMENTS, "does not give its attention"),
+        (UNKNOWN_NUMBERS, "its attention takes slopes, which this version does not know"),
     ],
-    ids=["past the interface", "other arguments"],
+    ids=["past the interface", "other arguments", "unknown numbers"],
 )
 def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path: Path, code: str, complaint: str) -> None:
     with pytest.raises(ModelLoadError, match=complaint):
         load(save(tmp_path, code))
-
-
-def test_attention_that_takes_numbers_unknown_here_is_refused_by_their_name(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match="its attention takes slopes, which this version does not know"):
-        load(save(tmp_path, UNKNOWN_NUMBERS))

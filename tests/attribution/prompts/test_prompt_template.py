@@ -37,12 +37,6 @@ def test_plain_template_renders_titles_texts_and_question() -> None:
     assert prompt.text == "Title\nBody.\n\nUntitled.\n\nQuestion: Who?\nAnswer: "
 
 
-def test_index_counts_passages_from_one_whether_titled_or_not() -> None:
-    template = PromptTemplate(titled_passage="[{index}] {title}: {text}\n", passage="[{index}] {text}\n")
-    prompt = template.render(question="q", passages=[Passage("a", "A"), Passage("b")])
-    assert prompt.text.startswith("[1] A: a\n[2] b\n")
-
-
 @given(question=texts, passages=passages)
 def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, passages: list[Passage]) -> None:
     template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")

@@ -17,7 +17,7 @@ from tests.attribution.small_tokenizers import (
     hostile_texts,
 )
 from tests.attribution.tiny_models import tiny_tokenizer
-from tokenizers import Tokenizer, processors
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from attribeam.attribution.prompts.prompt_template import PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
@@ -141,16 +141,27 @@ def test_title_tokens_count_in_the_title() -> None:
     )
 
 
-def test_lone_surrogate_is_a_row_fault() -> None:
-    with pytest.raises(RowFault) as caught:
-        encode([Passage("\ud800")], "Yes", PLAIN, PromptTemplate())
-    assert caught.value.reason is Reason.INVALID_UTF8
+def test_tokens_that_only_touch_a_passage_lie_outside_it() -> None:
+    row = encode([Passage("tower")], "Yes", PLAIN, PromptTemplate(passage="|{text}|"))
+    tokens = [PLAIN.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
+    assert [int(row.column_passage[column]) for column, token in enumerate(tokens) if token == "|"] == [-1, -1]
 
 
-def test_empty_answer_is_a_row_fault() -> None:
+def test_white_space_at_the_end_of_a_token_is_no_part_of_its_range() -> None:
+    words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Split(Regex(r"\S+\s*"), "isolated")
+    prompt = PLAIN_TEMPLATE.render(question="Who? ", passages=[Passage("A tower. ")])
+    row = encode_row(prompt, "the lamp  is lit ", PageTokenizer(words))
+    assert [chars.of("the lamp  is lit ") for chars in row.response_chars if chars] == ["the", "lamp", "is", "lit"]
+
+
+@pytest.mark.parametrize(
+    ("passage", "answer", "reason"), [("\ud800", "Yes", Reason.INVALID_UTF8), ("Text.", "", Reason.EMPTY_ANSWER)]
+)
+def test_row_without_tokens_of_its_own_is_a_fault(passage: str, answer: str, reason: Reason) -> None:
     with pytest.raises(RowFault) as caught:
-        encode([Passage("Text.")], "", PLAIN, PromptTemplate())
-    assert caught.value.reason is Reason.EMPTY_ANSWER
+        encode([Passage(passage)], answer, PLAIN, PromptTemplate())
+    assert caught.value.reason is reason
 
 
 CHAT = PromptTemplate(

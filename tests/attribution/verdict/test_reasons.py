@@ -41,6 +41,12 @@ def claims(attributor: Attributor, answer: str, *passages: str) -> list[SpanEvid
     ("answer", "passages", "reason", "expected"),
     [
         ("The mill has nine floors.", (MILL,), UnsupportedReason.OTHER_VALUE, "four"),
+        (
+            "The inn has nine floors.",
+            ("The inn has 40 beds and four floors.",),
+            UnsupportedReason.OTHER_VALUE,
+            "four",
+        ),
         ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
         ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
 from attribeam.attribution.verdict import word_matches
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
+from attribeam.attribution.verdict.regressions import (
+    AnswerRegression,
+    BoostedTrees,
+    LogisticRegression,
+    answer_numbers,
+    trees_json,
+)
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_forms import stem
+from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches
 from attribeam.attribution.verdict.word_table import word_table
+from attribeam.schemas import Passage
 
 
 def column(name: str, answer: str, *passages: str, question: str = "") -> dict[str, float]:
@@ -74,3 +89,141 @@ def test_answers_that_are_measured_together_have_the_signals_of_each_alone() -> 
         (alone,) = answer_signals([one], table)
         assert (together.words, together.names, together.kind) == (alone.words, alone.names, alone.kind)
         assert np.array_equal(together.values, alone.values)
+
+
+TABLE = word_table(BUNDLED_VERDICT)
+APART = "The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger."
+
+
+def matched(words: Sequence[str], *texts: str) -> tuple[WordMatches, np.ndarray, np.ndarray]:
+    """The matches of one group of words, its groups and its columns."""
+    stems = [*dict.fromkeys(map(stem, words))]
+    matches = WordMatches([stems], PassageWords([[Passage(text=text) for text in texts]], TABLE), TABLE)
+    return matches, np.zeros(len(words), np.int64), np.array([stems.index(stem(word)) for word in words], np.int64)
+
+
+def coverage(words: Sequence[str], *texts: str) -> Coverage:
+    matches, groups, columns = matched(words, *texts)
+    return matches.coverage(groups, columns, 1)
+
+
+def test_every_word_of_a_run_has_its_full_length() -> None:
+    words = ["Yes", "the", "lighthouse", "keeper", "trimmed", "the", "lamp", "twice"]
+    matches, _, columns = matched(words, LANTERN)
+    assert matches.runs(columns).tolist() == [0, 6, 6, 6, 6, 6, 6, 0]
+    assert not len(matches.runs(columns[:0]))
+
+
+def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
+    found = coverage(["keeper", "ledger"], LANTERN)
+    assert 0 < found.best[0] < 1
+    assert found.pair[0] == pytest.approx(1)
+    assert coverage([], LANTERN).best[0] == 1
+    assert coverage(["zebra"], LANTERN).best[0] == 0
+    assert coverage(["zebra"], LANTERN).pair_start[0] == -1
+
+
+def test_the_lead_is_over_the_second_sentence() -> None:
+    both = "The keeper slept. The keeper woke."
+    assert coverage(["keeper"], both).lead[0] == 0
+    assert coverage(["slept"], both).lead[0] == pytest.approx(1)
+
+
+def test_of_equal_sentences_the_one_of_the_first_word_is_best() -> None:
+    both = "The zubrix slept. The qarnol woke."
+    first, second = (coverage(words, both).best_sentence[0] for words in (("zubrix", "qarnol"), ("qarnol", "zubrix")))
+    assert second == first + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        (("lamp", "ledger"), 1),
+        (("fell", "ledger"), 0),
+        (("lamp",), -1),
+        (("zebra", "lamp"), 0),
+    ],
+)
+def test_share_around_looks_at_every_place_of_a_stem(words: Sequence[str], share: float) -> None:
+    matches, groups, columns = matched(words, APART)
+    assert matches.shares_around(groups, columns, 5)[0] == pytest.approx(share)
+
+
+def test_a_stem_that_a_group_has_twice_is_one_of_its_others() -> None:
+    matches, groups, columns = matched(("lamp", "lamp"), APART)
+    assert (matches.shares_around(groups, columns, 5) > 0).all()
+
+
+@pytest.mark.parametrize(("distance", "near"), [(2, False), (3, True), (4, True)])
+def test_nearness_counts_both_sides(distance: int, near: bool) -> None:
+    matches, _, columns = matched(("keeper", "lamp", "zebra"), "The keeper trimmed lamps, the lamp of the keeper.")
+    pairs = columns[[0, 1, 0]], columns[[1, 0, 2]]
+    assert matches.stand_near(*pairs, distance).tolist() == [near, near, False]
+
+
+ANSWER = "The keeper trimmed the lamp."
+CLAIMS = np.array([-1.5])
+"""The likelihood ratio of its only claim."""
+
+
+@pytest.fixture
+def signals() -> Signals:
+    row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    return found
+
+
+def made_regression(signals: Signals, seed: int) -> LogisticRegression:
+    names, _ = answer_numbers(signals, np.zeros(len(signals.words)), CLAIMS)
+    draw = np.random.default_rng(seed)
+    mean, scale, weights = draw.normal(size=(3, len(names)))
+    return LogisticRegression(names, mean, np.abs(scale) + 0.1, weights, float(seed))
+
+
+def test_each_kind_of_row_has_its_own_regression(signals: Signals) -> None:
+    odds = np.linspace(-3, 2, len(signals.words))
+    owns = {kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}
+    found = AnswerRegression(owns)
+    for kind, own in owns.items():
+        (expected,) = own.log_odds(*answer_numbers(signals, odds, CLAIMS))
+        assert found.log_odds(replace(signals, kind=kind), odds, CLAIMS) == pytest.approx(expected)
+    assert len({found.log_odds(replace(signals, kind=kind), odds, CLAIMS) for kind in RowKind}) == len(RowKind)
+
+
+def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
+    odds = np.linspace(-3, 2, len(signals.words))
+    common = AnswerRegression.common(made_regression(signals, 1))
+    own = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)})
+    assert set(common.to_json()) == {"bias", "inputs"}
+    assert set(own.to_json()) == {"questions", "summaries", "records"}
+    for one in (common, own):
+        again = AnswerRegression.from_json(json.loads(json.dumps(one.to_json())))
+        for kind in RowKind:
+            row = replace(signals, kind=kind)
+            assert again.log_odds(row, odds, CLAIMS) == pytest.approx(one.log_odds(row, odds, CLAIMS))
+
+
+def test_file_that_lacks_a_kind_is_refused(signals: Signals) -> None:
+    found = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}).to_json()
+    del found["records"]
+    with pytest.raises(ValueError, match="records"):
+        AnswerRegression.from_json(found)
+
+
+STUMP = {"columns": [0, 0, 0], "thresholds": [1.5, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0], "values": [0, -1, 2]}
+DEEP = {
+    "columns": [1, 0, 0, 0, 0], "thresholds": [0.0, 0, 5.0, 0, 0], "left": [1, 0, 3, 0, 0], "right": [2, 0, 4, 0, 0],
+    "values": [0, 10, 0, 20, 30],
+}  # fmt: skip
+
+
+def test_leaves_of_all_trees_add_up() -> None:
+    trees = BoostedTrees.from_json(trees_json(bias=0.5, depth=2, trees=[STUMP, DEEP]))
+    rows = np.array([[1.5, -1], [2, 1], [6, 1]], dtype=np.float32)
+    assert trees.log_odds(rows) == pytest.approx([0.5 - 1 + 10, 0.5 + 2 + 20, 0.5 + 2 + 30])
+    assert trees.log_odds(np.empty((0, 2), dtype=np.float32)).shape == (0,)
+
+
+def test_parts_of_different_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="one item per node"):
+        BoostedTrees.from_json(trees_json(bias=0.0, depth=1, trees=[STUMP | {"values": [1.0]}]))

@@ -21,10 +21,8 @@ from tests.attribution.verdict.judged_rows import (
     made_regression,
     save_probed_verdict,
 )
-from tests.evaluation.dataset_rows import GRADIENTS
 from transformers import AutoModel, PreTrainedModel
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.methods.method import Need
@@ -35,7 +33,6 @@ from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.regressions import LogisticRegression
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
-from attribeam.attribution.verdict.verdict_model import load_verdict_model
 from attribeam.attribution.verifiers.verdict_reader import DecoderReader, read_answers
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -221,35 +218,6 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
     assert both.verdict.decoder._network is both.language.network
     found, expected = (states_of(replace(decoder, model=one)) for one in (both.verdict.decoder, decoder.model))
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
-
-
-def test_cci_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
-    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
-    directory = str(decoder.directory)
-    judge = Attributor.from_pretrained(
-        verdict=str(verdict),
-        language_model=directory,
-        method=GRADIENTS,
-        device="cpu",
-    )
-    assert risk(judge) == pytest.approx(risk(attributor(verdict, decoder.directory)), abs=0.05)  # evidence differs
-    trusting = save_probed_verdict(tmp_path / "trusting", decoder.directory, bias=TRUSTING)
-    other = Attributor.from_pretrained(
-        verdict=str(trusting),
-        language_model=directory,
-        method=GRADIENTS,
-        device="cpu",
-    )
-    assert risk(other) < risk(judge)
-    assert judge.provenance()["language_model_layer"] == str(LAYER)
-
-
-def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path) -> None:
-    probe = load_verdict_model(save_probed_verdict(tmp_path / "own", decoder.directory)).probe
-    assert probe is not None
-    words = AnswerParser.from_pretrained("bundled").parse(ANSWER).words
-    states = states_of(decoder)
-    assert len(probe.word_log_odds([states], words)) == len(words)
 
 
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:

@@ -27,7 +27,14 @@ from attribeam.pipeline.chunks.reconciliation import ReconciliationError, count_
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas import written_files as new_file
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, DeadLetterCount, InputFile, OutputFile
+from attribeam.schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    DeadLetterCount,
+    InputFile,
+    OutputFile,
+    RunStatus,
+)
 from attribeam.schemas.written_files import file_sha256
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 
@@ -230,6 +237,12 @@ def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_r
     assert _names(directory) == names
     store = _store(directory)
     assert store.fitting([CHUNK, SECOND]) == ({}, [CHUNK.name, SECOND.name])
+
+
+def test_chunks_that_a_run_named_before_it_was_done_are_not_missed(directory: OutputDirectory) -> None:
+    running = replace(made_manifest(AuditCounts(), status=RunStatus.RUNNING), chunks=(CHUNK.name,))
+    directory.run_manifest.write_text(running.to_json())
+    assert _store(directory).fitting([CHUNK]) == ({}, [])
 
 
 HOSTILE = [None, True, -1, 2**63, 1e400, math.nan, 0.5, "", "x", "../../x", [], [1], {}, {"x": 1}]

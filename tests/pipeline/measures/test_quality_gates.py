@@ -268,18 +268,15 @@ def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(
     assert "could not be sent" in capsys.readouterr().err
 
 
-def test_nothing_is_sent_unless_somebody_asks() -> None:
-    assert choose_exporters(environment={}) == ()
-
-
 @pytest.mark.parametrize(
     "environment",
     [
+        {},
         {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"},
         {"OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"},
     ],
 )
-def test_an_environment_that_says_no_is_heeded(environment: dict[str, str]) -> None:
+def test_nothing_is_sent_unless_the_environment_asks(environment: dict[str, str]) -> None:
     assert choose_exporters(environment=environment) == ()
 
 

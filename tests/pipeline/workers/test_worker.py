@@ -149,27 +149,12 @@ def test_a_model_that_cannot_load_says_why() -> None:
     assert explain_load_failure(error, AuditSettings()) == f"the attributor cannot be loaded: {error}"
 
 
-FAULTS = ["no directory", "an empty one", "a broken config", "no such type", "no weights", "damaged weights"]
-
-
-def _broken_model(folder: Path, fault: str) -> Path:
-    if fault == "an empty one":
-        folder.mkdir()
-    if fault in FAULTS[:2]:
-        return folder
-    weights = save_tiny_model(folder) / "model.safetensors"
-    if fault == "no weights":
-        weights.unlink()
-    elif fault == "damaged weights":
-        weights.write_bytes(weights.read_bytes()[:-100])
-    else:
-        (folder / "config.json").write_text('{"model_type": "no_such_type"}' if fault == "no such type" else "{")
-    return folder
-
-
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
 def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path: Path, fault: str) -> None:
-    settings = AuditSettings(model=ModelOptions(model=str(_broken_model(tmp_path / "broken", fault))))
+    if fault == "damaged weights":
+        weights = save_tiny_model(tmp_path / "broken") / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+    settings = AuditSettings(model=ModelOptions(model=str(tmp_path / "broken")))
     with pytest.raises(ModelLoadError, match="broken") as raised:
         load_models(settings)
     assert is_load_refusal(raised.value)
