@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.answer_ranking import AnswerGroup, RiskTally
-from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.privacy import with_texts, without_texts
 from attribeam.schemas import RowSource
@@ -142,7 +142,7 @@ def _answers(audit: AuditDirectory) -> pa.Table:
         UsageError: if the audit has no answer.
     """
     tally = RiskTally(with_ids=True)
-    for batch in evidence_columns(audit, sorted(tally.columns)):
+    for batch in audit.evidence_columns(sorted(tally.columns)):
         tally.add(batch)
     if not tally.file_names:
         raise UsageError(f"--previous compares answers, but the audit {str(audit.root)!r} has none; leave it out")

@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.report.audit_comparison import AuditComparison, EarlierAnswer
-from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.passages import AgreementTally, PassageRanking, PassageTally, RankTally, RankUse
 from attribeam.report.support_distribution import (
     MassHistogram,
@@ -76,7 +76,7 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
     of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
     tallies = (risks, *of_claims, *of_judged)
     columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
-    for batch in evidence_columns(audit, columns):
+    for batch in audit.evidence_columns(columns):
         risks.add(batch)
         _add_to(of_claims, claim_rows(batch))
         _add_to(of_judged, judged_rows(batch))

@@ -12,7 +12,7 @@ import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
 from attribeam.logs.privacy.settings import PrivacySettings
-from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 from attribeam.transforms.write_group import write_tables
@@ -125,7 +125,7 @@ def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Pat
         with pytest.raises(RunError, match="cannot be read"):
             list(changed.evidence_batches())
         with pytest.raises(RunError, match="cannot be read"):
-            list(evidence_columns(changed, ["evidence_mass"]))
+            list(changed.evidence_columns(["evidence_mass"]))
 
 
 @pytest.mark.parametrize("column", ["record_id", "support", "evidence", "char_start"])
@@ -142,6 +142,6 @@ def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Pat
     pq.write_table(changed, path)
     tell_sizes(root)
     audit = AuditDirectory.open(root)
-    for read in (audit.evidence_batches(), evidence_columns(audit, ["claim_index"])):
+    for read in (audit.evidence_batches(), audit.evidence_columns(["claim_index"])):
         with pytest.raises(RunError, match=f"{path.name}.*{column}"):
             list(read)
