@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attribeam.report.answer_ranking import RiskTally
+from attribeam.report.answer_ranking import rank_answers
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer
+from attribeam.report.audited_answer import AuditedAnswer, EmbeddedAnswer, embedded_answers
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.messages import harmless, one_line
-from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts
 
@@ -31,10 +30,7 @@ def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) ->
     Raises:
         RunError: if a file of the audit cannot be read.
     """
-    tally = RiskTally()
-    for batch in audit.evidence_batches(tally.columns):
-        tally.add(batch)
-    ranking = tally.ranking(answers)
+    ranking = rank_answers(audit, answers)
     yield from _figures(audit)
     yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
     for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest), start=1):

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.pipeline.measures.made_metrics import made_manifest
 
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.html_page import html_page
 from attribeam.schemas import (
     CharRange,
     DeadLetter,
@@ -57,6 +59,14 @@ class MadeAudit:
     root: Path
     log: Path
     records: tuple[QARecord, ...]
+
+    @property
+    def opened(self) -> AuditDirectory:
+        return AuditDirectory.open(self.root)
+
+    def page(self, *, previous: MadeAudit | None = None, answers: int = 1000) -> str:
+        """The audit's page."""
+        return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
 def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | None = None) -> QARecord:

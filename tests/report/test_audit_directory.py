@@ -19,7 +19,7 @@ from attribeam.transforms.write_group import write_tables
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     rows = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
     assert [(row["source_row"], row["span_index"]) for row in rows] == [
         (row, index) for row in range(3) for index in range(2)
@@ -29,7 +29,7 @@ def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Pa
 
 
 def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     where = ds.field("support") == "unsupported"
     rows = [row for batch in audit.evidence_batches(["text", "support"], where=where) for row in batch.to_pylist()]
     assert rows == [{"text": "40 cars", "support": "unsupported"}] * 3
@@ -39,7 +39,7 @@ def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
     count = BATCH_ROWS + 10
     spans = tuple(replace(supported_span(), span_index=index) for index in range(count))
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans})
-    sizes = [batch.num_rows for batch in AuditDirectory.open(made.root).evidence_batches(["text"])]
+    sizes = [batch.num_rows for batch in made.opened.evidence_batches(["text"])]
     assert sum(sizes) == count
     assert max(sizes) <= BATCH_ROWS
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import MadeAudit, made_audit
 
-from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs, LogFile
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import LogReadError
@@ -22,7 +21,7 @@ IDS = [f"ferry-{row}" for row in range(7)]
 
 
 def _logs(made: MadeAudit) -> AuditedLogs:
-    return AuditedLogs.of(AuditDirectory.open(made.root))
+    return AuditedLogs.of(made.opened)
 
 
 def test_the_wanted_rows_come_whole_and_in_order(tmp_path: Path) -> None:
