@@ -25,13 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import (
-    AnswerRisk,
-    AuditedAnswer,
-    audited_answers,
-    with_texts,
-    without_texts,
-)
+from attribeam.report.audited_answer import AnswerRisk, AuditedAnswer, audited_answers, with_texts, without_texts
 from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
 from attribeam.schemas.errors import UsageError

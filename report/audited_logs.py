@@ -99,7 +99,7 @@ class AuditedLogs:
     def of(cls, audit: AuditDirectory, *, texts: bool = False) -> AuditedLogs:
         """The logs that the manifest names; nothing is opened yet. ``texts`` shows them after ``--no-texts``, too."""
         recorded = audit.manifest.options
-        redactor, lost = NO_MASKS, None
+        redactor, lost = NO_MASKS, ""
         try:
             redactor = Redactor(recorded_settings(recorded.get("privacy")))
         except LostPatternsError as error:
@@ -107,7 +107,7 @@ class AuditedLogs:
         no_texts = _NO_TEXTS if redactor.settings.no_texts and not texts else None
         options = _log_options(recorded)
         files = {one.path: LogFile(one, options, audit.storage, redactor) for one in audit.manifest.inputs}
-        return cls(files, redactor, hidden=lost or no_texts, shows_ids=lost is None)
+        return cls(files, redactor, hidden=lost or no_texts, shows_ids=not lost)
 
     def masked(self, record_id: str) -> str:
         """An id of the log as the audit wrote it."""

@@ -6,7 +6,6 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -96,12 +95,12 @@ def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str |
 
 def _cells(entry: AuditEntry) -> tuple[str, ...]:
     gates = f"{len(entry.failed_gates)} failed" if entry.failed_gates else ""
-    counts = f"{entry.rows:,}", f"{entry.claims:,}"
-    return (_when(entry), entry.name, entry.status, *counts, *_shares(entry, digits=1), gates)
+    return (_when(entry), entry.name, entry.status, *_figure_cells(entry, digits=1), gates)
 
 
-def _shares(entry: AuditEntry, *, digits: int) -> Iterator[str]:
-    """The shares that are watched in per cent, empty where there is none."""
+def _figure_cells(entry: AuditEntry, *, digits: int) -> Iterator[str]:
+    """Rows, claims, and the shares that are watched in per cent, empty where there is none."""
+    yield from (f"{entry.rows:,}", f"{entry.claims:,}")
     for metric in WATCHED:
         yield f"{entry.metrics[metric]:.{digits}%}" if metric in entry.metrics else ""
 
@@ -157,21 +156,6 @@ _Chart = Mapping[str, object]
 """What the template draws: ``grid`` is (y, label), ``dates`` are (x, anchor, label)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One line of a list: when, which audit, where its page is, and what there is to say."""
-
-    at: str
-    when: str
-    name: str
-    link: str | None
-    kind: str = ""
-    text: str = ""
-    status: str = ""
-    bad: bool = False
-    cells: tuple[str, ...] = ()
-
-
 def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str:
     """The page of the audits in a folder, oldest first, as it will lie at ``output``: links are relative to there."""
     alerts = find_alerts(entries)
@@ -189,7 +173,9 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
         last=done[-1].name if done else "",
         notes=tuple(_notes(entries, alerts)),
         alerts_meaning=_meaning(alerts),
-        alerts=[_alert_row(one, links) for one in reversed(alerts[-_MOST_LISTED:])],
+        alerts=[
+            {**_row(one.entry, links), "kind": one.kind, "text": one.text} for one in reversed(alerts[-_MOST_LISTED:])
+        ],
         metric_charts=[*_metric_charts(entries, drawn, alerts, links)],
         stack=_stack_chart(bins),
         stack_unit=f"a {bins.unit}",
@@ -251,20 +237,15 @@ def _meaning(alerts: Sequence[Alert]) -> str:
     )
 
 
-def _alert_row(alert: Alert, links: Mapping[str, str]) -> _Row:
-    entry = alert.entry
-    return _Row(_at(entry), _when(entry), entry.name, links.get(entry.name), kind=alert.kind, text=alert.text)
+def _row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
+    """When, which audit, and where its page is: the start of a line of a list."""
+    at = entry.moment.astimezone(UTC).isoformat(timespec="seconds")
+    return {"at": at, "when": _when(entry), "name": entry.name, "link": links.get(entry.name)}
 
 
-def _audit_row(entry: AuditEntry, links: Mapping[str, str]) -> _Row:
-    counts, gates = (f"{entry.rows:,}", f"{entry.claims:,}"), "; ".join(entry.failed_gates)
-    cells = (*counts, *_shares(entry, digits=2), gates)
-    place = _at(entry), _when(entry), entry.name, links.get(entry.name)
-    return _Row(*place, status=entry.status, bad=not entry.is_done, cells=cells)
-
-
-def _at(entry: AuditEntry) -> str:
-    return entry.moment.astimezone(UTC).isoformat(timespec="seconds")
+def _audit_row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
+    cells = (*_figure_cells(entry, digits=2), "; ".join(entry.failed_gates))
+    return {**_row(entry, links), "status": entry.status, "bad": not entry.is_done, "cells": cells}
 
 
 def _metric_charts(

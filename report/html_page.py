@@ -224,10 +224,7 @@ class AnswersJson:
 
 
 def answers_json(
-    answers: Sequence[EmbeddedAnswer],
-    comparison: AuditComparison | None = None,
-    *,
-    max_bytes: int = MAX_ANSWER_BYTES,
+    answers: Sequence[EmbeddedAnswer], comparison: AuditComparison | None = None, *, max_bytes: int = MAX_ANSWER_BYTES
 ) -> AnswersJson:
     """The first answers, as many as fit into ``max_bytes`` of UTF-8; with a ``comparison``, what was said of them then.
 

@@ -121,8 +121,7 @@ def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "rows"),
-    [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])],
+    ("size", "rows"), [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])]
 )
 def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size: int, rows: list[int]) -> None:
     spans = [

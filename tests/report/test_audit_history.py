@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from tests.report.made_audit import made_audit
-from tests.report.made_history import FIRST_NIGHT, made_history, made_night
+from tests.report.made_audit import FIRST_NIGHT, made_audit, made_history, made_night
 
 from attribeam.report.audit_history import (
     DAMAGED,

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.report.audit_summary import (
-    Change,
-    audit_title,
-    comparison_remark,
-    no_proof,
-    top_figures,
-)
+from attribeam.report.audit_summary import Change, audit_title, comparison_remark, no_proof, top_figures
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import RunStatus
 

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_history import made_history, made_night
+from tests.report.made_audit import made_history, made_night
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.history_command import HEIGHT, MOST_DRAWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,11 +48,22 @@ def _show(made: MadeAudit, record_id: str, *more: str) -> int:
     return main(["show", record_id, "--audit", str(made.root), *more])
 
 
-def test_an_answer_is_shown_with_spans_evidence_and_passages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1", "--evidence", "3") == 0
-    lines = capsys.readouterr().out.splitlines()
+Shown = Callable[..., str]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """What the command prints of a record."""
+
+    def out(made: MadeAudit, record_id: str, *more: str) -> str:
+        assert _show(made, record_id, *more) == 0
+        return capsys.readouterr().out
+
+    return out
+
+
+def test_an_answer_is_shown_with_spans_evidence_and_passages(tmp_path: Path, shown: Shown) -> None:
+    lines = shown(made_audit(tmp_path), "ferry-1", "--evidence", "3").splitlines()
     assert "When does the ferry leave?" in lines[lines.index("Question") + 1]
     answer = lines.index("Answer") + 1
     assert lines[answer] == f"  {ANSWER}"
@@ -70,12 +82,11 @@ def test_an_answer_is_shown_with_spans_evidence_and_passages(
     assert "generator: gull-1 | team: harbour" in "\n".join(lines)
 
 
-def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, shown: Shown) -> None:
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     attack = replace(other, span_index=3, claim_index=3, expected="twelve\x1b[2J\nand more")
-    assert _show(made_audit(tmp_path, spans={1: (quoted, other, inside, attack)}), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made_audit(tmp_path, spans={1: (quoted, other, inside, attack)}), "ferry-1")
     lines = [line.strip() for line in out.splitlines()]
     assert [line for line in lines if line == "quoted" or line.startswith("other value")] == [
         "quoted",
@@ -85,23 +96,16 @@ def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.Capt
     assert "\x1b" not in out
 
 
-def test_spans_have_colour_on_a_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_spans_have_colour_on_a_terminal_where_it_is_wanted(
+    tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = made_audit(tmp_path)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert "\x1b[36mleaves at noon" in out
     assert "\x1b[1;4;31m40 cars" in out
-
-
-def test_no_color_is_heeded_and_leaves_underline_and_letters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert not _COLOUR.search(out)
     assert "\x1b[1;4m40 cars" in out
     assert "2UUUUUU" in out
@@ -123,21 +127,18 @@ def _hostile(record: QARecord) -> QARecord:
     )
 
 
-def test_texts_that_would_steer_the_terminal_are_shown_as_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_that_would_steer_the_terminal_are_shown_as_text(tmp_path: Path, shown: Shown) -> None:
     piece = replace(supported_span().evidence[0], text=HOSTILE, passage_id=HOSTILE)
     span = replace(unsupported_span(), span_index=0, claim_index=0, unmatched_values=(HOSTILE,), evidence=(piece,))
     made = made_audit(tmp_path, record_ids=["x"], spans={0: (span,)}, change=_hostile)
-    assert _show(made, f"ferry{HOSTILE}") == 0
-    out = capsys.readouterr().out
+    out = shown(made, f"ferry{HOSTILE}")
     assert not set(out) & set("\x1b\x07\x9b\u202e\r")
     assert out.count("␛[31m[bold]␛]0;title␇") >= 8
     assert ":ship:" in out
 
 
 @pytest.mark.parametrize(
-    ("ticks", "kind", "shown"),
+    ("ticks", "kind", "told"),
     [
         (10**15, pa.timestamp("us", "Mars/Base"), "team: 2001-09-09 01:46:40.000000Z"),
         (253402300800, pa.timestamp("s"), "team: 10000-01-01 00:00:00"),
@@ -145,12 +146,11 @@ def test_texts_that_would_steer_the_terminal_are_shown_as_text(
     ],
 )
 def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(
-    ticks: int, kind: pa.DataType, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ticks: int, kind: pa.DataType, told: str, tmp_path: Path, shown: Shown
 ) -> None:
     made = made_audit(tmp_path)
     carry_instead(made.root, ticks, kind)
-    assert _show(made, "ferry-0") == 0
-    assert shown in capsys.readouterr().out
+    assert told in shown(made, "ferry-0")
 
 
 def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(
@@ -171,14 +171,13 @@ def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys
     assert error.count("\n") == 1
 
 
-def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _show(made_audit(tmp_path), "ferry-bad") == 0
-    out = capsys.readouterr().out
+def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, shown: Shown) -> None:
+    out = shown(made_audit(tmp_path), "ferry-bad")
     assert "dead letter: empty_answer at stage validate" in out
     assert "an answer was expected" in out
 
 
-def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, shown: Shown) -> None:
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25)
     part = replace(claim, span_index=1, text="40")
     heading = replace(
@@ -187,14 +186,12 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, caps
     code = replace(heading, span_index=3, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED)
     spans = [replace(one, answer_kind=AnswerKind.PARTIAL, answer_risk=0.75) for one in (claim, part, heading, code)]
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: tuple(spans)})
-    assert _show(made, "ferry") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry")
     assert "Claims (1; see all 4 spans with --all-spans)" in out
     assert "score 0.25" in out
     assert "within the claim" not in out
     assert "no claim: heading" not in out
-    assert _show(made, "ferry", "--all-spans") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry", "--all-spans")
     for text in (
         "kind of answer: partial | risk 0.75 | not judged: code",
         "Spans (4, of which 1 are claims)",
@@ -206,20 +203,16 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, caps
     assert out.count("within the claim") == 1
 
 
-def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, shown: Shown) -> None:
     made = made_audit(tmp_path, record_ids=["ferry", "ferry-bad"])
-    assert _show(made, "ferry-bad") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-bad")
     assert (out.count("Spans (2, of which 2 are claims)"), out.count("dead letter:")) == (1, 1)
 
 
-def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(tmp_path: Path, shown: Shown) -> None:
     made = made_audit(tmp_path)
     made.log.unlink()
-    assert _show(made, "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert "leaves at noon" in out
     assert "not there any more" in out
     assert "Question\n" not in out
