@@ -100,25 +100,16 @@ def _facts(answer: AuditedAnswer) -> str:
 
 
 def _span(span: SpanEvidence) -> str:
-    unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
-    support = f"{span.support}: {_cut(span.why)}" if span.why else str(span.support)
-    cells = (support, _score(span), _mass(span), _cut(span.text), unmatched, _best(span))
+    best = f"passage {span.evidence[0].passage_index + 1}: {_cut(span.evidence[0].text)}" if span.evidence else "none"
+    cells = (
+        f"{span.support}: {_cut(span.why)}" if span.why else str(span.support),
+        "" if span.support_score is None else f"{span.support_score:.2f}",
+        "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}",
+        _cut(span.text),
+        ", ".join(map(escape_markdown, span.unmatched_values)),
+        best,
+    )
     return f"| {' | '.join(cells)} |"
-
-
-def _score(span: SpanEvidence) -> str:
-    return "" if span.support_score is None else f"{span.support_score:.2f}"
-
-
-def _mass(span: SpanEvidence) -> str:
-    return "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}"
-
-
-def _best(span: SpanEvidence) -> str:
-    if not span.evidence:
-        return "none"
-    piece = span.evidence[0]
-    return f"passage {piece.passage_index + 1}: {_cut(piece.text)}"
 
 
 def _quoted(title: str, text: str) -> Iterator[str]:

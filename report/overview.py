@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -49,31 +49,34 @@ class SupportCounts:
         )
 
 
-class GroupTally:
-    """Counts spans by support for each value.
+class _SupportTally:
+    """Counts spans by support for each value of a column, or what ``_values`` makes of it.
 
     Beyond ``limit`` values it stops counting and sets ``overflowed``, so memory stays bounded.
     """
 
-    def __init__(self, *, limit: int) -> None:
-        self.counts: dict[object, SupportCounts] = {}
+    def __init__(self, column: str, *, limit: int) -> None:
+        self.columns: tuple[str, ...] = (column, "support")
+        self.counts: dict[Any, SupportCounts] = {}
         self.overflowed = False
         self._limit = limit
 
-    def add(self, values: pa.Array, batch: pa.RecordBatch) -> None:
-        """Add one batch; ``values`` has one value per span."""
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
         if self.overflowed:
             return
-        table = pa.table({"value": values, "support": batch.column("support")})
+        table = pa.table({"value": self._values(batch[self.columns[0]]), "support": batch["support"]})
         groups = table.group_by(["value", "support"]).aggregate([([], "count_all")])
         if groups.num_rows > self._limit * len(SUPPORTS):
             self.overflowed = True
             return
         for group in groups.to_pylist():
-            value = group["value"]
             one = SupportCounts(**{group["support"]: group["count_all"]})
-            self.counts[value] = self.counts.get(value, SupportCounts()) + one
+            self.counts[group["value"]] = self.counts.get(group["value"], SupportCounts()) + one
         self.overflowed = len(self.counts) > self._limit
+
+    def _values(self, column: pa.Array) -> pa.Array:
+        return column.cast(pa.string())
 
 
 MAX_TIME_BINS = 62
@@ -103,26 +106,22 @@ class Timeline:
     undated: int
 
 
-class TimelineTally:
+class TimelineTally(_SupportTally):
     """Counts by hour, and chooses the width of the bins at the end."""
 
-    columns: tuple[str, ...] = ("answered_at", "support")
-
     def __init__(self) -> None:
-        self._hours = GroupTally(limit=_MAX_HOURS)
+        super().__init__("answered_at", limit=_MAX_HOURS)
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
-        moments = batch.column("answered_at").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    def _values(self, column: pa.Array) -> pa.Array:
+        moments = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         since_first = pc.subtract(moments, _FIRST_MICROSECONDS)  # never negative, so that division rounds down
-        self._hours.add(pc.divide(since_first, _HOUR_MICROSECONDS), batch)
+        return pc.divide(since_first, _HOUR_MICROSECONDS)
 
     def result(self) -> Timeline:
         """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
-        counts = dict(self._hours.counts)
+        counts = dict(self.counts)
         undated = counts.pop(None, SupportCounts()).spans
-        hours = {_FIRST_MOMENT + timedelta(hours=int(str(key))): one for key, one in counts.items()}
-        return timeline(hours, undated=undated)
+        return timeline({_FIRST_MOMENT + timedelta(hours=hours): one for hours, one in counts.items()}, undated=undated)
 
 
 def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narrowest: str = "hour") -> Timeline:
@@ -189,69 +188,55 @@ _GROUPED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
 )  # fmt: skip
 
 
-class ShareTally:
+class ShareTally(_SupportTally):
     """Counts spans by support for each value of a column."""
 
     def __init__(self, column: str) -> None:
-        self.columns: tuple[str, ...] = (column, "support")
-        self._column = column
-        self._tally = GroupTally(limit=MAX_VALUES)
+        super().__init__(column, limit=MAX_VALUES)
 
     @staticmethod
     def can_group(field: pa.Field) -> bool:
         """True for columns of texts, numbers, booleans and moments; lists, structs and bytes make no groups."""
         return any(is_kind(field.type) for is_kind in _GROUPED_TYPES)
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
-        self._tally.add(batch.column(self._column).cast(pa.string()), batch)
-
     def result(self) -> ShareBy:
         """The groups, at most ``SHOWN_VALUES``."""
-        if self._tally.overflowed:
-            return ShareBy(self._column, (), SupportCounts(), 0, too_many_values=True)
-        by_size = sorted(self._tally.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
+        column = self.columns[0]
+        if self.overflowed:
+            return ShareBy(column, (), SupportCounts(), 0, too_many_values=True)
+        by_size = sorted(self.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
         shown, rest = by_size[:SHOWN_VALUES], by_size[SHOWN_VALUES:]
         groups = [ShareGroup(_value_label(value), counts) for value, counts in shown]
         groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
         others = sum((counts for _, counts in rest), SupportCounts())
-        return ShareBy(self._column, tuple(groups), others, len(rest), too_many_values=False)
+        return ShareBy(column, tuple(groups), others, len(rest), too_many_values=False)
 
 
-def _value_label(value: object) -> str | None:
-    if value is None:
-        return None
-    text = str(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+def _value_label(value: str | None) -> str | None:
+    return value if value is None or len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
 MASS_BINS = 40
 
 
-class MassTally:
+class MassTally(_SupportTally):
     """Counts spans by support in each of ``MASS_BINS`` equal bins of evidence mass, or of another column of shares.
 
     The bins cover [0, 1], the last includes 1.
     """
 
     def __init__(self, column: str = "evidence_mass") -> None:
-        self.columns: tuple[str, ...] = (column, "support")
-        self._column = column
-        self._counts = np.zeros((MASS_BINS, len(SUPPORTS)), dtype=np.int64)
+        super().__init__(column, limit=MASS_BINS + 1)
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
-        batch = batch.filter(pc.is_valid(batch[self._column]))
-        mass = batch[self._column].to_numpy(zero_copy_only=False)
-        bins = np.clip((mass * MASS_BINS).astype(np.int64), 0, MASS_BINS - 1)
-        supports = pc.index_in(batch["support"], value_set=pa.array(SUPPORTS)).to_numpy(zero_copy_only=False)
-        np.add.at(self._counts, (bins, supports.astype(np.int64)), 1)
+    def _values(self, column: pa.Array) -> pa.Array:
+        bins = pc.multiply(column, pa.scalar(MASS_BINS, column.type))
+        return pc.min_element_wise(pc.floor(bins).cast(pa.int64()), MASS_BINS - 1, skip_nulls=False)
 
     def result(self) -> tuple[SupportCounts, ...]:
         """The bins; none where no span has such a share."""
-        if not self._counts.any():
+        if self.counts.keys() <= {None}:
             return ()
-        return tuple(SupportCounts(*row) for row in self._counts.tolist())
+        return tuple(self.counts.get(place, SupportCounts()) for place in range(MASS_BINS))
 
 
 _DIGITS = re.compile(r"\d+")

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -41,7 +41,6 @@ from attribeam.schemas.run_manifest import (
     DeadLetterCount,
     InputFile,
     OutputFile,
-    RunManifest,
     RunStatus,
 )
 
@@ -143,7 +142,15 @@ def made_audit(
     )
     schema = evidence_schema(extra_fields=extra_fields)
     chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
-    manifest = _manifest(log, chunks, evidence, len(records), status, columns, models or {})
+    content = log.read_bytes()
+    manifest = made_manifest(
+        _counts(evidence, 1),
+        status=status,
+        inputs=(InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest()),),
+        options={"columns": [list(pair) for pair in columns]},
+        models={"model": "tiny", **(models or {})},
+        chunks=chunks,
+    )
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     tell_sizes(root)
     return MadeAudit(root, log, records)
@@ -153,10 +160,9 @@ def tell_sizes(root: Path) -> None:
     """Put the sizes of the files of evidence and dead letters into their manifests."""
     for path in (root / "_chunks").iterdir():
         chunk = ChunkManifest.from_json(path.read_text(encoding="utf-8"))
-        evidence, letters = (
-            replace(file, size_bytes=(root / file.path).stat().st_size) for file in (chunk.evidence, chunk.dead_letters)
-        )
-        path.write_text(replace(chunk, evidence=evidence, dead_letters=letters).to_json(), encoding="utf-8")
+        files = {name: getattr(chunk, name) for name in ("evidence", "dead_letters")}
+        sized = {name: replace(file, size_bytes=(root / file.path).stat().st_size) for name, file in files.items()}
+        path.write_text(replace(chunk, **sized).to_json(), encoding="utf-8")
 
 
 def say_version(root: Path, pattern: str, version: str) -> Path:
@@ -181,20 +187,18 @@ def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
 
 def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
-    names = {"record_id": "record_id", "question": "question", "passages": "passages", "answer": "answer"}
-    names |= dict(columns)
+    names = dict(columns)
     rows = [
         {
-            names["record_id"]: record.record_id,
-            names["question"]: record.question,
-            names["passages"]: [
-                {"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages
-            ],
-            names["answer"]: record.answer,
+            "record_id": record.record_id,
+            "question": record.question,
+            "passages": [asdict(one) for one in record.passages],
+            "answer": record.answer,
         }
         for record in records
     ]
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), path, row_group_size=2)
 
 
 def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass: float) -> SpanEvidence:
@@ -243,19 +247,16 @@ def _write_chunks(
         letters = [letter] if last_row in rows else []
         _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, schema)
         _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
-        manifest = _chunk_manifest(names[-1], log, rows, _counts(inside, len(letters)))
+        counts = _counts(inside, len(letters))
+        spans = OutputFile(f"evidence/{names[-1]}.parquet", counts.span_count, 0, "")
+        dead = OutputFile(f"dead_letters/{names[-1]}.parquet", len(letters), 0, "")
+        manifest = ChunkManifest(names[-1], str(log), "", rows.start, rows.stop, "", counts, spans, dead, 1.0)
         (root / "_chunks" / f"{names[-1]}.json").write_text(manifest.to_json(), encoding="utf-8")
     return tuple(names)
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
-
-
-def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> ChunkManifest:
-    evidence = OutputFile(f"evidence/{name}.parquet", counts.span_count, 0, "")
-    letters = OutputFile(f"dead_letters/{name}.parquet", counts.dead_lettered, 0, "")
-    return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, evidence, letters, 1.0)
 
 
 def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
@@ -276,26 +277,6 @@ def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> Audi
 
 def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int]:
     return dict(sorted(Counter(str(row[column]) for row in rows).items()))
-
-
-def _manifest(
-    log: Path,
-    chunks: tuple[str, ...],
-    evidence: Sequence[Mapping[str, object]],
-    audited: int,
-    status: RunStatus,
-    columns: Sequence[tuple[str, str]],
-    models: Mapping[str, str],
-) -> RunManifest:
-    content = log.read_bytes()
-    return made_manifest(
-        _counts(evidence, 1),
-        status=status,
-        inputs=(InputFile(str(log), len(content), audited + 1, hashlib.sha256(content).hexdigest()),),
-        options={"columns": [list(pair) for pair in columns]},
-        models={"model": "tiny", **models},
-        chunks=chunks,
-    )
 
 
 SPAN: Mapping[str, object] = {
@@ -353,47 +334,24 @@ def made_night(
     counts = AuditCounts(
         rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims, answers={"answer": 198}
     )
-    manifest = RunManifest(
-        status=status,
-        attribeam_version="0.1.0",
-        runner="local",
-        started_at=started.isoformat(),
-        seconds=20.0,
-        load_seconds=4.0,
-        rows_per_second=2.5,
-        configuration=configuration,
-        inputs=(InputFile(path, 1000, 200, ""),),
-        options={},
-        models={},
-        versions={},
-        counts=counts,
-    )
+    told = {"status": status, "inputs": (InputFile(path, 1000, 200, ""),), "configuration": configuration}
+    manifest = made_manifest(counts, started_at=started.isoformat(), **told)
     (folder / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
-    metrics = _night_metrics(manifest, errors, groups, failed_gate) | {"answered_at": answered_at}
-    (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
-    return folder
-
-
-def _night_metrics(
-    manifest: RunManifest,
-    errors: Mapping[str, float] | None,
-    groups: Mapping[str, Sequence[tuple[str | None, int, int]]] | None,
-    failed_gate: bool,
-) -> dict[str, object]:
     gate = {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": failed_gate}
-    return {
+    names = ("value", "supported", "unsupported")
+    metrics = {
         "started_at": manifest.started_at,
+        "answered_at": answered_at,
         "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
         "standard_errors": {"unsupported_share": ERROR} if errors is None else dict(errors),
         "groups": {
-            column: [
-                {"value": value, "supported": supported, "weak": 0, "unsupported": unsupported}
-                for value, supported, unsupported in values
-            ]
+            column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
             for column, values in (groups or {}).items()
         },
         "quality_gates": [gate],
     }
+    (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    return folder
 
 
 def made_history(root: Path, unsupported: Sequence[int]) -> Path:

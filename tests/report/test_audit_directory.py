@@ -48,10 +48,8 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     root = made_audit(tmp_path, status=RunStatus.RUNNING).root
     sorted((root / "_chunks").iterdir())[0].unlink()
     audit = AuditDirectory.open(root)
-    assert [row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()] == [
-        2,
-        2,
-    ]
+    rows = [row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()]
+    assert rows == [2, 2]
     assert (audit.counts.audited, audit.counts.dead_lettered) == (1, 1)
 
 

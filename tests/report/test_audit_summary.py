@@ -90,20 +90,15 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
 
 
 def test_figures_stand_where_the_manifest_has_them() -> None:
-    models = {
-        "verdict_precision": "0.714",
-        "verdict_recall": "0.64",
-        "verdict_false_alarms": "0.125",
-        "verdict_measured_on": "90 answers",
-    }
-    text = no_proof(models)
+    models = {"precision": "0.714", "recall": "0.64", "false_alarms": "0.125", "measured_on": "90 answers"}
+    models |= {"short_precision": "0.9", "short_recall": "0.8"}
+    text = no_proof({f"verdict_{name}": told for name, told in models.items()})
     assert "71% do have an unsupported claim" in text
     assert "it flags 64% (measured on 90 answers)." in text
     assert "nothing wrong with, it flags 12%." in text
     assert "short answers" not in text
-    short = {"precision": "0.9", "recall": "0.8", "false_alarms": "0.1"}
-    told = no_proof(models | {f"verdict_short_{name}": share for name, share in short.items()})
-    assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in told
+    text = no_proof({f"verdict_{name}": told for name, told in models.items()} | {"verdict_short_false_alarms": "0.1"})
+    assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in text
 
 
 @pytest.mark.parametrize(("risk", "text"), [(0.5, "is a calibrated probability"), (None, "is no probability")])

@@ -71,19 +71,14 @@ def test_rows_go_to_standard_output_where_it_is_asked_for(
     assert json.loads(line)["reason"] == "empty_answer"
 
 
-def test_comparison_with_an_audit_of_other_answers_is_refused(
+def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers_is_refused(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = made_audit(tmp_path / "other", record_ids=["train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 2
     assert "has none of the record ids of" in capsys.readouterr().err
     assert not (tmp_path / "out.html").exists()
-
-
-def test_comparison_with_an_audit_of_other_logs_says_so(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = made_audit(tmp_path / "other", record_ids=["ferry-0", "train-1"])
+    other = made_audit(tmp_path / "like", record_ids=["ferry-0", "train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 0
     remark = f"The earlier audit read other logs, none of which this one read (the first is {other.log})"
     assert remark in capsys.readouterr().err
@@ -91,27 +86,21 @@ def test_comparison_with_an_audit_of_other_logs_says_so(
 
 
 @pytest.mark.parametrize(
-    ("more", "complaint"),
+    ("output", "more", "complaint"),
     [
-        (("--format", "csv", "--answers", "5"), "--answers"),
-        (("--format", "md", "--rows", "dead_letters"), "--rows"),
-        (("--format", "jsonl", "--previous", "x"), "--previous"),
+        ("out", "csv --answers 5", "--answers"),
+        ("out", "md --rows dead_letters", "--rows"),
+        ("out", "jsonl --previous x", "--previous"),
+        ("", "csv", "existing directory"),
+        ("nowhere/rows.csv", "csv", "existing directory"),
     ],
 )
-def test_options_that_a_format_does_not_know_are_bad_usage(
-    made: MadeAudit, tmp_path: Path, more: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+def test_what_a_format_or_an_output_cannot_be_is_bad_usage(
+    made: MadeAudit, tmp_path: Path, output: str, more: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _report(made, tmp_path / "out", *more) == 2
+    assert _report(made, tmp_path / output, "--format", *more.split()) == 2
     assert complaint in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("output", ["", "nowhere/rows.csv"])
-def test_an_output_that_cannot_be_a_file_is_bad_usage(
-    made: MadeAudit, tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _report(made, tmp_path / output, "--format", "csv") == 2
-    assert "existing directory" in capsys.readouterr().err
 
 
 def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
