@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AnswerRisk, AuditedAnswer, audited_answers, with_texts, without_texts
+from attribeam.report.audited_answer import AnswerRisk, EmbeddedAnswer, audited_answers, with_texts, without_texts
 from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
 from attribeam.schemas.errors import UsageError
@@ -241,14 +241,6 @@ class AnswerChange(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierAnswer:
-    """An answer as the earlier audit saw it; ``risk`` is None where it could not be judged."""
-
-    answer: AuditedAnswer
-    risk: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class AuditComparison:
     """What changed between two audits.
 
@@ -281,15 +273,15 @@ class AuditComparison:
         counted = ((change, self.changes.get(change, 0)) for change in AnswerChange)
         return ", ".join(f"{count:,} {change}" for change, count in counted if count)
 
-    def earlier_answers(self, record_ids: list[str]) -> dict[str, EarlierAnswer]:
-        """Those of the answers that the earlier audit has, by id.
+    def earlier_answers(self, record_ids: list[str]) -> dict[str, EmbeddedAnswer]:
+        """Those of the answers that the earlier audit has, by id, as it saw them.
 
         Raises:
             RunError: if a file of the earlier audit cannot be read.
         """
         found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self._by_id]))
         shown = map(with_texts if self.shows_texts else without_texts, found)
-        return {one.record_id: EarlierAnswer(one, self._by_id[one.record_id].risk_before) for one in shown}
+        return {one.record_id: EmbeddedAnswer(one, self._by_id[one.record_id].risk_before, None) for one in shown}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,12 +59,12 @@ def run(arguments: argparse.Namespace) -> None:
     where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
     ranking = rank_answers(audit, arguments.answers or (DEFAULT_ANSWERS if ids is None else sys.maxsize), where=where)
     answers = list(embedded_answers(audit, logs, ranking.riskiest))
-    whole = [answer for answer in answers if answer.texts is not None]
+    whole = [(one.texts, one.answer.spans) for one in answers if one.texts is not None]
     lost = [*_without_texts(answers, logs), *_unknown(ids, ranking)]
     if not whole:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
     with as_private_as([audit.root]):
-        write_lines(arguments.output, _json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
+        write_lines(arguments.output, _json_list(starmap(_TASKS[arguments.format], whole)))
     Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
 
 
@@ -89,12 +90,6 @@ def _json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
         yield before + json.dumps(item, ensure_ascii=False, allow_nan=False)
         before = ",\n"
     yield "\n]\n"
-
-
-def _parts(answer: EmbeddedAnswer) -> tuple[QARecord, Sequence[SpanEvidence]]:
-    if answer.texts is None:
-        raise ValueError("an answer with its texts was expected")
-    return answer.texts, answer.answer.spans
 
 
 def _without_texts(answers: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> Iterator[str]:

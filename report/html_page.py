@@ -19,7 +19,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from attribeam.report.answer_ranking import AuditComparison, EarlierAnswer, compare_audits, riskiest_claim
+from attribeam.report.answer_ranking import AuditComparison, compare_audits, riskiest_claim
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import (
     audit_facts,
@@ -283,7 +283,7 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
 
 
 def _earlier_json(
-    record_id: str, comparison: AuditComparison, earlier: Mapping[str, EarlierAnswer]
+    record_id: str, comparison: AuditComparison, earlier: Mapping[str, EmbeddedAnswer]
 ) -> dict[str, object]:
     """What became of the answer, and what the earlier audit said of its claims, in their order."""
     then = earlier.get(record_id)

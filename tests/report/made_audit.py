@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -296,6 +297,13 @@ def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iter
     """The rows, ``size`` per batch; a field that a row leaves out is that of ``SPAN``, or null."""
     whole = pa.Table.from_pylist([{**SPAN, **row} for row in rows], schema=evidence_schema(extra_fields=_extra(rows)))
     yield from whole.to_batches(max_chunksize=size)
+
+
+def added(tally: Any, rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Any:
+    """The tally when it has added these rows."""
+    for batch in span_batches(rows, size=size):
+        tally.add(batch)
+    return tally
 
 
 def _extra(rows: Sequence[Mapping[str, object]]) -> list[pa.Field]:

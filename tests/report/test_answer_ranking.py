@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import MadeAudit, made_audit, span_batches, supported_span, unsupported_span
+from tests.report.made_audit import MadeAudit, added, made_audit, supported_span, unsupported_span
 
 from attribeam.report.answer_ranking import (
     AnswerChange,
@@ -25,10 +25,7 @@ START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
 
 
 def ranking_of(rows: Sequence[dict[str, object]], *, size: int, batch_size: int = 4) -> AnswerRanking:
-    tally = RiskTally()
-    for batch in span_batches(rows, size=batch_size):
-        tally.add(batch)
-    return tally.ranking(size)
+    return added(RiskTally(), rows, size=batch_size).ranking(size)
 
 
 def naive_risk(spans: Sequence[dict[str, object]]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.report.made_audit import made_audit, span_batches
+from tests.report.made_audit import added, made_audit
 
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.overview import (
@@ -23,7 +23,6 @@ from attribeam.report.overview import (
     MassTally,
     PassageTally,
     RankTally,
-    ShareBy,
     ShareTally,
     SupportCounts,
     Timeline,
@@ -38,17 +37,7 @@ START = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
 
 def timeline_of(rows: Sequence[dict[str, object]]) -> Timeline:
-    tally = TimelineTally()
-    for batch in span_batches(rows):
-        tally.add(batch)
-    return tally.result()
-
-
-def shares_of(rows: Sequence[dict[str, object]], column: str) -> ShareBy:
-    tally = ShareTally(column)
-    for batch in span_batches(rows):
-        tally.add(batch)
-    return tally.result()
+    return added(TimelineTally(), rows).result()
 
 
 def counted(supports: Sequence[str]) -> SupportCounts:
@@ -126,7 +115,7 @@ def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value
     values = [*(f"team {number:02d}" for number in range(value_count - 1)), None]
     spans = [(value, chance.choice(SUPPORTS)) for value in values for _ in range(chance.randrange(1, 9))]
     chance.shuffle(spans)
-    found = shares_of([{"team": value, "support": support} for value, support in spans], "team")
+    found = added(ShareTally("team"), [{"team": value, "support": support} for value, support in spans]).result()
     by_value = {value: counted([support for one, support in spans if one == value]) for value in values}
     listed = {group.value: group.counts for group in found.groups}
     assert listed == {value: by_value[value] for value in listed}
@@ -161,32 +150,25 @@ def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
     chance = random.Random(7)
     masses = [0.0, 1.0, *(chance.randrange(65) / 64 for _ in range(200))]  # 64ths of MASS_BINS are exact
     rows = [{"evidence_mass": mass, "support": chance.choice(SUPPORTS)} for mass in masses]
-    tally = MassTally()
-    for batch in span_batches(rows, size=50):
-        tally.add(batch)
     wanted = Counter((min(int(row["evidence_mass"] * MASS_BINS), MASS_BINS - 1), row["support"]) for row in rows)
-    found = tally.result()
+    found = added(MassTally(), rows, size=50).result()
     assert len(found) == MASS_BINS
     for number, counts in enumerate(found):
         assert counts == SupportCounts(*(wanted[number, support] for support in SUPPORTS))
 
 
-def test_scores_are_binned_like_masses() -> None:
-    tally = MassTally("support_score")
-    for batch in span_batches([{"support_score": score} for score in (0.5, 0.5, None, 1.0)], size=2):
-        tally.add(batch)
-    bins = tally.result()
-    assert {number: one.spans for number, one in enumerate(bins) if one.spans} == {MASS_BINS // 2: 2, MASS_BINS - 1: 1}
-
-
-@pytest.mark.parametrize(("masses", "counted_spans"), [([0.5, None, 1.0], 2), ([None, None], 0)])
-def test_spans_without_a_mass_are_in_no_bin(masses: list[float | None], counted_spans: int) -> None:
-    tally = MassTally()
-    for batch in span_batches([{"evidence_mass": mass} for mass in masses], size=1):
-        tally.add(batch)
-    bins = tally.result()
-    assert sum(one.spans for one in bins) == counted_spans
-    assert len(bins) == (MASS_BINS if counted_spans else 0)
+@pytest.mark.parametrize(
+    ("column", "shares", "bins"),
+    [
+        ("support_score", [0.5, 0.5, None, 1.0], {MASS_BINS // 2: 2, MASS_BINS - 1: 1}),
+        ("evidence_mass", [0.5, None, 1.0], {MASS_BINS // 2: 1, MASS_BINS - 1: 1}),
+        ("evidence_mass", [None, None], {}),
+    ],
+)
+def test_spans_without_a_share_are_in_no_bin(column: str, shares: list[float | None], bins: dict[int, int]) -> None:
+    found = added(MassTally(column), [{column: share} for share in shares], size=2).result()
+    assert {number: one.spans for number, one in enumerate(found) if one.spans} == bins
+    assert len(found) == (MASS_BINS if bins else 0)
 
 
 PIECE = {"passage_index": 0, "in_title": False, "char_start": 0, "char_end": 1, "text": "x", "score": 1.0}
@@ -206,10 +188,7 @@ def random_ranks(seed: int) -> list[dict[str, object]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_places_are_counted_as_offered_used_and_best(seed: int) -> None:
     rows = random_ranks(seed)
-    tally = RankTally()
-    for batch in span_batches(rows, size=7):
-        tally.add(batch)
-    found = tally.result()
+    found = added(RankTally(), rows, size=7).result()
     assert [one.rank for one in found] == list(range(1, SHOWN_RANKS + 1))
     for place, one in enumerate(found):
         scores = [row["passage_scores"][place] for row in rows if len(row["passage_scores"]) > place]
@@ -236,16 +215,13 @@ def random_evidence(seed: int) -> list[dict[str, object]]:
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_an_answer_counts_once_for_each_passage_that_it_draws_on(size: int) -> None:
     rows = random_evidence(size)
-    tally = PassageTally()
-    for batch in span_batches(rows, size=size):
-        tally.add(batch)
     answers: dict[str, set[tuple[object, object]]] = {}
     for row in rows:
         for piece in row["evidence"]:
             if piece["passage_id"] is not None:
                 answers.setdefault(piece["passage_id"], set()).add((row["source_file"], row["source_row"]))
     by_use = sorted(answers, key=lambda name: (-len(answers[name]), name))
-    found = tally.result(None)
+    found = added(PassageTally(), rows, size=size).result(None)
     assert [(use.passage_id, use.answers, use.retrieved) for use in found.most_used] == [
         (name, len(answers[name]), None) for name in by_use[:SHOWN_PASSAGES]
     ]
@@ -253,11 +229,9 @@ def test_an_answer_counts_once_for_each_passage_that_it_draws_on(size: int) -> N
 
 
 def test_passages_retrieved_in_vain_come_first_among_the_least_used() -> None:
-    tally = PassageTally()
-    rows = [{"source_row": row, "evidence": [{**PIECE, "passage_id": "used"}]} for row in range(3)]
-    for batch in span_batches([*rows, {"source_row": 3, "evidence": [{**PIECE, "passage_id": "always"}]}]):
-        tally.add(batch)
-    found = tally.result({"used": 4, "always": 1, "rare": 2, "idle": 9})
+    ids = ["used", "used", "used", "always"]
+    rows = [{"source_row": row, "evidence": [{**PIECE, "passage_id": name}]} for row, name in enumerate(ids)]
+    found = added(PassageTally(), rows).result({"used": 4, "always": 1, "rare": 2, "idle": 9})
     assert [use.passage_id for use in found.least_used] == ["idle", "rare", "used"]
     assert [(use.passage_id, use.retrieved) for use in found.most_used] == [("used", 4), ("always", 1)]
     assert found.passage_count == 4
