@@ -172,7 +172,7 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
         figures=tuple(_figures(entries, done[-1])) if done else (),
         last=done[-1].name if done else "",
         notes=tuple(_notes(entries, alerts)),
-        alerts_meaning=_meaning(alerts),
+        nights_before=BEFORE,
         alerts=[
             {**_row(one.entry, links), "kind": one.kind, "text": one.text} for one in reversed(alerts[-_MOST_LISTED:])
         ],
@@ -226,15 +226,6 @@ def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[s
             f"{lacking:,} audits have no standard errors, so they are judged by how far the nights before lie from "
             "each other alone; the same attribeam audit command, run again, adds them."
         )
-
-
-def _meaning(alerts: Sequence[Alert]) -> str:
-    found = "None." if not alerts else "Newest first."
-    return (
-        f"{found} A share is an alert if it leaves the range that up to {BEFORE} finished audits before it let one "
-        "expect: what 99.73% of unchanged shares would keep to, by chance or by how far these nights lie from each "
-        "other, whichever is more. Failed gates, and audits that are damaged or not complete, are alerts too."
-    )
 
 
 def _row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
