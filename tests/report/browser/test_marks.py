@@ -24,6 +24,20 @@ def badges(page: OpenPage) -> dict[str, str]:
     return dict(zip(names, page.texts("#worklist .mark-badge"), strict=True))
 
 
+def open_menu(page: OpenPage) -> None:
+    page.one("#export-menu summary").click()
+
+
+def is_open(page: OpenPage) -> bool:
+    return page.script("return document.querySelector('#export-menu').open")
+
+
+def save(page: OpenPage, ending: str) -> Path:
+    open_menu(page)
+    page.one(f'[data-export="{ending}"]').click()
+    return page.downloaded(ending)
+
+
 def marked(page: OpenPage, audit: LoggedAudit) -> None:
     """An answer marked as wrong with a note, a span as right, a dead letter as unsure."""
     page.open(audit.page, "#answers/1")
@@ -120,13 +134,6 @@ def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> No
     assert opened(page) == "ferry-0"
 
 
-def saved(page: OpenPage, harbour: LoggedAudit, ending: str):
-    marked(page, harbour)
-    page.one("#export-menu summary").click()
-    page.one(f'[data-export="{ending}"]').click()
-    return page.downloaded(ending)
-
-
 def expected(harbour: LoggedAudit) -> list[dict[str, object]]:
     log = str(harbour.audit.log)
     whole = {"span_index": None, "char_start": None, "char_end": None, "text": None, "support": None}
@@ -146,39 +153,27 @@ def without(row: dict[str, object], *names: str) -> dict[str, object]:
 
 
 def test_marks_leave_as_jsonl(page: OpenPage, harbour: LoggedAudit) -> None:
-    text = saved(page, harbour, "jsonl").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in text.splitlines()]
+    marked(page, harbour)
+    rows = [json.loads(line) for line in save(page, "jsonl").read_text(encoding="utf-8").splitlines()]
     assert [without(row, "risk", "marked_at", "audit") for row in rows] == expected(harbour)
     assert [row["risk"] is None for row in rows] == [False, False, True]
     assert all(datetime.fromisoformat(row["marked_at"]) for row in rows)
 
 
 def test_marks_leave_as_parquet(page: OpenPage, harbour: LoggedAudit) -> None:
-    table = pq.read_table(saved(page, harbour, "parquet"))
+    marked(page, harbour)
+    table = pq.read_table(save(page, "parquet"))
     assert [without(row, "risk", "marked_at", "audit") for row in table.to_pylist()] == expected(harbour)
     assert all(isinstance(row["marked_at"], datetime) for row in table.to_pylist())
 
 
 def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page: OpenPage, harbour: LoggedAudit) -> None:
-    with saved(page, harbour, "csv").open(encoding="utf-8-sig", newline="") as file:
+    marked(page, harbour)
+    with save(page, "csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     wanted = [{name: "" if value is None else str(value) for name, value in row.items()} for row in expected(harbour)]
     wanted[0]["note"] = f"'{wanted[0]['note']}"
     assert [without(row, "risk", "marked_at", "audit") for row in rows] == wanted
-
-
-def open_menu(page: OpenPage) -> None:
-    page.one("#export-menu summary").click()
-
-
-def is_open(page: OpenPage) -> bool:
-    return page.script("return document.querySelector('#export-menu').open")
-
-
-def save(page: OpenPage, ending: str) -> Path:
-    open_menu(page)
-    page.one(f'[data-export="{ending}"]').click()
-    return page.downloaded(ending)
 
 
 def reviewed(page: OpenPage, audit: LoggedAudit) -> None:
