@@ -58,6 +58,7 @@ _SCRIPTS = ("vendor/plot.js", "vendor/parquet.js", "assets/page.js")
 _PLOT_STYLE = "vendor/plot_style.css"
 """Observable Plot adds a style element with this text to every drawing."""
 _NONE = "'none'"
+_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 _SHARE_OF_CHANGED = 10
 """A page that compares shows, beside its riskiest answers, a tenth as many that changed most."""
 
@@ -286,19 +287,17 @@ def _earlier_json(
     record_id: str, comparison: AuditComparison, earlier: Mapping[str, EmbeddedAnswer]
 ) -> dict[str, object]:
     """What became of the answer, and what the earlier audit said of its claims, in their order."""
-    then = earlier.get(record_id)
+    change, then = comparison.change_of(record_id), earlier.get(record_id)
     if then is None:
-        return {"change": comparison.change_of(record_id), "before": None}
+        return {"change": change, "before": None}
     # As the page orders the claims of today: of two that begin at one place, the longer one first.
     claims = sorted(
         (span for span in then.answer.spans if span.is_claim),
         key=lambda span: (span.chars.char_start, -span.chars.char_end),
     )
     said = [[span.text, span.support, _rounded(span.support_score), list(span.unmatched_values)] for span in claims]
-    return {
-        "change": comparison.change_of(record_id),
-        "before": {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said},
-    }
+    before = {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said}
+    return {"change": change, "before": before}
 
 
 def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
@@ -340,9 +339,6 @@ def _range_json(chars: CharRange) -> list[int]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.3g}")
-
-
-_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def template(name: str) -> Template:
