@@ -10,8 +10,7 @@ from itertools import chain, groupby
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows, evidence_rows
-from attribeam.report.privacy import without_texts
+from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows, evidence_rows, without_texts
 from attribeam.schemas import RowSource, SpanEvidence, Support
 from attribeam.schemas.evidence_record import VERDICTS
 from attribeam.schemas.qa_record import RETRIEVALS

@@ -21,7 +21,7 @@ from attribeam.integrations.targets import TARGETS, Target, target_named
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.messages import Messages, print_lines
-from attribeam.report.privacy import as_private_as
+from attribeam.report.output_file import as_private_as
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 
 _MESSAGES = Messages("attribeam send")

@@ -1,25 +1,34 @@
-"""Ranks answers: those that have a verdict by risk, then refusals, then those that cannot be judged.
+"""Ranks answers, and compares two audits of them.
 
-The risk of an answer is its ``answer_risk``, a calibrated probability. Where an audit has none, it is made of its
-claims: a claim's risk starts at 0 if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the
-share of its attention that does not lie on evidence (1 - evidence_mass), grows by 1/2 if it has unmatched values, and
-is at most 1. The answer's risk is two thirds of its claims' largest risk plus one third of their mean.
+Answers that have a verdict come by risk, then refusals, then those that cannot be judged. The risk of an answer is its
+``answer_risk``, a calibrated probability. Where an audit has none, it is made of its claims: a claim's risk starts at 0
+if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the share of its attention that does not
+lie on evidence (1 - evidence_mass), grows by 1/2 if it has unmatched values, and is at most 1. The answer's risk is two
+thirds of its claims' largest risk plus one third of their mean.
+
+Answers of two audits are the same if they have the same ``record_id``. Where several answers of an audit have one id,
+as in several logs or behind masks, nobody knows which is which, so they are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AnswerRisk, EmbeddedAnswer, audited_answers, with_texts, without_texts
 from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
+from attribeam.schemas.errors import UsageError
 
 UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3
@@ -38,19 +47,8 @@ class AnswerGroup(IntEnum):
 
 _GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: AnswerGroup.NOT_JUDGED}
 _GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
-_ANSWER_KEYS = ["file", "row"]
-_SUMS = [
-    ("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("unsupported", "sum"), ("group", "max"), ("given", "max"),
-]  # fmt: skip
+_SUMS = {"risk": ("max", "sum"), "claim": ("sum",), "unsupported": ("sum",), "group": ("max",), "given": ("max",)}
 _RESERVED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRisk:
-    """One audited answer and its risk, 0 to 1; None where it cannot be judged."""
-
-    source: RowSource
-    risk: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,54 +74,63 @@ class AnswerRanking:
 class RiskTally:
     """Adds up risks batch after batch; it needs about 70 bytes of memory per answer, and its id if that is kept."""
 
-    columns: tuple[str, ...] = (
-        *CLAIM_COLUMNS,
-        "source_file",
-        "source_row",
-        "evidence_mass",
-        "unmatched_values",
-        "answer_kind",
-        "answer_risk",
-    )
-
     def __init__(self, *, with_ids: bool = False) -> None:
-        self._keys = [*_ANSWER_KEYS, "id"] if with_ids else _ANSWER_KEYS
-        if with_ids:
-            self.columns = (*RiskTally.columns, "record_id")
+        ids = ("record_id",) if with_ids else ()
+        self.columns: tuple[str, ...] = (
+            *CLAIM_COLUMNS, *ids, "source_file", "source_row", "evidence_mass", "unmatched_values", "answer_kind",
+            "answer_risk",
+        )  # fmt: skip
+        self._keys = ["file", "row", *ids]
         self._files: dict[str, int] = {}
         self._parts: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch of spans."""
         claims = claim_mask(batch).to_numpy(zero_copy_only=False)
-        kinds = pc.index_in(batch.column("answer_kind"), value_set=_KINDS).to_numpy(zero_copy_only=False)
-        unsupported = pc.equal(batch.column("support"), str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
-        table = pa.table(
-            {
-                "file": self._file_numbers(batch),
-                "row": batch.column("source_row"),
-                "risk": span_risks(batch) * claims,
-                "claim": claims.astype(np.int64),
-                "unsupported": (claims & unsupported).astype(np.int64),
-                "group": _GROUP_OF_KIND[kinds],
-                "given": batch.column("answer_risk").cast(pa.float64()),
-            }
-        )
-        if "id" in self._keys:
-            table = table.append_column("id", batch.column("record_id"))
-        self._parts.append(table.group_by(self._keys).aggregate(_SUMS))
+        kinds = pc.index_in(batch["answer_kind"], value_set=_KINDS).to_numpy(zero_copy_only=False)
+        unsupported = pc.equal(batch["support"], str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
+        columns = {
+            "file": self._file_numbers(batch),
+            "row": batch["source_row"],
+            "record_id": batch["record_id"] if "record_id" in self._keys else pa.nulls(batch.num_rows),
+            "risk": span_risks(batch) * claims,
+            "claim": claims.astype(np.int64),
+            "unsupported": (claims & unsupported).astype(np.int64),
+            "group": _GROUP_OF_KIND[kinds],
+            "given": batch["answer_risk"].cast(pa.float64()),
+        }
+        sums = [(name, how) for name, every in _SUMS.items() for how in every]
+        self._parts.append(pa.table(columns).group_by(self._keys).aggregate(sums))
 
     def answers(self) -> pa.Table:
         """One row per answer: file, row, risk, group (an ``AnswerGroup``), unsupported claims, and its id if kept.
 
-        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk.
+        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk. There is no risk where the answer
+        cannot be judged. The spans of an answer may have come in several batches.
 
         Raises:
             ValueError: if no batch was added.
         """
         if not self._parts:
             raise ValueError("answers are added up batch by batch, there was none")
-        return _answer_risks(pa.concat_tables(self._parts), self._keys)
+        sums = [(f"{name}_{how}", how) for name, every in _SUMS.items() for how in every]
+        sums_of = pa.concat_tables(self._parts).group_by(self._keys).aggregate(sums)
+        claims, given = sums_of["claim_sum_sum"], sums_of["given_max_max"]
+        mean = pc.divide(sums_of["risk_sum_sum"], pc.max_element_wise(claims, 1).cast(pa.float64()))
+        made = pc.add(pc.multiply(sums_of["risk_max_max"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
+        group = sums_of["group_max_max"]
+        cannot = pc.and_(pc.equal(group, AnswerGroup.NOT_JUDGED), pc.equal(claims, 0))
+        judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
+        return pa.table(
+            {
+                **{name: sums_of[name] for name in self._keys},
+                "risk": pc.if_else(cannot, None, pc.coalesce(given, made)),
+                "given": given,
+                "unsupported": sums_of["unsupported_sum_sum"],
+                "claims": pc.greater(claims, 0),
+                "group": pc.if_else(pc.equal(group, AnswerGroup.REFUSAL), int(AnswerGroup.REFUSAL), judged),
+            }
+        )
 
     @property
     def file_names(self) -> list[str]:
@@ -139,10 +146,11 @@ class RiskTally:
             return AnswerRanking((), 0, 0, 0)
         answers, names = self.answers(), self.file_names
         numbers = {(self._files.get(one.source_file), one.source_row) for one in also}
+        groups = [answers.filter(pc.equal(answers["group"], group)) for group in AnswerGroup]
         chosen = tuple(
             AnswerRisk(RowSource(names[one["file"]], one["row"]), one["risk"])
-            for group, places in zip(AnswerGroup, _places(answers, size), strict=True)
-            for one in _first(answers.filter(pc.equal(answers["group"], group)), places, numbers)
+            for group, places in zip(groups, _places([one.num_rows for one in groups], size), strict=True)
+            for one in _first(group, places, numbers)
         )
         flagged = pc.sum(pc.greater(answers["unsupported"], 0), min_count=0).as_py()
         judged = pc.count(answers["given"]).as_py() or pc.sum(answers["claims"], min_count=0).as_py()
@@ -150,23 +158,34 @@ class RiskTally:
 
     def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
         """Each span's file as a number, in the order in which files were first seen."""
-        encoded = batch.column("source_file").dictionary_encode()
+        encoded = batch["source_file"].dictionary_encode()
         numbers = [self._files.setdefault(name, len(self._files)) for name in encoded.dictionary.to_pylist()]
         return pa.array(numbers, pa.int32()).take(encoded.indices)
 
 
+def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | None = None) -> AnswerRanking:
+    """The first ``size`` answers of an audit, or of its rows ``where`` something holds.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    tally = RiskTally()
+    for batch in audit.evidence_batches(tally.columns, where=where):
+        tally.add(batch)
+    return tally.ranking(size)
+
+
 def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
     """The risk of each span, shape (spans,), 0 for what is no claim; without evidence mass it counts as of mass 0."""
-    codes = pc.index_in(batch.column("support"), value_set=pa.array([one.value for one in CLAIM_SUPPORTS]))
+    codes = pc.index_in(batch["support"], value_set=pa.array([one.value for one in CLAIM_SUPPORTS]))
     start = np.append(_START_RISK, 0.0)[pc.fill_null(codes, len(CLAIM_SUPPORTS)).to_numpy(zero_copy_only=False)]
-    mass = pc.fill_null(batch.column("evidence_mass"), 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
-    return _risk(start, mass, _has_unmatched_values(batch))
+    mass = pc.fill_null(batch["evidence_mass"], 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
+    return _risk(start, mass, pc.list_value_length(batch["unmatched_values"]).to_numpy(zero_copy_only=False) > 0)
 
 
 def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
     """The claim that most likely lacks support, of equal ones the first; None where there is no claim."""
-    claims = [span for span in spans if span.is_claim]
-    return max(claims, key=_claim_risk, default=None)
+    return max((span for span in spans if span.is_claim), key=_claim_risk, default=None)
 
 
 def _claim_risk(span: SpanEvidence) -> float:
@@ -182,39 +201,9 @@ def _risk(
     return np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
 
 
-def _has_unmatched_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    lengths = pc.list_value_length(batch.column("unmatched_values")).to_numpy(zero_copy_only=False)
-    has: npt.NDArray[np.bool_] = lengths > 0
-    return has
-
-
-def _answer_risks(parts: pa.Table, keys: list[str]) -> pa.Table:
-    """One row per answer, even if its spans came in several batches; no risk where it cannot be judged."""
-    sums = parts.group_by(keys).aggregate([(f"{name}_{how}", how) for name, how in _SUMS])
-    claims = pc.max_element_wise(sums["claim_sum_sum"], 1).cast(pa.float64())
-    mean = pc.multiply(pc.divide(sums["risk_sum_sum"], claims), 1 - WORST_SHARE)
-    made = pc.add(pc.multiply(sums["risk_max_max"], WORST_SHARE), mean)
-    refused = pc.equal(sums["group_max_max"], AnswerGroup.REFUSAL)
-    cannot = pc.and_(pc.equal(sums["group_max_max"], AnswerGroup.NOT_JUDGED), pc.equal(sums["claim_sum_sum"], 0))
-    judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
-    group = pc.if_else(refused, int(AnswerGroup.REFUSAL), judged)
-    return pa.table(
-        {
-            **{name: sums[name] for name in keys},
-            "risk": pc.if_else(cannot, None, pc.coalesce(sums["given_max_max"], made)),
-            "given": sums["given_max_max"],
-            "unsupported": sums["unsupported_sum_sum"],
-            "claims": pc.greater(sums["claim_sum_sum"], 0),
-            "group": group,
-        }
-    )
-
-
-def _places(answers: pa.Table, size: int) -> list[int]:
+def _places(counts: Sequence[int], size: int) -> list[int]:
     """How many answers of each group are shown; what one group does not need falls to the others."""
-    judged, refusals, not_judged = (
-        pc.sum(pc.equal(answers["group"], group), min_count=0).as_py() for group in AnswerGroup
-    )
+    judged, refusals, not_judged = counts
     kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
     first = min(judged, size - sum(kept))
     second = min(refusals, size - first - kept[1])
@@ -228,10 +217,172 @@ def _first(answers: pa.Table, size: int, also: Collection[tuple[int | None, int]
     order = [("risk", "descending"), ("file", "ascending"), ("row", "ascending")]
     taken = pc.select_k_unstable(answers, k=size, sort_keys=order).to_pylist()
     if also and answers.num_rows > size:
-        rows = pc.is_in(answers["row"], value_set=pa.array({row for _, row in also}, answers["row"].type))
-        places = pc.indices_nonzero(rows).to_pylist()
-        found = answers.take(places).select(["file", "row"]).to_pylist()
-        own = (place for place, one in zip(places, found, strict=True) if (one["file"], one["row"]) in also)
-        taken = [*{*taken, *own}]
+        sources = zip(answers["file"].to_pylist(), answers["row"].to_pylist(), strict=True)
+        taken = [*{*taken, *(place for place, source in enumerate(sources) if source in also)}]
     chosen: list[dict[str, Any]] = answers.take(taken).sort_by(order).to_pylist()
     return chosen
+
+
+RISK_STEP = 0.1
+"""The least change of an answer's risk that counts as one."""
+
+
+class AnswerChange(StrEnum):
+    """What became of one answer since the earlier audit."""
+
+    NEWLY_FLAGGED = "newly flagged"
+    NO_LONGER_FLAGGED = "no longer flagged"
+    OTHER_KIND = "another kind of answer"
+    RISKIER = "riskier"
+    LESS_RISKY = "less risky"
+    SAME = "about the same"
+    NEW = "not in the earlier audit"
+    REPEATED = "id not unique"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditComparison:
+    """What changed between two audits.
+
+    Attributes:
+        in_both, only_now, only_before: numbers of answers whose ids are unique.
+        repeated: ids that several answers of an audit have.
+        changes: numbers of the answers in both, by change.
+        shows_texts: whether the earlier audit's texts may be shown beside this one's: its masks, if any, are the same.
+        changed: rows of this audit whose answers changed, the largest change first: a verdict before a risk.
+    """
+
+    earlier: AuditDirectory
+    in_both: int
+    only_now: int
+    only_before: int
+    changes: Mapping[AnswerChange, int]
+    changed: tuple[RowSource, ...]
+    repeated: frozenset[str]
+    shows_texts: bool
+    _by_id: Mapping[str, _ChangedAnswer]
+
+    def change_of(self, record_id: str) -> AnswerChange:
+        """What became of an answer of this audit."""
+        if record_id in self.repeated:
+            return AnswerChange.REPEATED
+        return self._by_id[record_id].change if record_id in self._by_id else AnswerChange.NEW
+
+    def words(self) -> str:
+        """The numbers of changes in a sentence's words, such as "2 newly flagged, 1 about the same"."""
+        counted = ((change, self.changes.get(change, 0)) for change in AnswerChange)
+        return ", ".join(f"{count:,} {change}" for change, count in counted if count)
+
+    def earlier_answers(self, record_ids: list[str]) -> dict[str, EmbeddedAnswer]:
+        """Those of the answers that the earlier audit has, by id, as it saw them.
+
+        Raises:
+            RunError: if a file of the earlier audit cannot be read.
+        """
+        found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self._by_id]))
+        shown = map(with_texts if self.shows_texts else without_texts, found)
+        return {one.record_id: EmbeddedAnswer(one, self._by_id[one.record_id].risk_before, None) for one in shown}
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedAnswer:
+    """An answer of both audits; its risk then, and the change of its risk."""
+
+    record_id: str
+    source: RowSource
+    change: AnswerChange
+    risk_before: float | None
+    step: float
+
+    @property
+    def size(self) -> tuple[bool, float]:
+        """By which the largest change is found: a verdict before a risk."""
+        return self.change not in (AnswerChange.RISKIER, AnswerChange.LESS_RISKY), abs(self.step)
+
+
+def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditComparison:
+    """Compare an audit with an earlier one; memory grows with the number of answers.
+
+    Raises:
+        UsageError: if the audits have no answer in common.
+        RunError: if a file of one cannot be read.
+    """
+    all_now, all_before = _answers(audit), _answers(earlier)
+    repeated = _repeated(all_now) | _repeated(all_before)
+    now, before = _without(all_now, repeated), _without(all_before, repeated)
+    both = now.join(before, keys="record_id", right_suffix="_before", join_type="inner", use_threads=False)
+    if not both.num_rows:
+        raise UsageError(_unrelated(audit, earlier, all_now, all_before))
+    answers = [*_changes(both)]
+    changed = sorted(
+        (one for one in answers if one.change is not AnswerChange.SAME), key=lambda one: one.size, reverse=True
+    )
+    hidden, hidden_before = (one.manifest.options.get("privacy", {}) for one in (audit, earlier))
+    return AuditComparison(
+        earlier=earlier,
+        in_both=len(answers),
+        only_now=now.num_rows - len(answers),
+        only_before=before.num_rows - len(answers),
+        changes=Counter(one.change for one in answers),
+        changed=tuple(one.source for one in sorted(changed, key=lambda one: one.size, reverse=True)),
+        repeated=repeated,
+        shows_texts=hidden in ({}, hidden_before),
+        _by_id={one.record_id: one for one in answers},
+    )
+
+
+def _answers(audit: AuditDirectory) -> pa.Table:
+    """One row per answer: record_id, file, row, risk, group, and number of unsupported claims.
+
+    Raises:
+        UsageError: if the audit has no answer.
+    """
+    tally = RiskTally(with_ids=True)
+    for batch in audit.evidence_columns(sorted(tally.columns)):
+        tally.add(batch)
+    if not tally.file_names:
+        raise UsageError(f"--previous compares answers, but the audit {str(audit.root)!r} has none; leave it out")
+    answers = tally.answers()
+    files = pa.array(tally.file_names).take(answers["file"].combine_chunks())
+    return answers.select(["record_id", "row", "risk", "group", "unsupported"]).append_column("file", files)
+
+
+def _repeated(answers: pa.Table) -> frozenset[str]:
+    """Ids that several answers have."""
+    counts = answers["record_id"].value_counts()
+    return frozenset(counts.field("values").filter(pc.greater(counts.field("counts"), 1)).to_pylist())
+
+
+def _without(answers: pa.Table, ids: frozenset[str]) -> pa.Table:
+    return answers.filter(pc.invert(pc.is_in(answers["record_id"], pa.array(sorted(ids), pa.string()))))
+
+
+def _changes(both: pa.Table) -> Iterator[_ChangedAnswer]:
+    for one in both.to_pylist():
+        risk, before = one["risk"], one["risk_before"]
+        step = 0.0 if risk is None or before is None else risk - before
+        source = RowSource(one["file"], one["row"])
+        yield _ChangedAnswer(one["record_id"], source, _change(one, step), before, step)
+
+
+def _change(one: Mapping[str, int], step: float) -> AnswerChange:
+    if one["group"] != one["group_before"]:
+        return AnswerChange.OTHER_KIND
+    flagged, flagged_before = one["unsupported"] > 0, one["unsupported_before"] > 0
+    if flagged is not flagged_before and one["group"] == AnswerGroup.JUDGED:
+        return AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
+    if abs(step) < RISK_STEP:
+        return AnswerChange.SAME
+    return AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
+
+
+def _unrelated(audit: AuditDirectory, earlier: AuditDirectory, now: pa.Table, before: pa.Table) -> str:
+    ids = [pc.min(answers["record_id"]).as_py() for answers in (before, now)]
+    first = " and ".join("none" if one is None else repr(one) for one in ids)
+    shared = "has no record id that is unique in both and is one of"
+    shared = shared if _repeated(now) | _repeated(before) else "has none of the record ids of"
+    return (
+        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
+        f"{str(audit.root)!r}: {before.num_rows:,} and {now.num_rows:,} answers, the first ids are {first}; "
+        "name another audit, or leave --previous out"
+    )

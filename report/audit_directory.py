@@ -27,9 +27,15 @@ from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManife
 from attribeam.schemas.version import check_version
 
 CHUNKS, EVIDENCE, DEAD_LETTERS = "_chunks", "evidence", "dead_letters"
-_MANIFEST_SUFFIX = ".json"
+_SUFFIX = ".json"
+_MANIFEST = "run_manifest.json"
 _READERS = 16
 """Threads that read small files at once: what takes long on an object store is the answer, not the content."""
+BATCH_ROWS = 4096
+_COLUMN_BATCH_ROWS = 65_536
+_MEND = "start the audit's command again, which audits damaged chunks again"
+_MASS = "evidence_mass"
+"""May be null if the method has none."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -59,8 +65,8 @@ class CommittedChunks:
 
     def names(self) -> list[str]:
         """The chunks that have a manifest, in the order of the input."""
-        found = self.storage.sizes(self.path(CHUNKS))
-        return sorted(name.removesuffix(_MANIFEST_SUFFIX) for name in found if _is_manifest(name))
+        files = (name for name in self.storage.sizes(self.path(CHUNKS)) if not name.startswith("."))
+        return sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
 
     def read(self, name: str) -> ChunkManifest:
         """The manifest of a chunk that has one.
@@ -70,26 +76,26 @@ class CommittedChunks:
             SchemaVersionError: if it is of another version of the schema.
             ValueError: if it is damaged: no manifest of this chunk.
         """
-        path = self.path(CHUNKS, f"{name}{_MANIFEST_SUFFIX}")
+        path = self.path(CHUNKS, f"{name}{_SUFFIX}")
         with self.storage.open(path) as file:
             content = file.read()
         try:
-            found = ChunkManifest.from_json(content, path)
-            if found.chunk != name:
+            manifest = ChunkManifest.from_json(content, path)
+            if manifest.chunk != name:
                 raise ValueError("it is the manifest of another chunk")
         except SchemaVersionError:
             raise
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        return found
+        return manifest
 
-    def manifests(self) -> Iterator[ChunkManifest]:
+    def manifests(self) -> tuple[ChunkManifest, ...]:
         """The manifests of all chunks in the order of the input.
 
         Raises:
             OSError, ValueError: as ``read``.
         """
-        return in_threads(self.read, self.names())
+        return tuple(in_threads(self.read, self.names()))
 
     def manifests_by_name(self) -> dict[str, ChunkManifest | None]:
         """The manifests by the chunks' names; None for a damaged one.
@@ -116,17 +122,6 @@ def in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iter
         yield from readers.map(work, items)
 
 
-def _is_manifest(name: str) -> bool:
-    return name.endswith(_MANIFEST_SUFFIX) and not name.startswith(".")
-
-
-BATCH_ROWS = 4096
-_MEND = "start the audit's command again, which audits damaged chunks again"
-_COLUMN_BATCH_ROWS = 65_536
-_MASS = "evidence_mass"
-"""May be null if the method has none."""
-
-
 @dataclass(frozen=True)
 class AuditDirectory:
     """The output directory of an audit; only its finished chunks are read.
@@ -135,12 +130,14 @@ class AuditDirectory:
         root: the directory, or a URI.
         storage: where it lies; ``ArrowStorage`` for what Arrow's clients reach.
         manifest: its ``run_manifest.json``; the audit is complete only if its status is "done".
+        chunks: the manifests of the finished chunks in the order of the input.
         evidence_files: Parquet files in the order of the input; ``dead_letter_files`` likewise.
     """
 
     root: str
     storage: AuditStorage
     manifest: RunManifest
+    chunks: tuple[ChunkManifest, ...]
     evidence_files: tuple[str, ...]
     dead_letter_files: tuple[str, ...]
 
@@ -152,25 +149,25 @@ class AuditDirectory:
             UsageError: if there is no audit, or one of another schema version.
             RunError: if a manifest cannot be read, or a file has another size than its manifest says.
         """
-        chunks = CommittedChunks(str(root), storage or ArrowStorage())
-        manifest = _read_manifest(chunks)
-        committed = _chunk_manifests(chunks)
-        _check_sizes(chunks, committed)
-        if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in committed}):
-            raise RunError(
-                f"{chunks.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
-                f"first {min(lost)}; {_MEND}"
-            )
-        evidence = tuple(chunks.path(one.evidence.path) for one in committed)
-        dead_letters = tuple(chunks.path(one.dead_letters.path) for one in committed)
-        return cls(chunks.root, chunks.storage, manifest, evidence, dead_letters)
+        committed = CommittedChunks(str(root), storage or ArrowStorage())
+        manifest = _read_manifest(committed)
+        try:
+            chunks = committed.manifests()
+        except SchemaVersionError:
+            raise
+        except (OSError, ValueError) as error:
+            raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
+        _check_whole(committed, manifest, chunks)
+        evidence = tuple(committed.path(one.evidence.path) for one in chunks)
+        dead_letters = tuple(committed.path(one.dead_letters.path) for one in chunks)
+        return cls(committed.root, committed.storage, manifest, chunks, evidence, dead_letters)
 
     @cached_property
     def counts(self) -> AuditCounts:
         """Counts of all finished chunks, even if the run was killed before it summed them up."""
         if self.manifest.status is RunStatus.DONE:
             return self.manifest.counts
-        return sum_counts(chunk.counts for chunk in self.chunk_manifests())
+        return sum_counts(chunk.counts for chunk in self.chunks)
 
     @property
     def incomplete(self) -> str | None:
@@ -178,14 +175,6 @@ class AuditDirectory:
         if self.manifest.status is RunStatus.DONE:
             return None
         return f"this audit is not complete: its status is {self.manifest.status}; only finished chunks are read"
-
-    def chunk_manifests(self) -> Sequence[ChunkManifest]:
-        """The manifests of the finished chunks in the order of the input.
-
-        Raises:
-            RunError: if one cannot be read.
-        """
-        return _chunk_manifests(CommittedChunks(self.root, self.storage))
 
     @cached_property
     def evidence_schema(self) -> pa.Schema:
@@ -217,34 +206,41 @@ class AuditDirectory:
     def dead_letter_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Dead letters in the order of the files, at most ``BATCH_ROWS`` per batch.
+        """Dead letters, as ``evidence_batches``."""
+        return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
+
+    def evidence_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
+
+        A column is a field's name, or ``field.member`` for one member of a list of structs.
 
         Raises:
             UsageError: if a file is of another schema version.
             RunError: if a file cannot be read.
         """
-        return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
+        for path in self.evidence_files:
+            with (
+                self._opened(path) as opened,
+                pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
+            ):
+                _checked(file.schema_arrow, evidence_schema(), path)
+                leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
+                yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
 
     def evidence_of(self, record_ids: Sequence[str]) -> pa.Table:
         """All evidence rows of some ids, by file, row and span; several files may hold the same id."""
         where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
         batches = self.evidence_batches(where=where) if record_ids else ()
-        table = pa.Table.from_batches(batches, schema=self.evidence_schema)
-        return table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
+        return _in_order(batches, self.evidence_schema, "source_file", "source_row", "span_index")
 
     def dead_letters_of(self, record_id: str) -> pa.Table:
         """All dead letters of one id, by file and row."""
         batches = self.dead_letter_batches(where=ds.field("record_id") == record_id)
-        table = pa.Table.from_batches(batches, schema=self.dead_letter_schema)
-        return table.sort_by([(name, "ascending") for name in ("source_file", "source_row")])
+        return _in_order(batches, self.dead_letter_schema, "source_file", "source_row")
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[str | BinaryIO]:
-        """What Arrow reads a file from: its path where it is a local one, which is faster.
-
-        Raises:
-            RunError: if it cannot be read.
-        """
+    def _opened(self, path: str) -> Iterator[str | BinaryIO]:
+        """What Arrow reads a file from: its path where it is a local one, which is faster."""
         try:
             if "://" in path:
                 with self.storage.open(path) as file:
@@ -254,11 +250,11 @@ class AuditDirectory:
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
 
-    def _schema_of(self, files: Sequence[str], schema_of_none: pa.Schema) -> pa.Schema:
+    def _schema_of(self, files: Sequence[str], record: pa.Schema) -> pa.Schema:
         if not files:
-            return schema_of_none
-        with self.opened(files[0]) as file:
-            return _checked(pq.read_schema(file), schema_of_none, files[0])
+            return record
+        with self._opened(files[0]) as file:
+            return _checked(pq.read_schema(file), record, files[0])
 
     def _batches(
         self,
@@ -272,7 +268,7 @@ class AuditDirectory:
             use_buffered_stream=True, pre_buffer=False, page_checksum_verification=True
         )
         for path in files:
-            with self.opened(path) as file:
+            with self._opened(path) as file:
                 here = fs.LocalFileSystem() if isinstance(file, str) else None
                 fragment = ds.ParquetFileFormat().make_fragment(file, filesystem=here)
                 _checked(fragment.physical_schema, record, path)
@@ -287,15 +283,15 @@ class AuditDirectory:
                 )
 
 
-def _read_manifest(chunks: CommittedChunks) -> RunManifest:
-    path = chunks.path("run_manifest.json")
-    if "run_manifest.json" not in chunks.storage.sizes(chunks.root):
+def _read_manifest(committed: CommittedChunks) -> RunManifest:
+    path = committed.path(_MANIFEST)
+    if _MANIFEST not in committed.storage.sizes(committed.root):
         raise UsageError(
-            f"expected the output directory of an audit, found {chunks.root!r}: it is no directory, or has no "
-            "run_manifest.json"
+            f"expected the output directory of an audit, found {committed.root!r}: it is no directory, or has no "
+            f"{_MANIFEST}"
         )
     try:
-        with chunks.storage.open(path) as file:
+        with committed.storage.open(path) as file:
             return RunManifest.from_json(file.read(), path)
     except SchemaVersionError:
         raise
@@ -303,50 +299,29 @@ def _read_manifest(chunks: CommittedChunks) -> RunManifest:
         raise RunError(f"{path} cannot be read: {error}; {_MEND}") from error
 
 
-def _chunk_manifests(chunks: CommittedChunks) -> tuple[ChunkManifest, ...]:
-    try:
-        return tuple(chunks.manifests())
-    except SchemaVersionError:
-        raise
-    except (OSError, ValueError) as error:
-        raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
-
-
-def _check_sizes(chunks: CommittedChunks, committed: Sequence[ChunkManifest]) -> None:
-    files = [file for one in committed for file in (one.evidence, one.dead_letters)]
+def _check_whole(committed: CommittedChunks, manifest: RunManifest, chunks: Sequence[ChunkManifest]) -> None:
+    """Refuse an audit that lost a chunk's manifest after it was done, or whose files are not as they were written."""
+    if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in chunks}):
+        raise RunError(
+            f"{committed.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
+            f"first {min(lost)}; {_MEND}"
+        )
+    files = [file for one in chunks for file in (one.evidence, one.dead_letters)]
     folders = {file.path.rpartition("/")[0] for file in files}
-    found = {
-        f"{folder}/{name}": size
-        for folder in folders
-        for name, size in chunks.storage.sizes(chunks.path(folder)).items()
-    }
+    sizes = {folder: committed.storage.sizes(committed.path(folder)) for folder in folders}
     for file in files:
-        size = found.get(file.path)
+        folder, _, name = file.path.rpartition("/")
+        size = sizes[folder].get(name)
         if size != file.size_bytes:
             there = "it is missing" if size is None else f"it has {size:,}"
             raise RunError(
-                f"{chunks.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; "
+                f"{committed.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; "
                 f"{_MEND}"
             )
 
 
-def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
-
-    A column is a field's name, or ``field.member`` for one member of a list of structs.
-
-    Raises:
-        UsageError: if a file is of another schema version.
-        RunError: if a file cannot be read.
-    """
-    for path in audit.evidence_files:
-        with (
-            audit.opened(path) as opened,
-            pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
-        ):
-            _checked(file.schema_arrow, evidence_schema(), path)
-            leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
-            yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
+def _in_order(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *columns: str) -> pa.Table:
+    return pa.Table.from_batches(batches, schema=schema).sort_by([(name, "ascending") for name in columns])
 
 
 def _checked(schema: pa.Schema, record: pa.Schema, path: str) -> pa.Schema:

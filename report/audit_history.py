@@ -23,7 +23,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from attribeam.report.support_distribution import ShareGroup, SupportCounts
+from attribeam.report.overview import ShareGroup, SupportCounts
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import (

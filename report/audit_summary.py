@@ -1,22 +1,25 @@
 """Sums up an audit: the figures at the top of the page, and the facts about how it was made.
 
 A figure carries its change since an earlier audit. The facts are the manifest's: run, models, options, inputs and
-versions.
+versions. How often a verdict is right is known only where it was measured: the models in the manifest then have
+figures, and say what they were measured on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.passages import AgreementTally
+from attribeam.report.overview import AgreementTally
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
+MEASURED_ON = "verdict_measured_on"
+"""What the figures of a verdict were measured on, to follow "measured on"."""
 _MEANINGS = {
     Support.SUPPORTED: "The passages say what the claim says.",
     Support.WEAK: "The passages may say it; have a look.",
@@ -25,7 +28,6 @@ _MEANINGS = {
 _BUNDLED = "bundled"
 _PART_NAME = re.compile(r"(part|data|file|chunk|shard)([-_.]?\d+[-_.]|\.)|\d{1,6}\.", re.IGNORECASE)
 """What writers call the files of a data set, which says nothing."""
-_MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +81,13 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
     A change since an audit with other options, models or versions is neither better nor worse.
     """
     counts, before = audit.counts, None if previous is None else previous.counts
-    earlier = before or AuditCounts()
     figures = (
-        Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", _growth(counts.rows, earlier.rows)),
-        Figure(
-            "claims",
-            "Claims",
-            f"{counts.claim_count:,}",
-            f"{counts.claim_count / counts.audited:.1f} an answer" if counts.audited else "no answer was audited",
-            _growth(counts.claim_count, earlier.claim_count),
-            "Statements of the answers. Headings, questions and words about the answer itself are none.",
-        ),
+        *_count_figures(counts, before or AuditCounts()),
         *_support_figures(counts, before),
         *_apart_figures(counts),
         _dead_letter_figure(counts, before),
-        _duration_figure(audit),
-    )  # fmt: skip
+        _duration_figure(audit.manifest),
+    )
     if previous is None or previous.manifest.configuration == audit.manifest.configuration:
         return figures
     return tuple(replace(one, change=one.change and replace(one.change, verdict="neutral")) for one in figures)
@@ -103,29 +96,28 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
 def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
     """How many claims with a citation have their evidence there, where answers cite at all."""
     if citations.told:
-        yield Figure(
-            "citations",
-            "Citations agree",
-            _percent(_share(citations.agreeing, citations.told)),
-            f"of {citations.told:,} claims with one",
-            meaning="Claims that cite a passage in which their evidence lies, among the claims that cite one.",
-        )
+        share = _percent(citations.agreeing, citations.told)
+        meaning = "Claims that cite a passage in which their evidence lies, among the claims that cite one."
+        yield Figure("citations", "Citations agree", share, f"of {citations.told:,} claims with one", meaning=meaning)
+
+
+def _count_figures(counts: AuditCounts, before: AuditCounts) -> Iterator[Figure]:
+    change = _growth(counts.rows, before.rows)
+    yield Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", change)
+    claims, change = counts.claim_count, _growth(counts.claim_count, before.claim_count)
+    note = f"{claims / counts.audited:.1f} an answer" if counts.audited else "no answer was audited"
+    meaning = "Statements of the answers. Headings, questions and words about the answer itself are none."
+    yield Figure("claims", "Claims", f"{claims:,}", note, change, meaning)
 
 
 def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
     for support in VERDICTS:
-        claims = counts.claims.get(support, 0)
-        share = _share(claims, counts.claim_count)
-        earlier = None if before is None else _share(before.claims.get(support, 0), before.claim_count)
-        change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
-        yield Figure(
-            str(support),
-            str(support).capitalize(),
-            _percent(share),
-            f"{claims:,} claim{'s' * (claims != 1)}",
-            change,
-            _MEANINGS[support],
-        )
+        claims, name = counts.claims.get(support, 0), str(support)
+        earlier = None if before is None else (before.claims.get(support, 0), before.claim_count)
+        change = _points((claims, counts.claim_count), earlier, more_is_better=support is Support.SUPPORTED)
+        note = f"{claims:,} claim{'s' * (claims != 1)}"
+        share = _percent(claims, counts.claim_count)
+        yield Figure(name, name.capitalize(), share, note, change, _MEANINGS[support])
 
 
 def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
@@ -133,7 +125,7 @@ def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
     if uncalibrated := counts.claims.get(Support.NOT_CALIBRATED, 0):
         yield Figure("not_calibrated", "Not calibrated", f"{uncalibrated:,}", "claims without a verdict")
     if refusals := counts.answers.get(AnswerKind.REFUSAL, 0):
-        note = f"{_percent(_share(refusals, counts.audited))} of the answers"
+        note = f"{_percent(refusals, counts.audited)} of the answers"
         yield Figure("refusals", "Refusals", f"{refusals:,}", note, meaning="Answers that decline to answer.")
     if counts.not_judged_count:
         reasons = ", ".join(sorted(counts.not_judged, key=lambda kind: -counts.not_judged[kind]))
@@ -142,19 +134,18 @@ def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
 
 
 def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figure:
-    share = _share(counts.dead_lettered, counts.rows)
-    earlier = None if before is None else _share(before.dead_lettered, before.rows)
-    change = _points(share, earlier, more_is_better=False)
+    earlier = None if before is None else (before.dead_lettered, before.rows)
+    change = _points((counts.dead_lettered, counts.rows), earlier, more_is_better=False)
     note = f"{counts.dead_lettered:,} of {counts.rows:,} rows"
     reasons = {letter.reason for letter in counts.dead_letters}
     if len(reasons) == 1:
         note += f": {reasons.pop()}"
     meaning = "Rows of the log that could not be audited; each comes with its reason."
-    return Figure("dead_letters", "Dead letters", _percent(share), note, change, meaning)
+    share = _percent(counts.dead_lettered, counts.rows)
+    return Figure("dead_letters", "Dead letters", share, note, change, meaning)
 
 
-def _duration_figure(audit: AuditDirectory) -> Figure:
-    manifest = audit.manifest
+def _duration_figure(manifest: RunManifest) -> Figure:
     note = "nothing was left to do"
     if manifest.rows_per_second:
         note = f"{manifest.rows_per_second:,.1f} rows/s after {_duration_text(manifest.load_seconds)} of loading"
@@ -163,33 +154,26 @@ def _duration_figure(audit: AuditDirectory) -> Figure:
 
 def _duration_text(seconds: float) -> str:
     """Hours and minutes, minutes and seconds, or seconds."""
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "–"
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _growth(now: int, before: int | None) -> Change | None:
+def _growth(now: int, before: int) -> Change | None:
     """The change of a count, in per cent of the earlier one."""
-    if not before:
-        return None
-    return Change(f"{_signed((now - before) / before * 100)}%", "neutral")
+    return Change(f"{_signed((now - before) / before * 100)}%", "neutral") if before else None
 
 
-def _points(now: float | None, before: float | None, *, more_is_better: bool) -> Change | None:
-    """The change of a share, in percentage points."""
-    if now is None or before is None:
+def _points(now: tuple[int, int], before: tuple[int, int] | None, *, more_is_better: bool) -> Change | None:
+    """The change of a share, a part and its whole, in percentage points."""
+    if before is None or not now[1] or not before[1]:
         return None
-    points = round((now - before) * 100, 1)
+    points = round((now[0] / now[1] - before[0] / before[1]) * 100, 1)
     if points == 0:
         return Change("no change", "neutral")
     return Change(f"{_signed(points)} points", "better" if (points > 0) == more_is_better else "worse")
@@ -200,24 +184,45 @@ def _signed(number: float) -> str:
     return f"{number:+,.1f}".replace("-", "−")
 
 
-@dataclass(frozen=True, slots=True)
-class FactGroup:
-    """Named facts under one heading."""
-
-    heading: str
-    facts: tuple[tuple[str, str], ...]
-
-
-def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
-    """How the audit was made: every setting and source in the manifest that has a value."""
+def audit_facts(audit: AuditDirectory) -> dict[str, list[tuple[str, str]]]:
+    """How the audit was made, by heading: every setting and source in the manifest that has a value."""
     manifest = audit.manifest
-    return (
-        FactGroup("Run", tuple(_run_facts(manifest))),
-        FactGroup("Models", tuple((_words(name), value) for name, value in manifest.models.items())),
-        FactGroup("Options", tuple(_option_facts(manifest.options))),
-        FactGroup("Inputs", tuple(_input_facts(manifest))),
-        FactGroup("Versions", tuple(manifest.versions.items())),
-    )
+    run = [
+        ("status", str(manifest.status)),
+        ("started at", manifest.started_at),
+        ("runner", manifest.runner),
+        ("attribeam version", manifest.attribeam_version),
+        ("schema version", manifest.schema_version),
+        ("configuration", manifest.configuration),
+    ]
+    if manifest.counts.tokens is not None:
+        run.append(("tokens", f"{manifest.counts.tokens:,}"))
+    return {
+        "Run": run,
+        "Models": [(_words(name), value) for name, value in manifest.models.items()],
+        "Options": [*_option_facts(manifest.options)],
+        "Inputs": [*_input_facts(manifest)],
+        "Versions": [*manifest.versions.items()],
+    }
+
+
+def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
+    for one in manifest.inputs:
+        yield one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"
+        yield from ((f"{one.path}: how it was read", str(note)) for note in one.notes)
+
+
+def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Options that have a value; nested ones carry the names of their groups."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _option_facts(value, f"{prefix}{_words(name)}: ")
+        elif value not in (None, [], ()):
+            yield f"{prefix}{_words(name)}", ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def audit_title(audit: AuditDirectory) -> str:
@@ -263,32 +268,30 @@ def audit_key(audit: AuditDirectory) -> str:
     return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
 
 
-def _run_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
-    yield "status", str(manifest.status)
-    yield "started at", manifest.started_at
-    yield "runner", manifest.runner
-    yield "attribeam version", manifest.attribeam_version
-    yield "schema version", manifest.schema_version
-    yield "configuration", manifest.configuration
-    if manifest.counts.tokens is not None:
-        yield "tokens", f"{manifest.counts.tokens:,}"
+def no_proof(models: Mapping[str, str]) -> str:
+    """What a verdict is worth, with its measured figures where ``models`` has them.
+
+    These are the share of the flagged answers that have an unsupported claim (precision), of the answers with one that
+    are flagged (recall), and of those without that are flagged all the same (false alarms); and the same of short ones.
+    """
+    proof = "A verdict is a measurement and no proof: it says where to look first."
+    return " ".join([*_measured(models), proof])
 
 
-def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
-    for one in manifest.inputs:
-        yield one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"
-        yield from ((f"{one.path}: how it was read", str(note)) for note in one.notes)
+def _measured(models: Mapping[str, str]) -> Iterator[str]:
+    if both := _shares(models, ("verdict_precision", "verdict_recall")):
+        measured = f" (measured on {models[MEASURED_ON]})" if MEASURED_ON in models else ""
+        yield (
+            f"Of the answers that the verdict flags, {both[0]} do have an unsupported claim; of those that have one, "
+            f"it flags {both[1]}{measured}."
+        )
+    if alarms := _shares(models, ["verdict_false_alarms"]):
+        yield f"Of the answers that people found nothing wrong with, it flags {alarms[0]}."
+    if short := _shares(models, [f"verdict_short_{name}" for name in ("precision", "recall", "false_alarms")]):
+        yield f"With short answers, of up to three claims, these are {short[0]}, {short[1]} and {short[2]}."
 
 
-def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Options that have a value; nested ones carry the names of their groups."""
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _option_facts(value, f"{prefix}{_words(name)}: ")
-        elif value not in (None, [], ()):
-            shown = ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
-            yield f"{prefix}{_words(name)}", shown
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+def _shares(models: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """The shares of these names in per cent; none where one is missing."""
+    found = [models.get(name) for name in names]
+    return [] if None in found else [f"{float(share or 0):.0%}" for share in found]

@@ -1,21 +1,25 @@
-"""Rebuilds audited answers, each with its spans, from their evidence rows."""
+"""Audited answers: rebuilt from their evidence rows, each with its spans, and with the texts of its log."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs
 from attribeam.schemas import (
     AnswerKind,
     CharRange,
     ClaimKind,
     EvidencePiece,
+    QARecord,
     RowSource,
     SpanEvidence,
     SpanKind,
@@ -96,60 +100,174 @@ def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAns
         source=source,
         answered_at=first["answered_at"],
         generator=first["generator"],
-        spans=tuple(_span(row) for row in rows),
+        spans=tuple(map(_span, rows)),
         extra_columns=tuple((name, value) for name, value in first.items() if name not in _OWN),
     )
 
 
 def _span(row: EvidenceRow) -> SpanEvidence:
-    return SpanEvidence(
-        span_index=row["span_index"],
-        span_kind=SpanKind(row["span_kind"]),
-        chars=_range(row),
-        text=row["text"],
-        atomic_fact=tuple(_range(one) for one in row["atomic_fact"]),
-        evidence=tuple(_piece(one) for one in row["evidence"]),
-        passage_scores=tuple(row["passage_scores"]),
-        top_passage_index=row["top_passage_index"],
-        top_passage_id=row["top_passage_id"],
-        margin=row["margin"],
-        evidence_mass=row["evidence_mass"],
-        evidence_isolated=row["evidence_isolated"],
-        support=Support(row["support"]),
-        unmatched_values=tuple(row["unmatched_values"]),
-        sentence_cut=row["sentence_cut"],
-        claim_kind=ClaimKind(row["claim_kind"]),
-        claim_index=row["claim_index"],
-        support_score=row["support_score"],
-        answer_kind=AnswerKind(row["answer_kind"]),
-        answer_risk=row["answer_risk"],
-        unsupported_words=tuple(_range(one) for one in row["unsupported_words"]),
-        reason=None if row["reason"] is None else UnsupportedReason(row["reason"]),
-        expected=row["expected"],
-        how=None if row["how"] is None else SupportedHow(row["how"]),
-        evidence_agrees=row["evidence_agrees"],
-        cited_passages=tuple(row["cited_passages"]),
-        citation_agrees=row["citation_agrees"],
-        token_evidence=_tokens(row["token_evidence"]),
-    )
+    values = {name: row[name] for name in _SPAN_FIELDS}
+    values |= {name: made(row[name]) for name, made in _MADE.items() if row[name] is not None}
+    return SpanEvidence(chars=_range(row), **values)
 
 
 def _piece(row: EvidenceRow) -> EvidencePiece:
-    return EvidencePiece(
-        passage_index=row["passage_index"],
-        passage_id=row["passage_id"],
-        in_title=row["in_title"],
-        chars=_range(row),
-        text=row["text"],
-        score=row["score"],
-    )
+    place = row["passage_index"], row["passage_id"], row["in_title"]
+    return EvidencePiece(*place, _range(row), row["text"], row["score"])
 
 
-def _tokens(rows: Sequence[EvidenceRow] | None) -> tuple[TokenEvidence, ...] | None:
-    if rows is None:
-        return None
-    return tuple(TokenEvidence(one["passage_index"], one["in_title"], _range(one), one["score"]) for one in rows)
+def _token(row: EvidenceRow) -> TokenEvidence:
+    return TokenEvidence(row["passage_index"], row["in_title"], _range(row), row["score"])
 
 
 def _range(row: EvidenceRow) -> CharRange:
     return CharRange(row["char_start"], row["char_end"])
+
+
+_SPAN_FIELDS = [field.name for field in fields(SpanEvidence) if field.name != "chars"]
+_MADE: Mapping[str, Callable[[Any], object]] = {
+    "span_kind": SpanKind,
+    "support": Support,
+    "claim_kind": ClaimKind,
+    "answer_kind": AnswerKind,
+    "reason": UnsupportedReason,
+    "how": SupportedHow,
+    "passage_scores": tuple,
+    "unmatched_values": tuple,
+    "cited_passages": tuple,
+    "atomic_fact": lambda rows: tuple(map(_range, rows)),
+    "unsupported_words": lambda rows: tuple(map(_range, rows)),
+    "evidence": lambda rows: tuple(map(_piece, rows)),
+    "token_evidence": lambda rows: tuple(map(_token, rows)),
+}
+"""Fields whose values are made of those of a row."""
+
+
+_UNKNOWN_VALUE = "(not written)"
+
+
+def with_texts(answer: AuditedAnswer, record: QARecord | None = None) -> AuditedAnswer:
+    """The answer with a text for every span and piece: its own, that of ``record``, or where it stands.
+
+    A span's text is empty only where the audit wrote none. Values that no passage has can be counted, not read.
+    """
+    if all(span.text for span in answer.spans):
+        return answer
+    return replace(answer, spans=tuple(_with_texts(span, record) for span in answer.spans))
+
+
+def without_texts(answer: AuditedAnswer) -> AuditedAnswer:
+    """The answer as if its audit had written no texts: with the places of its spans and pieces."""
+    hidden = (
+        replace(span, expected=None, unmatched_values=("",) * len(span.unmatched_values)) for span in answer.spans
+    )
+    return replace(answer, spans=tuple(_with_texts(span, None) for span in hidden))
+
+
+def _with_texts(span: SpanEvidence, record: QARecord | None) -> SpanEvidence:
+    return replace(
+        span,
+        text=_text(span.chars, None if record is None else record.answer),
+        evidence=tuple(replace(piece, text=_piece_text(piece, record)) for piece in span.evidence),
+        unmatched_values=tuple(value or _UNKNOWN_VALUE for value in span.unmatched_values),
+    )
+
+
+def _piece_text(piece: EvidencePiece, record: QARecord | None) -> str:
+    if record is None:
+        return _text(piece.chars, None)
+    passage = record.passages[piece.passage_index]
+    return _text(piece.chars, (passage.title or "") if piece.in_title else passage.text)
+
+
+def _text(chars: CharRange, text: str | None) -> str:
+    return f"characters {chars.char_start} to {chars.char_end}" if text is None else chars.of(text)
+
+
+_MAX_TEXT_CHARS = 400_000
+_MAX_VALUE_CHARS = 200
+_MAX_ANSWER_CHARS = 20_000
+DEAD_LETTERS_PER_REASON = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRisk:
+    """One audited answer and its risk, 0 to 1; None where it cannot be judged."""
+
+    source: RowSource
+    risk: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedAnswer:
+    """One answer of the worklist.
+
+    Attributes:
+        risk: 0 to 1; None where the answer cannot be judged.
+        texts: question, passages and answer; None if the log is missing or changed, or if they are too long.
+    """
+
+    answer: AuditedAnswer
+    risk: float | None
+    texts: QARecord | None
+
+    @property
+    def extra_columns(self) -> tuple[tuple[str, str], ...]:
+        """(column, value as text) of the extra columns that have a value; a long text is cut."""
+        columns = self.answer.extra_columns
+        return tuple((name, str(value)[:_MAX_VALUE_CHARS]) for name, value in columns if value is not None)
+
+
+def embedded_answers(
+    audit: AuditDirectory, logs: AuditedLogs, riskiest: Sequence[AnswerRisk]
+) -> Iterator[EmbeddedAnswer]:
+    """The answers of ``riskiest``, in that order.
+
+    Texts of a row are left out if they have more than 400,000 characters in all.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    sources = frozenset(one.source for one in riskiest)
+    rows = _rows_by_answer(audit, sources)
+    texts = {one.source: one for one in logs.answers(sources) if _text_length(one) <= _MAX_TEXT_CHARS}
+    for one in riskiest:
+        answer = answer_of_rows(one.source, sorted(rows[one.source], key=lambda row: int(row["span_index"])))
+        text = texts.get(one.source)
+        yield EmbeddedAnswer(with_texts(answer, text), one.risk, text)
+
+
+def _rows_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:
+    found: dict[RowSource, list[EvidenceRow]] = {source: [] for source in sources}
+    files = pa.array(sorted({one.source_file for one in sources}), pa.string())
+    rows = pa.array(sorted({one.source_row for one in sources}), pa.int64())
+    where = ds.field("source_row").isin(rows) & ds.field("source_file").isin(files)
+    for batch in audit.evidence_batches(where=where) if sources else ():
+        for row in evidence_rows(batch):
+            source = RowSource(row["source_file"], row["source_row"])
+            if source in sources:
+                found[source].append(row)
+    return found
+
+
+def _text_length(answer: QARecord) -> int:
+    passages = sum(len(one.text) + len(one.title or "") for one in answer.passages)
+    return passages + len(answer.question) + len(answer.answer)
+
+
+def embedded_dead_letters(audit: AuditDirectory) -> list[dict[str, object]]:
+    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    taken: Counter[str] = Counter()
+    letters: list[dict[str, object]] = []
+    for batch in audit.dead_letter_batches():
+        for row in batch.to_pylist():
+            if taken[row["reason"]] < DEAD_LETTERS_PER_REASON:
+                taken[row["reason"]] += 1
+                if len(row["answer"] or "") > _MAX_ANSWER_CHARS:
+                    row["answer"] = f"{row['answer'][:_MAX_ANSWER_CHARS]}…"
+                letters.append(row)
+    return letters

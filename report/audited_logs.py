@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 
 import pyarrow as pa
@@ -24,22 +23,12 @@ from attribeam.schemas import QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.run_manifest import InputFile
 
-
-class LogState(StrEnum):
-    """What has become of a log since it was audited."""
-
-    AS_AUDITED = "as_audited"
-    GONE = "gone"
-    CHANGED = "changed"
-    UNREADABLE = "unreadable"
-
-
 NO_MASKS = Redactor(PrivacySettings())
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """One input file of the manifest; it is looked at once, when its state is first asked for.
+    """One input file of the manifest; it is looked at once, when its problem is first asked for.
 
     It gives nothing of the log but what the audit may show: with the masks that the audit made.
     """
@@ -65,33 +54,22 @@ class LogFile:
 
     @cached_property
     def _log(self) -> QALog:
-        """The file whose state is known."""
+        """The file that is looked at."""
         return QALog(self.audited.path, self.options, self.storage).stamped()
 
     @cached_property
-    def state(self) -> LogState:
-        """By size and SHA-256 of the whole content."""
-        return self._found[0]
-
-    @property
-    def explanation(self) -> str:
-        """What was expected, what was found, and the way out; never a text of the log."""
-        return self._found[1]
-
-    @cached_property
-    def _found(self) -> tuple[LogState, str]:
+    def problem(self) -> str | None:
+        """Why it is not what was audited, and the way out; None where size and SHA-256 are. Never a text of the log."""
         name = f"log {self.audited.path!r}"
         try:
             if self._log.stamp is None:
                 way_out = "bring it back, or start where the audit was started if its path is a relative one"
-                return LogState.GONE, f"{name} is not there any more; {way_out}"
-            is_same = self._log.fingerprint() == (self.audited.size_bytes, self.audited.sha256)
+                return f"{name} is not there any more; {way_out}"
+            if self._log.fingerprint() == (self.audited.size_bytes, self.audited.sha256):
+                return None
         except DataError as error:
-            return LogState.UNREADABLE, str(error)
-        if is_same:
-            return LogState.AS_AUDITED, f"{name} is as it was audited"
-        way_out = "audit it again, or bring it back"
-        return LogState.CHANGED, f"{name} has another content than when it was audited; {way_out}"
+            return str(error)
+        return f"{name} has another content than when it was audited; audit it again, or bring it back"
 
 
 TEXTS_HELP = "read the texts from the logs although the audit was made with --no-texts"
@@ -121,8 +99,7 @@ class AuditedLogs:
     def of(cls, audit: AuditDirectory, *, texts: bool = False) -> AuditedLogs:
         """The logs that the manifest names; nothing is opened yet. ``texts`` shows them after ``--no-texts``, too."""
         recorded = audit.manifest.options
-        lost: str | None = None
-        redactor = NO_MASKS
+        redactor, lost = NO_MASKS, ""
         try:
             redactor = Redactor(recorded_settings(recorded.get("privacy")))
         except LostPatternsError as error:
@@ -130,7 +107,7 @@ class AuditedLogs:
         no_texts = _NO_TEXTS if redactor.settings.no_texts and not texts else None
         options = _log_options(recorded)
         files = {one.path: LogFile(one, options, audit.storage, redactor) for one in audit.manifest.inputs}
-        return cls(files, redactor, hidden=lost or no_texts, shows_ids=lost is None)
+        return cls(files, redactor, hidden=lost or no_texts, shows_ids=not lost)
 
     def masked(self, record_id: str) -> str:
         """An id of the log as the audit wrote it."""
@@ -153,7 +130,7 @@ class AuditedLogs:
             return
         for path in sorted({row.source_file for row in rows}):
             file = self.files.get(path)
-            if file is not None and file.state is LogState.AS_AUDITED:
+            if file is not None and file.problem is None:
                 wanted = sorted(row.source_row for row in rows if row.source_file == path)
                 yield from file.records(wanted)
 
@@ -163,8 +140,8 @@ class AuditedLogs:
             return (self.hidden,)
         paths = sorted({row.source_file for row in rows})
         unknown = tuple(f"{path!r} is no input of this audit" for path in paths if path not in self.files)
-        known = (self.files[path] for path in paths if path in self.files)
-        return unknown + tuple(file.explanation for file in known if file.state is not LogState.AS_AUDITED)
+        known = (self.files[path].problem for path in paths if path in self.files)
+        return unknown + tuple(problem for problem in known if problem is not None)
 
 
 def _log_options(recorded: Mapping[str, object]) -> LogOptions:

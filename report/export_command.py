@@ -6,19 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from attribeam.report.answer_ranking import AnswerRanking, RiskTally
+from attribeam.report.answer_ranking import AnswerRanking, rank_answers
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import EmbeddedAnswer, embedded_answers
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.messages import Messages
-from attribeam.report.output_file import check_output, write_lines
-from attribeam.report.privacy import as_private_as
+from attribeam.report.output_file import as_private_as, check_output, write_lines
 from attribeam.report.report_command import positive_count
-from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import QARecord, SpanEvidence
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelling_tasks import argilla_record, label_studio_task
@@ -52,23 +52,23 @@ def run(arguments: argparse.Namespace) -> None:
         RunError: if something cannot be read or written, or there is nothing to write.
     """
     check_output(arguments.output)
-    ids = None if arguments.records is None else record_ids(arguments.records)
+    listed = None if arguments.records is None else _record_ids(arguments.records)
     audit = AuditDirectory.open(arguments.audit)
-    size = arguments.answers or (DEFAULT_ANSWERS if ids is None else None)
     logs = AuditedLogs.of(audit, texts=arguments.texts)
-    ids = None if ids is None else [*dict.fromkeys(map(logs.masked, ids))]
-    ranking = ranked(audit, ids, size)
+    ids = None if listed is None else [*dict.fromkeys(map(logs.masked, listed))]
+    where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
+    ranking = rank_answers(audit, arguments.answers or (DEFAULT_ANSWERS if ids is None else sys.maxsize), where=where)
     answers = list(embedded_answers(audit, logs, ranking.riskiest))
-    whole = [answer for answer in answers if answer.texts is not None]
+    whole = [(one.texts, one.answer.spans) for one in answers if one.texts is not None]
     lost = [*_without_texts(answers, logs), *_unknown(ids, ranking)]
     if not whole:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
     with as_private_as([audit.root]):
-        write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
+        write_lines(arguments.output, _json_list(starmap(_TASKS[arguments.format], whole)))
     Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
 
 
-def record_ids(path: Path) -> list[str]:
+def _record_ids(path: Path) -> list[str]:
     """The ids of a file, one per line; empty lines are skipped.
 
     Raises:
@@ -83,32 +83,13 @@ def record_ids(path: Path) -> list[str]:
     return list(dict.fromkeys(line.removesuffix("\r") for line in ids))
 
 
-def ranked(audit: AuditDirectory, ids: Sequence[str] | None, size: int | None) -> AnswerRanking:
-    """The ``size`` riskiest answers, None for all; of the records with one of ``ids`` where these are given.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
-    tally = RiskTally()
-    where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
-    for batch in audit.evidence_batches(tally.columns, where=where):
-        tally.add(batch)
-    return tally.ranking(sys.maxsize if size is None else size)
-
-
-def json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
+def _json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
     """The parts of a JSON list, one item a line."""
     before = "[\n"
     for item in items:
         yield before + json.dumps(item, ensure_ascii=False, allow_nan=False)
         before = ",\n"
     yield "\n]\n"
-
-
-def _parts(answer: EmbeddedAnswer) -> tuple[QARecord, Sequence[SpanEvidence]]:
-    if answer.texts is None:
-        raise ValueError("an answer with its texts was expected")
-    return answer.texts, answer.answer.spans
 
 
 def _without_texts(answers: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> Iterator[str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,10 +72,8 @@ class MergedMarks:
     pairs: Mapping[tuple[str, str], Sequence[tuple[bool, bool]]]
 
 
-class _Place(NamedTuple):
-    record_id: str
-    source: RowSource | None
-    chars: CharRange | None
+_Place = tuple[str, CharRange | None, RowSource | None]
+"""Id, place in the answer and row: what a mark is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,9 @@ def read_marks(files: Sequence[Path]) -> Marks:
     """
     said = _marks_in(files)
     labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
-    agreed = {place: found.copy().pop() for place, found in labels.items() if len(found) == 1}
+    agreed = ((place, found) for place, found in labels.items() if len(found) == 1)
     return Marks(
-        marks=tuple(Mark(place.record_id, place.chars, bool(label), place.source) for place, label in agreed.items()),
+        marks=tuple(Mark(name, chars, found == {True}, source) for (name, chars, source), found in agreed),
         silent=sum(one.supported is None for one in said),
         disputed=sum(len(found) > 1 for found in labels.values()),
     )
@@ -123,8 +121,8 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
             row |= {"mark": "unsure", "label": None, "note": f"disputed; {', '.join(words)}"}
             disputed += 1
         rows.append(row)
-    reviewers = sorted({one.reviewer for own in by_place.values() for one in own})
     labels = [{one.reviewer: one.supported for one in own if one.supported is not None} for own in by_place.values()]
+    reviewers = sorted({name for one in labels for name in one})
     pairs = {
         (first, second): [(one[first], one[second]) for one in labels if first in one and second in one]
         for first, second in combinations(reviewers, 2)
@@ -175,15 +173,15 @@ def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSourc
     A mark is of the answer with its id. Where several answers have this id, as behind masks, it is of the one in its
     row.
     """
-    rows: dict[str, set[RowSource]] = {}
+    rows: defaultdict[str, set[RowSource]] = defaultdict(set)
     for record_id, source in answers:
-        rows.setdefault(record_id, set()).add(source)
-    by_id: dict[str, list[Mark]] = {}
+        rows[record_id].add(source)
+    by_id: defaultdict[str, list[Mark]] = defaultdict(list)
     for mark in marks:
-        by_id.setdefault(mark.record_id, []).append(mark)
+        by_id[mark.record_id].append(mark)
     found: dict[RowSource, list[Mark]] = {}
     for record_id, own in by_id.items():
-        sources = rows.get(record_id, set())
+        sources = rows[record_id]
         is_one = len(sources) == 1 and len({mark.source for mark in own} - {None}) <= 1
         for mark in own:
             place = next(iter(sources)) if is_one else mark.source
@@ -216,9 +214,8 @@ def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
     label = row.get("label") or None
     if label not in (SUPPORTED, UNSUPPORTED, None):
         raise DataError(f"{where}: label should be {SUPPORTED!r}, {UNSUPPORTED!r} or empty, was: {label!r}")
-    chars = _chars(row, where)
-    place = _Place(record_id, _source(row, where), chars)
     supported = None if label is None else label == SUPPORTED
+    place = (record_id, _chars(row, where), _source(row, where))
     return _Said(place, supported, str(row.get("reviewer") or reviewer), str(row.get("marked_at") or ""), row)
 
 
@@ -228,7 +225,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
-    start, end = (row.get(name) for name in ("char_start", "char_end"))
+    start, end = row.get("char_start"), row.get("char_end")
     if start in (None, "") and end in (None, ""):
         return None
     try:
@@ -241,7 +238,7 @@ def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
 
 
 def _source(row: Mapping[str, object], where: str) -> RowSource | None:
-    file, number = (row.get(name) for name in ("source_file", "source_row"))
+    file, number = row.get("source_file"), row.get("source_row")
     if file in (None, "") or number in (None, ""):
         return None
     try:

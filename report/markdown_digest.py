@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attribeam.report.answer_ranking import RiskTally
+from attribeam.report.answer_ranking import rank_answers
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer
+from attribeam.report.audited_answer import AuditedAnswer, EmbeddedAnswer, embedded_answers
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.messages import harmless, one_line
-from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts
 
@@ -31,10 +30,7 @@ def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) ->
     Raises:
         RunError: if a file of the audit cannot be read.
     """
-    tally = RiskTally()
-    for batch in audit.evidence_batches(tally.columns):
-        tally.add(batch)
-    ranking = tally.ranking(answers)
+    ranking = rank_answers(audit, answers)
     yield from _figures(audit)
     yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
     for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest), start=1):
@@ -104,25 +100,16 @@ def _facts(answer: AuditedAnswer) -> str:
 
 
 def _span(span: SpanEvidence) -> str:
-    unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
-    support = f"{span.support}: {_cut(span.why)}" if span.why else str(span.support)
-    cells = (support, _score(span), _mass(span), _cut(span.text), unmatched, _best(span))
+    best = f"passage {span.evidence[0].passage_index + 1}: {_cut(span.evidence[0].text)}" if span.evidence else "none"
+    cells = (
+        f"{span.support}: {_cut(span.why)}" if span.why else str(span.support),
+        "" if span.support_score is None else f"{span.support_score:.2f}",
+        "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}",
+        _cut(span.text),
+        ", ".join(map(escape_markdown, span.unmatched_values)),
+        best,
+    )
     return f"| {' | '.join(cells)} |"
-
-
-def _score(span: SpanEvidence) -> str:
-    return "" if span.support_score is None else f"{span.support_score:.2f}"
-
-
-def _mass(span: SpanEvidence) -> str:
-    return "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}"
-
-
-def _best(span: SpanEvidence) -> str:
-    if not span.evidence:
-        return "none"
-    piece = span.evidence[0]
-    return f"passage {piece.passage_index + 1}: {_cut(piece.text)}"
 
 
 def _quoted(title: str, text: str) -> Iterator[str]:

@@ -1,9 +1,13 @@
-"""Writes a report to standard output, or to a file that appears complete or not at all."""
+"""Writes a report to standard output, or to a file that appears complete or not at all, as private as its audit."""
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from attribeam.report.messages import write_output
@@ -49,3 +53,15 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
             file.writelines(part.encode() for part in parts)
     except OSError as error:
         raise RunError(f"{output!r} cannot be written: {error}") from error
+
+
+@contextmanager
+def as_private_as(folders: Iterable[str | Path]) -> Iterator[None]:
+    """Make what the block writes no more readable than each of the folders is; one of an object store says nothing."""
+    own = os.umask(0o077)
+    denied = [~Path(folder).stat().st_mode & 0o077 for folder in folders if Path(folder).is_dir()]
+    os.umask(reduce(or_, denied, own))
+    try:
+        yield
+    finally:
+        os.umask(own)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
+from itertools import groupby, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers, with_texts
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.messages import Messages, harmless, one_line, print_styled
-from attribeam.report.privacy import with_texts
-from attribeam.report.terminal_text import Mark, line_ranges, marked_lines
-from attribeam.schemas import AnswerKind, ClaimKind, EvidencePiece, QARecord, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, ClaimKind, QARecord, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError
 
 _STYLES = {
@@ -46,10 +46,104 @@ _HEADING = "bold"
 _QUIET = "dim"
 _LONGEST = 240
 _MARGIN = "  "
+_INDENT = _MARGIN + " " * 8
 _LEGEND = (
     "s supported, w weak, U unsupported, - no claim, ? not judged; "
     "a number names the span that starts there; the worst is on top"
 )
+_DEFAULT_PIECES = 1
+_MAX_COMPARED = 20_000
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam show``."""
+    parser.add_argument("record_id", metavar="RECORD_ID", help="id of the row in its log")
+    parser.add_argument("--audit", required=True, metavar="DIR", help="output directory of the audit, or its URI")
+    parser.add_argument(
+        "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
+        help="pieces of evidence to print per span (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--all-spans", action="store_true", help="also print spans within claims, and what claims nothing"
+    )
+    parser.add_argument("--texts", action="store_true", help=TEXTS_HELP)
+
+
+def _piece_count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"should be a whole number of at least 0, was: {text!r}")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print every answer and dead letter of the id.
+
+    Raises:
+        UsageError: if there is none.
+        RunError: if a file cannot be read.
+    """
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    console = Console(highlight=False, markup=False, emoji=False)
+    try:
+        audit = AuditDirectory.open(arguments.audit)
+        logs = AuditedLogs.of(audit, texts=arguments.texts)
+        view = AnswerView(console.width, arguments.evidence, arguments.all_spans)
+        lines = list(_record_lines(audit, logs, arguments.record_id, view))
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(str(error)) from error
+    with console.capture() as styled:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    print_styled(styled.get())
+    if audit.incomplete:
+        Messages("attribeam show").say(audit.incomplete)
+
+
+def _record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:
+    """All lines about one id, as it is in the log or masked in the audit; several rows may have it."""
+    record_id = logs.masked(record_id)
+    answers = list(audited_answers(audit.evidence_of([record_id])))
+    letters = audit.dead_letters_of(record_id).to_pylist()
+    if not answers and not letters:
+        raise UsageError(_unknown_id_message(audit, record_id))
+    yield from _answer_lines(logs, answers, view)
+    for number, letter in enumerate(letters):
+        if answers or number:
+            yield Text()
+        yield from _dead_letter_lines(letter, width=view.width)
+
+
+def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerView) -> Iterator[Text]:
+    rows = frozenset(answer.source for answer in answers)
+    texts = {text.source: text for text in logs.answers(rows)}
+    for number, answer in enumerate(answers):
+        if number:
+            yield Text()
+        text = texts.get(answer.source)
+        yield from view.lines(with_texts(answer, text), text)
+    for problem in logs.problems(rows):
+        yield Text(f"Question, answer and passages are not shown: {one_line(problem)}", style=_HEADING)
+
+
+def _dead_letter_lines(letter: Mapping[str, object], *, width: int) -> Iterator[Text]:
+    """Why the row was refused; its answer where the audit kept it."""
+    yield Text(one_line(str(letter["record_id"])), style=_HEADING)
+    yield Text(f"{_MARGIN}{one_line(str(letter['source_file']))}, row {letter['source_row']}")
+    yield Text()
+    yield (
+        Text(f"{_MARGIN}dead letter: ").append(f"{letter['reason']}", "bold red").append(f" at stage {letter['stage']}")
+    )
+    yield from _paragraph(str(letter["message"]), width)
+    if letter["answer"] is not None:
+        yield Text()
+        yield Text("Answer", style=_HEADING)
+        yield from _paragraph(str(letter["answer"]), width)
+
+
+def _paragraph(text: str, width: int) -> Iterator[Text]:
+    for line, _ in marked_lines(text, (), width=width - len(_MARGIN)):
+        yield Text(_MARGIN).append_text(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,75 +161,113 @@ class AnswerView:
         """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
         claims = {number: span for number, span in enumerate(answer.spans, start=1) if span.is_claim}
         spans = dict(enumerate(answer.spans, start=1)) if self.all_spans or not claims else claims
-        yield from self._head(answer)
+        yield from _head(answer)
         if texts is not None:
             yield from self._block("Question", texts.question, ())
             yield from self._block("Answer", texts.answer, _answer_marks(spans))
             yield Text(_MARGIN + _LEGEND, style=_QUIET)
-        yield from self._spans(spans, len(claims), len(answer.spans))
+        yield Text()
+        title = f"Spans ({len(answer.spans)}, of which {len(claims)} are claims)"
+        if len(spans) < len(answer.spans):
+            title = f"Claims ({len(claims)}; see all {len(answer.spans)} spans with --all-spans)"
+        yield Text(title, style=_HEADING)
+        for number, span in spans.items():
+            yield from self._span(number, span)
         if texts is not None:
             yield from self._passages(spans, texts)
-
-    def _head(self, answer: AuditedAnswer) -> Iterator[Text]:
-        yield Text(one_line(answer.record_id), style=_HEADING)
-        yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
-        moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-        facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
-        known = [f"{name}: {value}" for name, value in facts if value is not None]
-        if known:
-            yield Text(_MARGIN + one_line(" | ".join(known)))
-        if verdict := _answer_verdict(answer):
-            yield Text(_MARGIN + verdict)
 
     def _block(self, title: str, text: str, marks: Sequence[Mark]) -> Iterator[Text]:
         yield Text()
         yield Text(title, style=_HEADING)
-        for line in marked_lines(text, marks, width=self.width - len(_MARGIN)):
-            yield Text(_MARGIN).append_text(line.text)
-            if line.letters:
-                yield Text(_MARGIN + line.letters, style=_QUIET)
-
-    def _spans(self, spans: Mapping[int, SpanEvidence], claims: int, count: int) -> Iterator[Text]:
-        yield Text()
-        title = f"Spans ({count}, of which {claims} are claims)"
-        if len(spans) < count:
-            title = f"Claims ({claims}; see all {count} spans with --all-spans)"
-        yield Text(title, style=_HEADING)
-        for number, span in spans.items():
-            yield from self._span(number, span)
+        for line, letters in marked_lines(text, marks, width=self.width - len(_MARGIN)):
+            yield Text(_MARGIN).append_text(line)
+            if letters:
+                yield Text(_MARGIN + letters, style=_QUIET)
 
     def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
-        label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ")
-        label.append(f"{span.support:<15}", style=_STYLES[span.support])
-        label.append(f"{span.span_kind:<10}{_score(span)}{_mass(span)}  ")
-        yield label.append(_cut(span.text), style=_STYLES[span.support])
+        style = _STYLES[span.support]
+        label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ").append(f"{span.support:<15}", style)
+        score = "" if span.support_score is None else f"score {span.support_score:.2f}, "
+        mass = "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
+        yield label.append(f"{span.span_kind:<10}{score}{mass}  ").append(_cut(span.text), style)
         if about := _claim(span):
-            yield Text(f"{_MARGIN}        {about}", style=_QUIET)
+            yield Text(_INDENT + about, style=_QUIET)
         if span.is_claim and span.why:
-            yield Text(f"{_MARGIN}        {one_line(span.why)}", style=_STYLES[span.support])
+            yield Text(_INDENT + one_line(span.why), style=style)
         if span.unmatched_values:
-            values = ", ".join(one_line(value) for value in span.unmatched_values)
-            yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
+            values = ", ".join(map(one_line, span.unmatched_values))
+            yield Text(f"{_INDENT}not in the passages: ").append(values, _STYLES[Support.UNSUPPORTED])
         if span.is_claim and span.cited_passages:
             numbers = ", ".join(str(index + 1) for index in span.cited_passages)
             agrees = "" if span.citation_agrees else ", evidence lies elsewhere"
-            yield Text(f"{_MARGIN}        cites passage {numbers}{agrees}", style=_QUIET)
+            yield Text(f"{_INDENT}cites passage {numbers}{agrees}", style=_QUIET)
+        yield from self._pieces(span)
+
+    def _pieces(self, span: SpanEvidence) -> Iterator[Text]:
         rest = len(span.evidence) - self.max_pieces
         for number, piece in enumerate(span.evidence[: self.max_pieces], start=1):
             more = f" (+{rest}, see --evidence)" if rest > 0 and number == self.max_pieces else ""
-            line = Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
-            yield line.append(more, style=_QUIET)
+            place = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
+            yield Text(f"{_INDENT}{place} ").append(_cut(piece.text), "cyan").append(more, _QUIET)
         if not span.evidence:
-            yield Text(f"{_MARGIN}        no evidence", style=_QUIET)
+            yield Text(f"{_INDENT}no evidence", style=_QUIET)
 
     def _passages(self, spans: Mapping[int, SpanEvidence], texts: QARecord) -> Iterator[Text]:
         for index, passage in enumerate(texts.passages):
             name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
             yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
             if passage.title:
-                yield from self._block(
-                    f"Title of passage {index + 1}", passage.title, _passage_marks(spans, index, in_title=True)
-                )
+                marks = _passage_marks(spans, index, in_title=True)
+                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
+
+
+def _head(answer: AuditedAnswer) -> Iterator[Text]:
+    """Id, place, what is known of the answer, and its verdict; no line for what a plain answer lacks."""
+    yield Text(one_line(answer.record_id), style=_HEADING)
+    yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
+    moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
+    risk = answer.spans[0].answer_risk
+    verdict = [
+        "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
+        "" if risk is None else f"risk {risk:.2f}",
+        f"not judged: {', '.join(answer.not_judged)}" if answer.not_judged else "",
+    ]
+    for parts in ([f"{name}: {value}" for name, value in facts if value is not None], verdict):
+        if line := " | ".join(filter(None, parts)):
+            yield Text(_MARGIN + one_line(line))
+
+
+def _claim(span: SpanEvidence) -> str:
+    """Why a span is no claim, or whose verdict it takes; empty for a claim."""
+    if span.claim_kind is not ClaimKind.CLAIM:
+        return f"no claim: {span.claim_kind}" if span.support is Support.NO_CLAIM else f"{span.claim_kind}"
+    is_part = span.claim_index is not None and not span.is_claim
+    return f"within the claim of span {(span.claim_index or 0) + 1}" if is_part else ""
+
+
+def _cut(text: str) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+
+# Texts are broken into lines, each with a row of letters below it that shows what is marked. Offsets stay valid, as
+# each character that could steer the terminal is replaced by one other.
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Marks ``[char_start, char_end)`` of a text with a letter and a style, and its start with ``label``.
+
+    Where marks overlap, the one with the larger ``rank`` shows.
+    """
+
+    char_start: int
+    char_end: int
+    letter: str
+    style: str
+    rank: int = 0
+    label: str = ""
 
 
 def _answer_marks(spans: Mapping[int, SpanEvidence]) -> list[Mark]:
@@ -163,148 +295,76 @@ def _passage_marks(spans: Mapping[int, SpanEvidence], index: int, *, in_title: b
     ]
 
 
-def _answer_verdict(answer: AuditedAnswer) -> str:
-    """What the answer is, if it does not just answer; its risk; what of it is not judged. Empty for a plain answer."""
-    risk = answer.spans[0].answer_risk
-    parts = [
-        "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
-        "" if risk is None else f"risk {risk:.2f}",
-        f"not judged: {', '.join(answer.not_judged)}" if answer.not_judged else "",
-    ]
-    return " | ".join(part for part in parts if part)
-
-
-def _claim(span: SpanEvidence) -> str:
-    """Why a span is no claim, or whose verdict it takes; empty for a claim."""
-    if span.claim_kind is not ClaimKind.CLAIM:
-        return f"no claim: {span.claim_kind}" if span.support is Support.NO_CLAIM else f"{span.claim_kind}"
-    return (
-        f"within the claim of span {span.claim_index + 1}" if span.claim_index is not None and not span.is_claim else ""
-    )
-
-
-def _score(span: SpanEvidence) -> str:
-    return "" if span.support_score is None else f"score {span.support_score:.2f}, "
-
-
-def _mass(span: SpanEvidence) -> str:
-    return "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
-
-
-def _place(piece: EvidencePiece) -> str:
-    return f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
-
-
-def _cut(text: str) -> str:
-    shown = one_line(text)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
-
-
-def dead_letter_lines(letter: Mapping[str, object], *, width: int) -> Iterator[Text]:
-    """Why the row was refused; its answer where the audit kept it."""
-    yield Text(one_line(str(letter["record_id"])), style="bold")
-    yield Text(f"  {one_line(str(letter['source_file']))}, row {letter['source_row']}")
-    yield Text()
-    yield Text("  dead letter: ").append(f"{letter['reason']}", style="bold red").append(f" at stage {letter['stage']}")
-    yield from _paragraph(str(letter["message"]), width)
-    if letter["answer"] is not None:
-        yield Text()
-        yield Text("Answer", style="bold")
-        yield from _paragraph(str(letter["answer"]), width)
-
-
-def _paragraph(text: str, width: int) -> Iterator[Text]:
+def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[tuple[Text, str]]:
+    """The styled lines of ``text``, at most ``width`` cells wide, and the letters below each, empty if none is."""
     shown = harmless(text)
-    for start, end in line_ranges(shown, width - 2):
-        yield Text(f"  {shown[start:end]}")
+    seen: list[Mark | None] = [None] * len(shown)
+    for mark in sorted(marks, key=lambda one: (one.rank, one.char_start)):
+        end = min(mark.char_end, len(shown))
+        seen[mark.char_start : end] = [mark] * (end - mark.char_start)
+    letters = _letters(shown, seen, marks)
+    for start, end in line_ranges(shown, width):
+        yield _styled(shown, seen, start, end), "".join(letters[start:end]).rstrip()
 
 
-_DEFAULT_PIECES = 1
+def line_ranges(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Half-open ranges of the lines, broken between words; white space at a break and line feeds are in none."""
+    start = 0
+    for paragraph in text.split("\n"):
+        yield from _paragraph_ranges(text, start, start + len(paragraph), width)
+        start += len(paragraph) + 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam show``."""
-    parser.add_argument("record_id", metavar="RECORD_ID", help="id of the row in its log")
-    parser.add_argument("--audit", required=True, metavar="DIR", help="output directory of the audit, or its URI")
-    parser.add_argument(
-        "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
-        help="pieces of evidence to print per span (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--all-spans", action="store_true", help="also print spans within claims, and what claims nothing"
-    )
-    parser.add_argument("--texts", action="store_true", help=TEXTS_HELP)
+def _paragraph_ranges(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
+    line = start
+    for word in _WORD.finditer(text, start, end):
+        word_end = word.start() + len(word.group().rstrip())
+        if line < word.start() and _end_of_fit(text, line, word_end, width) < word_end:
+            yield line, line + len(text[line : word.start()].rstrip())
+            line = word.start()
+        while (cut := _end_of_fit(text, line, word_end, width)) < word_end:
+            yield line, cut
+            line = cut
+    yield line, line + len(text[line:end].rstrip())
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Print every answer and dead letter of the id.
-
-    Raises:
-        UsageError: if there is none.
-        RunError: if a file cannot be read.
-    """
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    console = Console(highlight=False, markup=False, emoji=False)
-    try:
-        audit = AuditDirectory.open(arguments.audit)
-        logs = AuditedLogs.of(audit, texts=arguments.texts)
-        view = AnswerView(console.width, arguments.evidence, arguments.all_spans)
-        lines = list(record_lines(audit, logs, arguments.record_id, view))
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(str(error)) from error
-    with console.capture() as styled:
-        for line in lines:
-            console.print(line, soft_wrap=True)
-    print_styled(styled.get())
-    if audit.incomplete:
-        Messages("attribeam show").say(audit.incomplete)
+def _end_of_fit(text: str, start: int, end: int, width: int) -> int:
+    """The end of the longest part of ``[start, end)`` that fits; at least one character."""
+    cells = 0
+    for index in range(start, end):
+        cells += cell_len(text[index])
+        if cells > width and index > start:
+            return index
+    return end
 
 
-def record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:
-    """All lines about one id, as it is in the log or masked in the audit; several rows may have it.
-
-    Raises:
-        UsageError: if the audit has no such id.
-        RunError, OSError, pyarrow.ArrowException: if a file cannot be read.
-    """
-    record_id = logs.masked(record_id)
-    answers = list(audited_answers(audit.evidence_of([record_id])))
-    letters = audit.dead_letters_of(record_id)
-    if not answers and not letters.num_rows:
-        raise UsageError(_unknown_id_message(audit, record_id))
-    yield from _answer_lines(logs, answers, view)
-    for number, letter in enumerate(letters.to_pylist()):
-        if answers or number:
-            yield Text()
-        yield from dead_letter_lines(letter, width=view.width)
+def _letters(text: str, seen: Sequence[Mark | None], marks: Sequence[Mark]) -> list[str]:
+    """What stands below each character, as wide as it is; labels at the starts of marks that have room for them."""
+    letters = [(mark.letter if mark else " ") * cell_len(char) for char, mark in zip(text, seen, strict=True)]
+    taken: set[int] = set()
+    for mark in marks:
+        places = range(mark.char_start, mark.char_start + len(mark.label))
+        narrow = all(cell_len(text[place]) == 1 for place in places if place < len(text))
+        if mark.label and places.stop < min(mark.char_end, len(text)) and narrow and taken.isdisjoint(places):
+            taken.update(places)
+            letters[places.start : places.stop] = list(mark.label)
+    return letters
 
 
-def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerView) -> Iterator[Text]:
-    rows = frozenset(answer.source for answer in answers)
-    texts = {text.source: text for text in logs.answers(rows)}
-    for number, answer in enumerate(answers):
-        if number:
-            yield Text()
-        text = texts.get(answer.source)
-        yield from view.lines(with_texts(answer, text), text)
-    for problem in logs.problems(rows):
-        yield Text(f"Question, answer and passages are not shown: {one_line(problem)}", style="bold")
+def _styled(text: str, seen: Sequence[Mark | None], start: int, end: int) -> Text:
+    line = Text(text[start:end])
+    for mark, places in groupby(range(start, end), key=lambda place: seen[place]):
+        run = list(places)
+        if mark is not None:
+            line.stylize(mark.style, run[0] - start, run[-1] - start + 1)
+    return line
 
 
 def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
     near = nearest_ids(audit, record_id)
-    hint = f"the nearest are: {', '.join(one_line(name) for name in near)}" if near else "it has no records"
+    hint = f"the nearest are: {', '.join(map(one_line, near))}" if near else "it has no records"
     lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
     return f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks
-
-
-def _piece_count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"should be a whole number of at least 0, was: {text!r}")
-    return int(text)
-
-
-_MAX_COMPARED = 20_000
 
 
 def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
@@ -313,23 +373,24 @@ def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[s
     First come ids that differ in leading zeros and case only: qa-9 means qa-009. A single slip leaves one half of an id
     intact, so of the others only those that share a half are compared, at most 20,000 of them.
     """
-    same = islice(_distinct_ids(_ids_of_the_same_numbers(audit, wanted)), count)
-    alike = list(islice(_distinct_ids(_ids_sharing_a_half(audit, wanted)), _MAX_COMPARED))
-    found = dict.fromkeys([*same, *get_close_matches(wanted, alike, n=count, cutoff=0.5)])
-    return list(islice(found or _distinct_ids(_id_columns(audit)), count))
+    half = (len(wanted) + 1) // 2
+    (meant,) = _without_leading_zeros(pa.array([wanted]))
+    same: dict[str, None] = {}
+    alike: dict[str, None] = {}
+    first: dict[str, None] = {}
+    for ids in _id_columns(audit):
+        same |= _distinct(ids.filter(pc.equal(_without_leading_zeros(ids), meant)))
+        if len(alike) < _MAX_COMPARED:
+            alike |= _distinct(ids.filter(pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))))
+        if len(first) < count:
+            first |= _distinct(ids)
+    near = get_close_matches(wanted, islice(alike, _MAX_COMPARED), n=count, cutoff=0.5)
+    return list(islice({**dict.fromkeys(islice(same, count)), **dict.fromkeys(near)} or first, count))
 
 
 def _id_columns(audit: AuditDirectory) -> Iterator[pa.Array]:
-    for batch in audit.dead_letter_batches(["record_id"]):
-        yield batch.column("record_id")
-    for batch in audit.evidence_batches(["record_id"]):
-        yield batch.column("record_id")
-
-
-def _ids_of_the_same_numbers(audit: AuditDirectory, wanted: str) -> Iterator[pa.Array]:
-    (meant,) = _without_leading_zeros(pa.array([wanted]))
-    for ids in _id_columns(audit):
-        yield ids.filter(pc.equal(_without_leading_zeros(ids), meant))
+    for batches in (audit.dead_letter_batches(["record_id"]), audit.evidence_batches(["record_id"])):
+        yield from (batch["record_id"].drop_null() for batch in batches)
 
 
 def _without_leading_zeros(ids: pa.Array) -> pa.Array:
@@ -337,17 +398,5 @@ def _without_leading_zeros(ids: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(pc.utf8_lower(ids), r"(^|[^0-9])0+([0-9])", r"\1\2")
 
 
-def _ids_sharing_a_half(audit: AuditDirectory, wanted: str) -> Iterator[pa.Array]:
-    half = (len(wanted) + 1) // 2
-    for ids in _id_columns(audit):
-        alike = pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))
-        yield ids.filter(alike)
-
-
-def _distinct_ids(arrays: Iterator[pa.Array]) -> Iterator[str]:
-    seen: set[str] = set()
-    for ids in arrays:
-        for name in pc.unique(ids.drop_null()).to_pylist():
-            if name not in seen:
-                seen.add(name)
-                yield name
+def _distinct(ids: pa.Array) -> dict[str, None]:
+    return dict.fromkeys(pc.unique(ids).to_pylist())

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.passages import AgreementTally
-from attribeam.report.support_distribution import ShareBy, ShareTally
+from attribeam.report.overview import AgreementTally, ShareBy, ShareTally
 from attribeam.schemas import VERDICTS, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
 

@@ -12,10 +12,9 @@ from attribeam.pipeline.measures.metrics_export import metrics_fields
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.progress import readable_duration
-from attribeam.report.audit_summary import fitted_verdict
+from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, print_lines
-from attribeam.report.passages import disagreement
-from attribeam.report.verdict_meaning import MEASURED_ON
+from attribeam.report.overview import disagreement
 from attribeam.schemas import VERDICTS, AnswerKind, SpanKind, Support
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, ReadingNote, RunManifest

@@ -251,7 +251,7 @@ def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:
         RunError: if the evidence cannot be read or the page cannot be written.
         OSError: if the metrics cannot be written.
     """
-    from attribeam.report.html_page import PageRequest, html_page, write_html_report
+    from attribeam.report.html_page import html_page, write_html_report
 
     audit, options, put = AuditDirectory.open(record.store.root, record.store.storage), record.options, record.store.put
     try:
@@ -259,9 +259,9 @@ def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:
         finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
         _put_metrics(put, metrics, finished.verdicts)
         if options.report and "://" in audit.root:
-            put(REPORT_PAGE, html_page(PageRequest(audit)))
+            put(REPORT_PAGE, html_page(audit))
         elif options.report:
-            write_html_report(audit.root, Path(audit.root) / REPORT_PAGE)
+            write_html_report(audit, Path(audit.root) / REPORT_PAGE)
     except RunError as error:
         raise RunError(f"the audit is done, but its evidence cannot be summed up: {error}") from error
     return finished

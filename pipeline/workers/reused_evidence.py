@@ -93,7 +93,7 @@ class ReusedEvidence:
         """First row, end, evidence and dead letters of each chunk, by input file."""
         found = defaultdict(list)
         whole = self._directory
-        chunks = zip(whole.chunk_manifests(), whole.evidence_files, whole.dead_letter_files, strict=True)
+        chunks = zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True)
         for one, evidence, dead_letters in chunks:
             found[one.source_file].append((one.row_start, one.row_end, evidence, dead_letters))
         return found

@@ -1,4 +1,4 @@
-"""An audit directory and its log, written without running an audit; texts of our own."""
+"""Audit directories, with their logs or of many nights, written without running an audit; texts of our own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.pipeline.measures.made_metrics import made_manifest
 
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.html_page import html_page
 from attribeam.schemas import (
     CharRange,
     DeadLetter,
@@ -38,7 +42,6 @@ from attribeam.schemas.run_manifest import (
     DeadLetterCount,
     InputFile,
     OutputFile,
-    RunManifest,
     RunStatus,
 )
 
@@ -57,6 +60,14 @@ class MadeAudit:
     root: Path
     log: Path
     records: tuple[QARecord, ...]
+
+    @property
+    def opened(self) -> AuditDirectory:
+        return AuditDirectory.open(self.root)
+
+    def page(self, *, previous: MadeAudit | None = None, answers: int = 1000) -> str:
+        """The audit's page."""
+        return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
 def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | None = None) -> QARecord:
@@ -132,7 +143,15 @@ def made_audit(
     )
     schema = evidence_schema(extra_fields=extra_fields)
     chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
-    manifest = _manifest(log, chunks, evidence, len(records), status, columns, models or {})
+    content = log.read_bytes()
+    manifest = made_manifest(
+        _counts(evidence, 1),
+        status=status,
+        inputs=(InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest()),),
+        options={"columns": [list(pair) for pair in columns]},
+        models={"model": "tiny", **(models or {})},
+        chunks=chunks,
+    )
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     tell_sizes(root)
     return MadeAudit(root, log, records)
@@ -142,10 +161,9 @@ def tell_sizes(root: Path) -> None:
     """Put the sizes of the files of evidence and dead letters into their manifests."""
     for path in (root / "_chunks").iterdir():
         chunk = ChunkManifest.from_json(path.read_text(encoding="utf-8"))
-        evidence, letters = (
-            replace(file, size_bytes=(root / file.path).stat().st_size) for file in (chunk.evidence, chunk.dead_letters)
-        )
-        path.write_text(replace(chunk, evidence=evidence, dead_letters=letters).to_json(), encoding="utf-8")
+        files = {name: getattr(chunk, name) for name in ("evidence", "dead_letters")}
+        sized = {name: replace(file, size_bytes=(root / file.path).stat().st_size) for name, file in files.items()}
+        path.write_text(replace(chunk, **sized).to_json(), encoding="utf-8")
 
 
 def say_version(root: Path, pattern: str, version: str) -> Path:
@@ -170,20 +188,18 @@ def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
 
 def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
-    names = {"record_id": "record_id", "question": "question", "passages": "passages", "answer": "answer"}
-    names |= dict(columns)
+    names = dict(columns)
     rows = [
         {
-            names["record_id"]: record.record_id,
-            names["question"]: record.question,
-            names["passages"]: [
-                {"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages
-            ],
-            names["answer"]: record.answer,
+            "record_id": record.record_id,
+            "question": record.question,
+            "passages": [asdict(one) for one in record.passages],
+            "answer": record.answer,
         }
         for record in records
     ]
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), path, row_group_size=2)
 
 
 def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass: float) -> SpanEvidence:
@@ -232,19 +248,16 @@ def _write_chunks(
         letters = [letter] if last_row in rows else []
         _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, schema)
         _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
-        manifest = _chunk_manifest(names[-1], log, rows, _counts(inside, len(letters)))
+        counts = _counts(inside, len(letters))
+        spans = OutputFile(f"evidence/{names[-1]}.parquet", counts.span_count, 0, "")
+        dead = OutputFile(f"dead_letters/{names[-1]}.parquet", len(letters), 0, "")
+        manifest = ChunkManifest(names[-1], str(log), "", rows.start, rows.stop, "", counts, spans, dead, 1.0)
         (root / "_chunks" / f"{names[-1]}.json").write_text(manifest.to_json(), encoding="utf-8")
     return tuple(names)
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
-
-
-def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> ChunkManifest:
-    evidence = OutputFile(f"evidence/{name}.parquet", counts.span_count, 0, "")
-    letters = OutputFile(f"dead_letters/{name}.parquet", counts.dead_lettered, 0, "")
-    return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, evidence, letters, 1.0)
 
 
 def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
@@ -267,26 +280,6 @@ def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int
     return dict(sorted(Counter(str(row[column]) for row in rows).items()))
 
 
-def _manifest(
-    log: Path,
-    chunks: tuple[str, ...],
-    evidence: Sequence[Mapping[str, object]],
-    audited: int,
-    status: RunStatus,
-    columns: Sequence[tuple[str, str]],
-    models: Mapping[str, str],
-) -> RunManifest:
-    content = log.read_bytes()
-    return made_manifest(
-        _counts(evidence, 1),
-        status=status,
-        inputs=(InputFile(str(log), len(content), audited + 1, hashlib.sha256(content).hexdigest()),),
-        options={"columns": [list(pair) for pair in columns]},
-        models={"model": "tiny", **models},
-        chunks=chunks,
-    )
-
-
 SPAN: Mapping[str, object] = {
     "source_file": "log.parquet",
     "source_row": 0,
@@ -306,7 +299,71 @@ def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iter
     yield from whole.to_batches(max_chunksize=size)
 
 
+def added(tally: Any, rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Any:
+    """The tally when it has added these rows."""
+    for batch in span_batches(rows, size=size):
+        tally.add(batch)
+    return tally
+
+
 def _extra(rows: Sequence[Mapping[str, object]]) -> list[pa.Field]:
     known = set(evidence_schema().names)
     names = {name for row in rows for name in row if name not in known}
     return [pa.field(name, pa.string()) for name in sorted(names)]
+
+
+FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
+ERROR = 0.002
+
+
+def made_night(
+    root: Path,
+    night: int,
+    *,
+    unsupported: int = 60,
+    status: RunStatus = RunStatus.DONE,
+    errors: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[tuple[str | None, int, int]]] | None = None,
+    failed_gate: bool = False,
+    configuration: str = "same",
+    name: str | None = None,
+    path: str = "log.parquet",
+    answered_at: str | None = None,
+) -> Path:
+    """An audit of 1,000 claims, ``night`` nights after the first one; groups are (value, supported, unsupported)."""
+    started = FIRST_NIGHT + timedelta(days=night)
+    folder = root / (f"{started:%Y-%m-%d}" if name is None else name)
+    (folder / "evidence").mkdir(parents=True)
+    (folder / "_attribeam").touch()
+    (folder / "evidence" / "00000-log-r0000000000.parquet").write_bytes(b"evidence")
+    (folder / "report.html").write_text("page", encoding="utf-8")
+    claims = {"supported": 1000 - unsupported, "weak": 0, "unsupported": unsupported}
+    letters = (DeadLetterCount("validate", "empty_answer", 2),)
+    counts = AuditCounts(
+        rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims, answers={"answer": 198}
+    )
+    told = {"status": status, "inputs": (InputFile(path, 1000, 200, ""),), "configuration": configuration}
+    manifest = made_manifest(counts, started_at=started.isoformat(), **told)
+    (folder / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
+    gate = {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": failed_gate}
+    names = ("value", "supported", "unsupported")
+    metrics = {
+        "started_at": manifest.started_at,
+        "answered_at": answered_at,
+        "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
+        "standard_errors": {"unsupported_share": ERROR} if errors is None else dict(errors),
+        "groups": {
+            column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
+            for column, values in (groups or {}).items()
+        },
+        "quality_gates": [gate],
+    }
+    (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    return folder
+
+
+def made_history(root: Path, unsupported: Sequence[int]) -> Path:
+    """A folder of audits, one a night, with so many unsupported claims of 1,000."""
+    for night, number in enumerate(unsupported):
+        made_night(root, night, unsupported=number)
+    return root

@@ -1,25 +1,31 @@
-"""The risk of spans and answers, and their order."""
+"""The risk of spans and answers, their order, and what changed between two audits of the same answers."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from tests.report.made_audit import span_batches, supported_span, unsupported_span
+from tests.report.made_audit import MadeAudit, added, made_audit, supported_span, unsupported_span
 
-from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
-from attribeam.schemas import ClaimKind, Support
+from attribeam.report.answer_ranking import (
+    AnswerChange,
+    AnswerRanking,
+    AuditComparison,
+    RiskTally,
+    compare_audits,
+    riskiest_claim,
+)
+from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas.errors import UsageError
 
 START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
 
 
 def ranking_of(rows: Sequence[dict[str, object]], *, size: int, batch_size: int = 4) -> AnswerRanking:
-    tally = RiskTally()
-    for batch in span_batches(rows, size=batch_size):
-        tally.add(batch)
-    return tally.ranking(size)
+    return added(RiskTally(), rows, size=batch_size).ranking(size)
 
 
 def naive_risk(spans: Sequence[dict[str, object]]) -> float:
@@ -112,8 +118,7 @@ def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "rows"),
-    [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])],
+    ("size", "rows"), [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])]
 )
 def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size: int, rows: list[int]) -> None:
     spans = [
@@ -142,3 +147,94 @@ def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict() -> 
     heading = replace(second, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
     assert riskiest_claim([first, part, heading]) == first
     assert riskiest_claim([heading]) is None
+
+
+Spans = tuple[SpanEvidence, ...]
+
+
+def risky(risk: float, *spans: SpanEvidence) -> Spans:
+    return tuple(replace(one, answer_risk=risk) for one in spans or (supported_span(),))
+
+
+def refusal() -> Spans:
+    span = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.REFUSAL)
+    return (replace(span, answer_kind=AnswerKind.REFUSAL),)
+
+
+RISKY = risky(0.9, supported_span(), unsupported_span())
+FINE = risky(0.2)
+
+
+def audits(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str, Spans]]) -> list[MadeAudit]:
+    """Two audits of answers with these ids and spans."""
+    return [
+        made_audit(folder / name, record_ids=[one for one, _ in rows], spans=dict(enumerate(one for _, one in rows)))
+        for name, rows in (("now", now), ("before", before))
+    ]
+
+
+def compared(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str, Spans]]) -> AuditComparison:
+    return compare_audits(*(one.opened for one in audits(folder, now, before)))
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "change"),
+    [
+        (RISKY, FINE, AnswerChange.NEWLY_FLAGGED),
+        (FINE, RISKY, AnswerChange.NO_LONGER_FLAGGED),
+        (refusal(), FINE, AnswerChange.OTHER_KIND),
+        (risky(0.5), risky(0.25), AnswerChange.RISKIER),
+        (risky(0.25), risky(0.5), AnswerChange.LESS_RISKY),
+        (risky(0.25), risky(0.25), AnswerChange.SAME),
+    ],
+)
+def test_an_answer_changes_by_verdict_kind_or_risk(
+    tmp_path: Path, now: Spans, before: Spans, change: AnswerChange
+) -> None:
+    comparison = compared(tmp_path, [("a", now), ("b", FINE)], [("b", FINE), ("a", before)])
+    assert comparison.change_of("a") is change
+    assert comparison.change_of("b") is AnswerChange.SAME
+    assert comparison.change_of("c") is AnswerChange.NEW
+    assert comparison.in_both == 2
+
+
+def test_verdicts_that_changed_come_before_risks_that_did(tmp_path: Path) -> None:
+    now = [("a", risky(0.9)), ("b", risky(0.3, supported_span(), unsupported_span())), ("c", FINE)]
+    comparison = compared(tmp_path, now, [("a", FINE), ("b", FINE), ("c", FINE)])
+    assert [one.source_row for one in comparison.changed] == [1, 0]
+    assert comparison.words() == "1 newly flagged, 1 riskier, 1 about the same"
+
+
+def test_claims_of_the_earlier_audit_are_found_by_id(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, [("a", FINE)], [("b", FINE), ("a", RISKY)])
+    found = comparison.earlier_answers(["a", "x"])
+    assert list(found) == ["a"]
+    assert [span.support for span in found["a"].answer.spans] == [Support.SUPPORTED, Support.UNSUPPORTED]
+    assert found["a"].risk == pytest.approx(0.9, abs=1e-6)
+
+
+def test_an_audit_without_a_common_id_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has none of the record ids of .* the first ids are 'train-1' and 'a'"):
+        compared(tmp_path, [("a", FINE)], [("train-1", FINE)])
+
+
+def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path: Path) -> None:
+    now, before = audits(
+        tmp_path,
+        [(f"a{row}", RISKY) for row in range(19)] + [("calm", FINE)],
+        [(f"a{row}", RISKY) for row in range(19)] + [("calm", RISKY)],
+    )
+    page = now.page(previous=before, answers=10)
+    assert '"id":"calm"' in page
+    assert '"change":"no longer flagged"' in page
+    assert '"id":"calm"' not in now.page(answers=10)
+
+
+def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:
+    now, before = audits(tmp_path, [("a", RISKY), ("b", FINE), ("b", RISKY)], [("a", FINE), ("b", FINE)])
+    comparison = compare_audits(now.opened, before.opened)
+    assert (comparison.in_both, comparison.only_now, comparison.only_before) == (1, 0, 0)
+    assert comparison.words() == "1 newly flagged"
+    assert (comparison.change_of("b"), comparison.repeated) == (AnswerChange.REPEATED, {"b"})
+    assert comparison.earlier_answers(["a", "b"]).keys() == {"a"}
+    assert "1 ids that several answers have are not compared" in now.page(previous=before)

@@ -12,14 +12,14 @@ import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
 from attribeam.logs.privacy.settings import PrivacySettings
-from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
+from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 from attribeam.transforms.write_group import write_tables
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     rows = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
     assert [(row["source_row"], row["span_index"]) for row in rows] == [
         (row, index) for row in range(3) for index in range(2)
@@ -29,7 +29,7 @@ def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Pa
 
 
 def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     where = ds.field("support") == "unsupported"
     rows = [row for batch in audit.evidence_batches(["text", "support"], where=where) for row in batch.to_pylist()]
     assert rows == [{"text": "40 cars", "support": "unsupported"}] * 3
@@ -39,7 +39,7 @@ def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
     count = BATCH_ROWS + 10
     spans = tuple(replace(supported_span(), span_index=index) for index in range(count))
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans})
-    sizes = [batch.num_rows for batch in AuditDirectory.open(made.root).evidence_batches(["text"])]
+    sizes = [batch.num_rows for batch in made.opened.evidence_batches(["text"])]
     assert sum(sizes) == count
     assert max(sizes) <= BATCH_ROWS
 
@@ -48,10 +48,8 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     root = made_audit(tmp_path, status=RunStatus.RUNNING).root
     sorted((root / "_chunks").iterdir())[0].unlink()
     audit = AuditDirectory.open(root)
-    assert [row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()] == [
-        2,
-        2,
-    ]
+    rows = [row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()]
+    assert rows == [2, 2]
     assert (audit.counts.audited, audit.counts.dead_lettered) == (1, 1)
 
 
@@ -125,7 +123,7 @@ def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Pat
         with pytest.raises(RunError, match="cannot be read"):
             list(changed.evidence_batches())
         with pytest.raises(RunError, match="cannot be read"):
-            list(evidence_columns(changed, ["evidence_mass"]))
+            list(changed.evidence_columns(["evidence_mass"]))
 
 
 @pytest.mark.parametrize("column", ["record_id", "support", "evidence", "char_start"])
@@ -142,6 +140,6 @@ def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Pat
     pq.write_table(changed, path)
     tell_sizes(root)
     audit = AuditDirectory.open(root)
-    for read in (audit.evidence_batches(), evidence_columns(audit, ["claim_index"])):
+    for read in (audit.evidence_batches(), audit.evidence_columns(["claim_index"])):
         with pytest.raises(RunError, match=f"{path.name}.*{column}"):
             list(read)

@@ -1,19 +1,29 @@
-"""What a folder of audits tells: each audit once, in the order of time, damaged ones too."""
+"""What a folder of audits tells, in the order of time and damaged ones too, and what moved out of its range."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from math import sqrt
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
-from tests.report.made_audit import made_audit
-from tests.report.made_history import made_history, made_night
+from tests.report.made_audit import FIRST_NIGHT, made_audit, made_history, made_night
 
-from attribeam.report.audit_history import DAMAGED, read_entry, read_history
-from attribeam.report.support_distribution import ShareGroup, SupportCounts
+from attribeam.report.audit_history import (
+    DAMAGED,
+    Alert,
+    AuditEntry,
+    expected_ranges,
+    find_alerts,
+    read_entry,
+    read_history,
+)
+from attribeam.report.overview import ShareGroup, SupportCounts
 from attribeam.schemas.errors import UsageError
 
 
@@ -57,26 +67,6 @@ def test_an_entry_has_the_figures_of_manifest_and_metrics(tmp_path: Path) -> Non
     assert (entry.page, entry.note) == (True, "")
 
 
-_HOSTILE_MOMENTS = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-13-01", "now", ""]
-
-
-@pytest.mark.parametrize("moment", _HOSTILE_MOMENTS)
-def test_a_manifest_of_no_possible_time_makes_a_damaged_entry(tmp_path: Path, moment: str) -> None:
-    path = made_night(tmp_path, 0) / "run_manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"started_at": moment}))
-    os.utime(path, (1e14, 1e14))
-    (entry,) = read_history(tmp_path)
-    assert (entry.status, entry.note) == (DAMAGED, "run_manifest.json: it cannot be read")
-
-
-def test_an_audit_of_another_schema_version_makes_a_damaged_entry_that_names_it(tmp_path: Path) -> None:
-    path = made_night(tmp_path, 0) / "run_manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "1.1"}))
-    (entry,) = read_history(tmp_path)
-    assert entry.status == DAMAGED
-    assert entry.note.startswith("run_manifest.json is of schema version '1.1', but only files of version '1.2'")
-
-
 _IMPOSSIBLE = [-1, float("nan"), float("inf"), "x", [1], {"x": 1}]
 _ODD = [None, 10**30, 1.5]
 _PLACES = {
@@ -103,22 +93,35 @@ def test_no_edited_figure_breaks_the_history(tmp_path: Path, name: str, place: t
         assert json.loads(entry.to_json())["name"] == path.parent.name
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"status": "done"}', b"\xff"])
+_NO_MOMENTS = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-13-01", "now", ""]
+
+
+@pytest.mark.parametrize(
+    ("harm", "note"),
+    [
+        (None, "it has no run_manifest.json"),
+        *((content, "it cannot be read") for content in (b"", b"{", b"[]", b'{"status": "done"}', b"\xff")),
+        *(({"started_at": moment}, "it cannot be read") for moment in _NO_MOMENTS),
+        ({"schema_version": "1.1"}, "is of schema version '1.1', but only files of version '1.2'"),
+    ],
+)
 def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
-    tmp_path: Path, content: str | bytes | None
+    tmp_path: Path, harm: bytes | dict[str, str] | None, note: str
 ) -> None:
     made_history(tmp_path, [60, 60])
     broken = made_night(tmp_path, 2)
     manifest = broken / "run_manifest.json"
+    content = json.dumps(json.loads(manifest.read_text()) | harm).encode() if isinstance(harm, dict) else harm
+    manifest.write_bytes(content or b"")
+    os.utime(manifest, (1e14, 1e14))
+    os.utime(broken / "_attribeam", (1, 1))
     if content is None:
         manifest.unlink()
-    else:
-        manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
-    os.utime(broken / "_attribeam", (1, 1))
     entries = {one.name: one for one in read_history(tmp_path)}
     assert [one.status for name, one in entries.items() if name != broken.name] == ["done", "done"]
     assert entries[broken.name].status == DAMAGED
-    assert entries[broken.name].note.startswith("run_manifest.json: it ")
+    assert entries[broken.name].note.startswith("run_manifest.json")
+    assert note in entries[broken.name].note
 
 
 @pytest.mark.parametrize(
@@ -167,3 +170,92 @@ def test_an_audit_made_by_the_program_is_read(tmp_path: Path) -> None:
     (entry,) = read_history(made.root.parent)
     assert (entry.claims, entry.metrics["unsupported_share"]) == (6, 0.5)
     assert json.loads(entry.to_json())["note"] == "it has no metrics.json"
+
+
+METRIC = "unsupported_share"
+
+
+def nights(
+    shares: Sequence[float], *, error: float | None = 0.002, configurations: Sequence[str] = ()
+) -> list[AuditEntry]:
+    """An audit a night, with these shares of unsupported claims."""
+    return [
+        AuditEntry(
+            name=f"night-{night}",
+            moment=FIRST_NIGHT + timedelta(days=night),
+            status="done",
+            metrics={METRIC: share},
+            errors={} if error is None else {METRIC: error},
+            configuration=configurations[night] if configurations else "",
+        )
+        for night, share in enumerate(shares)
+    ]
+
+
+def _moved(entries: Sequence[AuditEntry]) -> list[tuple[str, str]]:
+    return [(one.entry.name, one.kind) for one in find_alerts(entries)]
+
+
+def test_two_nights_are_compared_by_their_standard_errors() -> None:
+    reach = 3 * sqrt(2) * 0.002
+    found = expected_ranges(nights([0.05, 0.05]), METRIC)[1]
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(0.05 - reach), pytest.approx(0.05 + reach))
+    assert _moved(nights([0.05, 0.05 + reach * 0.99])) == []
+    assert _moved(nights([0.05, 0.05 + reach * 1.01])) == [("night-1", "worse")]
+    assert _moved(nights([0.05, 0.05 - reach * 1.01])) == [("night-1", "better")]
+
+
+def test_nights_that_differ_by_more_than_chance_widen_the_range() -> None:
+    shares = [0.03, 0.07, 0.05, 0.04, 0.06]
+    before = nights(shares, error=0.0001)
+    found = expected_ranges([*before[:1], *nights(shares, error=None)[1:], *nights([0.05] * 6)[5:]], METRIC)[-1]
+    assert found is not None
+    reach = 6.62 * stdev(shares) * sqrt(1 + 1 / 5)
+    assert (found.low, found.high) == (0.0, pytest.approx(mean(shares) + reach))
+
+
+def test_without_errors_nobody_can_tell_before_five_nights() -> None:
+    ranges = expected_ranges(nights([0.05] * 7, error=None), METRIC)
+    assert [one is not None for one in ranges] == [False] * 5 + [True] * 2
+
+
+def test_one_night_outside_does_not_make_the_next_ones_look_normal() -> None:
+    calm = [0.050, 0.051, 0.049, 0.050, 0.052, 0.048, 0.050]
+    assert _moved(nights([*calm, 0.2, 0.05, 0.2])) == [("night-7", "worse"), ("night-9", "worse")]
+
+
+def test_two_nights_outside_are_a_new_level() -> None:
+    shares = [0.05] * 7 + [0.2] * 5 + [0.05]
+    assert _moved(nights(shares)) == [("night-7", "worse"), ("night-8", "worse"), ("night-12", "better")]
+
+
+def test_another_configuration_is_compared_with_a_remark_and_then_with_its_like() -> None:
+    entries = nights([0.05, 0.05, 0.2, 0.2], configurations=["a", "a", "b", "b"])
+    alerts = find_alerts(entries)
+    assert [one.entry.name for one in alerts] == ["night-2", "night-3"]
+    assert "which had other options, models or versions" in alerts[0].text
+    mixed = nights([0.05, 0.2, 0.05, 0.2], configurations=["a", "b", "a", "b"])
+    assert [one.entry.name for one in find_alerts(mixed)] == ["night-1", "night-3"]
+
+
+def test_what_failed_is_told_and_serves_nobody_as_reference() -> None:
+    first, failed, last = nights([0.05, 0.9, 0.05])
+    entries = [
+        first,
+        AuditEntry(failed.name, failed.moment, "failed", metrics=failed.metrics, errors=failed.errors),
+        AuditEntry("damaged", failed.moment, DAMAGED, "run_manifest.json: it cannot be read"),
+        last,
+    ]
+    assert [(one.entry.name, one.kind, one.text) for one in find_alerts(entries)] == [
+        ("night-1", "broken", "is not complete, its status is failed"),
+        ("damaged", "broken", "is damaged: run_manifest.json: it cannot be read"),
+    ]
+
+
+def test_failed_gates_and_broken_metrics_are_told() -> None:
+    entry = AuditEntry("night", FIRST_NIGHT, "done", "it has no metrics.json", failed_gates=("rows < 1: 0",))
+    assert find_alerts([entry]) == [
+        Alert(entry, "broken", "it has no metrics.json"),
+        Alert(entry, "gate", "failed the gate rows < 1: 0"),
+    ]

@@ -8,23 +8,21 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audit_summary import Change, audit_title, comparison_remark, top_figures
-from attribeam.report.verdict_meaning import no_proof, ranking_meaning
+from attribeam.report.audit_summary import Change, audit_title, comparison_remark, no_proof, top_figures
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import RunStatus
 
 
 @pytest.mark.parametrize(("speed", "note"), [(2.5, "2.5 rows/s after 4 s of loading"), (0.0, "nothing was left to do")])
 def test_run_that_found_all_rows_finished_tells_no_speed(tmp_path: Path, speed: float, note: str) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     audit = replace(audit, manifest=replace(audit.manifest, rows_per_second=speed))
     (duration,) = (figure for figure in top_figures(audit, None) if figure.name == "duration")
     assert (duration.value, duration.note) == ("20 s", note)
 
 
 def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     assert comparison_remark(audit, audit) is None
     earlier = replace(audit, manifest=replace(audit.manifest, status=RunStatus.RUNNING))
     assert "The earlier audit is not complete (its status is running)" in str(comparison_remark(audit, earlier))
@@ -46,7 +44,7 @@ def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_pat
 def test_an_audit_is_called_by_its_file_or_where_that_says_nothing_by_the_folder(
     tmp_path: Path, paths: list[str], title: str
 ) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    audit = made_audit(tmp_path).opened
     inputs = tuple(replace(audit.manifest.inputs[0], path=path) for path in paths)
     assert audit_title(replace(audit, manifest=replace(audit.manifest, inputs=inputs))) == title
 
@@ -56,7 +54,7 @@ def test_a_change_is_worse_only_where_the_audits_were_made_alike(
     tmp_path: Path, configuration: str, verdict: str
 ) -> None:
     audits = [
-        AuditDirectory.open(made_audit(tmp_path / name, record_ids=["ferry"], spans={0: spans}).root)
+        made_audit(tmp_path / name, record_ids=["ferry"], spans={0: spans}).opened
         for name, spans in (
             ("now", (replace(unsupported_span(), span_index=0, claim_index=0),)),
             ("then", (supported_span(),)),
@@ -69,7 +67,7 @@ def test_a_change_is_worse_only_where_the_audits_were_made_alike(
 
 
 def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:
-    audit = AuditDirectory.open(made_audit(folder, record_ids=["ferry"], spans={0: spans}).root)
+    audit = made_audit(folder, record_ids=["ferry"], spans={0: spans}).opened
     return {figure.name: (figure.value, figure.note) for figure in top_figures(audit, None)}
 
 
@@ -92,24 +90,21 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
 
 
 def test_figures_stand_where_the_manifest_has_them() -> None:
-    models = {
-        "verdict_precision": "0.714",
-        "verdict_recall": "0.64",
-        "verdict_false_alarms": "0.125",
-        "verdict_measured_on": "90 answers",
-    }
-    text = no_proof(models)
+    models = {"precision": "0.714", "recall": "0.64", "false_alarms": "0.125", "measured_on": "90 answers"}
+    models |= {"short_precision": "0.9", "short_recall": "0.8"}
+    text = no_proof({f"verdict_{name}": told for name, told in models.items()})
     assert "71% do have an unsupported claim" in text
     assert "it flags 64% (measured on 90 answers)." in text
     assert "nothing wrong with, it flags 12%." in text
     assert "short answers" not in text
-    short = {"precision": "0.9", "recall": "0.8", "false_alarms": "0.1"}
-    told = no_proof(models | {f"verdict_short_{name}": share for name, share in short.items()})
-    assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in told
+    text = no_proof({f"verdict_{name}": told for name, told in models.items()} | {"verdict_short_false_alarms": "0.1"})
+    assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in text
 
 
-@pytest.mark.parametrize(("calibrated", "text"), [(True, "is a calibrated probability"), (False, "is no probability")])
-def test_the_order_is_explained_as_it_was_made(calibrated: bool, text: str) -> None:
-    told = " ".join(ranking_meaning(calibrated=calibrated))
-    assert text in told
-    assert "Refusals come after" in told
+@pytest.mark.parametrize(("risk", "text"), [(0.5, "is a calibrated probability"), (None, "is no probability")])
+def test_the_order_is_explained_as_it_was_made(tmp_path: Path, risk: float | None, text: str) -> None:
+    spans = (replace(supported_span(), answer_risk=risk),)
+    page = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans}).page()
+    assert [one in page for one in ("is a calibrated probability", "is no probability")].count(True) == 1
+    assert text in page
+    assert "Refusals come after" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import MadeAudit, made_audit
 
-from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs, LogFile
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import LogReadError
@@ -22,7 +22,7 @@ IDS = [f"ferry-{row}" for row in range(7)]
 
 
 def _logs(made: MadeAudit) -> AuditedLogs:
-    return AuditedLogs.of(AuditDirectory.open(made.root))
+    return AuditedLogs.of(made.opened)
 
 
 def test_the_wanted_rows_come_whole_and_in_order(tmp_path: Path) -> None:
@@ -44,33 +44,35 @@ def test_columns_of_other_names_are_found_as_the_audit_found_them(tmp_path: Path
     assert (answer.answer, answer.passages) == (made.records[2].answer, made.records[2].passages)
 
 
-def test_a_log_that_changed_gives_no_text_and_is_named(tmp_path: Path) -> None:
-    made = made_audit(tmp_path)
-    content = bytearray(made.log.read_bytes())
+def _changed(log: Path) -> None:
+    content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 1
-    made.log.write_bytes(content)
-    wanted = frozenset([made.records[0].source])
-    assert list(_logs(made).answers(wanted)) == []
-    (problem,) = _logs(made).problems(wanted)
-    assert str(made.log) in problem
-    assert "another content" in problem
+    log.write_bytes(content)
 
 
-def test_a_log_that_is_gone_gives_no_text_and_is_named(tmp_path: Path) -> None:
+def _in_its_place_a_pipe(log: Path) -> None:
+    log.unlink()
+    os.mkfifo(log)
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        (_changed, "another content"),
+        (Path.unlink, "not there any more"),
+        (_in_its_place_a_pipe, "it is no file but a pipe"),
+    ],
+)
+def test_a_log_that_is_not_as_it_was_gives_no_text_and_is_named(
+    tmp_path: Path, harm: Callable[[Path], None], problem: str
+) -> None:
     made = made_audit(tmp_path)
-    made.log.unlink()
+    harm(made.log)
     wanted = frozenset([made.records[0].source])
     assert list(_logs(made).answers(wanted)) == []
-    assert "not there any more" in _logs(made).problems(wanted)[0]
-
-
-def test_a_pipe_in_the_place_of_a_log_is_named_and_not_waited_for(tmp_path: Path) -> None:
-    made = made_audit(tmp_path)
-    made.log.unlink()
-    os.mkfifo(made.log)
-    wanted = frozenset([made.records[0].source])
-    assert list(_logs(made).answers(wanted)) == []
-    assert "it is no file but a pipe" in _logs(made).problems(wanted)[0]
+    (told,) = _logs(made).problems(wanted)
+    assert str(made.log) in told
+    assert problem in told
 
 
 def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_history import made_history, made_night
+from tests.report.made_audit import made_history, made_night
 
 from attribeam.pipeline.command_line import main
-from attribeam.report.history_page import HEIGHT, MOST_DRAWN
+from attribeam.report.history_command import HEIGHT, MOST_DRAWN
 from attribeam.schemas.run_manifest import RunStatus
 
 CALM = [60, 61, 59, 60, 62, 58]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -18,12 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
-from attribeam.report.answer_ranking import AnswerRisk
-from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import DEAD_LETTERS_PER_REASON, AnswerRisk, embedded_answers, embedded_dead_letters
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.html_page import write_html_report
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
-from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import Passage, QARecord
 from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import RunManifest
@@ -32,36 +28,15 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \"
 
 
 class Elements(HTMLParser):
-    """Collects every element with its attributes, and the text of each script and style."""
+    """Collects every element with its attributes."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.lasttag in ("script", "style") and data.strip():
-            self.texts.append((self.lasttag, data))
-
-
-def page_of(folder: Path, **options: object) -> str:
-    audit = made_audit(folder, **options)  # type: ignore[arg-type]
-    output = folder / "report.html"
-    write_html_report(audit.root, output)
-    return output.read_bytes().decode("utf-8")
-
-
-def parsed(page: str) -> Elements:
-    elements = Elements()
-    elements.feed(page)
-    return elements
-
-
-def embedded(page: str, name: str) -> object:
-    return json.loads(re.search(rf'<script type="application/json" id="data-{name}">(.*?)</script>', page, re.S)[1])
 
 
 def hostile(record: QARecord) -> QARecord:
@@ -78,37 +53,37 @@ def hostile(record: QARecord) -> QARecord:
 
 @pytest.fixture(scope="module")
 def plain_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return page_of(tmp_path_factory.mktemp("plain"))
+    return made_audit(tmp_path_factory.mktemp("plain")).page()
 
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     ids = ("ferry-0", f"ferry-1 {HOSTILE}", "ferry-2")
-    return page_of(tmp_path_factory.mktemp("hostile"), record_ids=ids, change=hostile)
+    return made_audit(tmp_path_factory.mktemp("hostile"), record_ids=ids, change=hostile).page()
 
 
 def test_hostile_texts_in_every_field_add_no_element(plain_page: str, hostile_page: str) -> None:
-    plain, attacked = (sorted({tag for tag, _ in parsed(page).found}) for page in (plain_page, hostile_page))
+    plain, attacked = (sorted({tag for tag, _ in Elements(page).found}) for page in (plain_page, hostile_page))
     assert attacked == plain
     assert "img" not in attacked
-    count = sum(tag == "script" for tag, _ in parsed(plain_page).found)
-    assert sum(tag == "script" for tag, _ in parsed(hostile_page).found) == count
+    count = sum(tag == "script" for tag, _ in Elements(plain_page).found)
+    assert sum(tag == "script" for tag, _ in Elements(hostile_page).found) == count
 
 
 def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page: str) -> None:
-    for tag, attributes in parsed(hostile_page).found:
+    for tag, attributes in Elements(hostile_page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
 
 
 def test_nothing_is_loaded_from_anywhere(plain_page: str) -> None:
-    for tag, attributes in parsed(plain_page).found:
+    for tag, attributes in Elements(plain_page).found:
         assert tag not in ("iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "srcset", "action"):
             assert (attributes.get(name) or "#").startswith(("data:", "#")), tag
 
 
 def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page: str) -> None:
-    elements = parsed(plain_page)
+    elements = Elements(plain_page)
     (policy,) = [
         attributes["content"] or ""
         for tag, attributes in elements.found
@@ -125,11 +100,7 @@ def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page: st
 
 
 def test_worklist_holds_the_riskiest_answers_and_says_that_there_are_more(tmp_path: Path) -> None:
-    audit = made_audit(tmp_path)
-    output = tmp_path / "report.html"
-    write_html_report(audit.root, output, answers=1)
-    page = output.read_text(encoding="utf-8")
-    assert "The worklist holds the 1 riskiest of 3 answers." in page
+    assert "The worklist holds the 1 riskiest of 3 answers." in made_audit(tmp_path).page(answers=1)
 
 
 def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
@@ -138,9 +109,8 @@ def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
     cut = CutPassages(9, 12, "characters", 200)
     for found, times in ((None, 0), (cut, 1)):
         manifest.write_text(replace(RunManifest.from_json(manifest.read_text()), cut_passages=found).to_json())
-        write_html_report(audit.root, tmp_path / "report.html")
-        assert (tmp_path / "report.html").read_text(encoding="utf-8").count(f"{cut}.") == times
-        lines = digest_lines(AuditDirectory.open(audit.root), answers=1)
+        assert audit.page().count(f"{cut}.") == times
+        lines = digest_lines(audit.opened, answers=1)
         assert [*lines].count(f"- {escape_markdown(str(cut))}\n") == times
 
 
@@ -149,22 +119,18 @@ def test_page_says_that_evidence_and_words_disagree(tmp_path: Path, agrees: bool
     names = [f"ferry-{row}" for row in range(24)]
     span = replace(supported_span(), evidence_agrees=agrees)
     audit = made_audit(tmp_path, record_ids=names, spans=dict.fromkeys(range(24), (span,)))
-    write_html_report(audit.root, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert ("Evidence and words disagree: for 24 of 24 claims" in page) is not agrees
+    assert ("Evidence and words disagree: for 24 of 24 claims" in audit.page()) is not agrees
 
 
 def test_page_says_where_the_log_is_gone(tmp_path: Path) -> None:
     audit = made_audit(tmp_path)
     audit.log.unlink()
-    output = tmp_path / "report.html"
-    write_html_report(audit.root, output)
-    assert "Only spans and evidence can be shown" in output.read_text(encoding="utf-8")
+    assert "Only spans and evidence can be shown" in audit.page()
 
 
 def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path: Path) -> None:
     made = made_audit(tmp_path)
-    audit = AuditDirectory.open(made.root)
+    audit = made.opened
     wanted = [AnswerRisk(made.records[row].source, risk) for row, risk in ((2, 0.9), (0, 0.1))]
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
     assert [(one.answer.source, one.risk) for one in found] == [(one.source, one.risk) for one in wanted]
@@ -179,7 +145,7 @@ def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path: Path) -> No
     made = made_audit(
         tmp_path, change=lambda record: replace(record, question="x" * 400_001 * (record.source.source_row == 1))
     )
-    audit = AuditDirectory.open(made.root)
+    audit = made.opened
     wanted = [AnswerRisk(record.source, 0.5) for record in made.records]
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
     assert [one.texts is None for one in found] == [False, True, False]
@@ -197,7 +163,7 @@ def test_the_first_dead_letters_of_each_reason_are_listed_and_long_answers_cut(t
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
     tell_sizes(made.root)
-    found = embedded_dead_letters(AuditDirectory.open(made.root))
+    found = embedded_dead_letters(made.opened)
     assert [(one["reason"], one["source_row"]) for one in found] == [
         (reason, row) for reason in ("empty_answer", "missing_value") for row in range(DEAD_LETTERS_PER_REASON)
     ]

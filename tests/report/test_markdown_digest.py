@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.report.made_audit import PASSAGES, made_audit, supported_span, told_spans, unsupported_span
 
-from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
 from attribeam.report.messages import one_line
 from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
@@ -28,7 +27,7 @@ _ALONE = replace(unsupported_span(), span_index=0, claim_index=0)
 
 def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
     made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (_ALONE,)})
-    lines = list(digest_lines(AuditDirectory.open(made.root), answers=2))
+    lines = list(digest_lines(made.opened, answers=2))
     text = "\n".join(lines)
     assert "| rows | 4 |  |" in lines
     assert "| dead letters: `empty_answer` | 1 | 25.0% |" in lines
@@ -50,7 +49,7 @@ def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: 
         1: (replace(no_claim, answer_kind=AnswerKind.REFUSAL, answer_risk=0.125),),
         2: (claim, part),
     }
-    lines = list(digest_lines(AuditDirectory.open(made_audit(tmp_path, spans=spans).root), answers=9))
+    lines = list(digest_lines(made_audit(tmp_path, spans=spans).opened, answers=9))
     assert [line for line in lines if line.startswith("### ")] == [
         "### 1. ferry-2 (risk 0.75)\n",
         "### 2. ferry-1 (risk 0.12, a refusal)\n",
@@ -65,7 +64,7 @@ def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: 
 
 
 def test_a_digest_says_why_a_claim_is_unsupported(tmp_path: Path) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).root)
+    audit = made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).opened
     (row,) = (line for line in digest_lines(audit, answers=1) if line.startswith("| unsupported: "))
     assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
 
@@ -73,7 +72,7 @@ def test_a_digest_says_why_a_claim_is_unsupported(tmp_path: Path) -> None:
 def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:
     made = made_audit(tmp_path)
     made.log.unlink()
-    text = "\n".join(digest_lines(AuditDirectory.open(made.root), answers=5))
+    text = "\n".join(digest_lines(made.opened, answers=5))
     assert "40 cars" in text
     assert "Question" not in text
 
@@ -92,7 +91,7 @@ def test_hostile_texts_in_every_field_stay_text(tmp_path: Path) -> None:
             passages=(Passage(HOSTILE, HOSTILE, HOSTILE), PASSAGES[1]),
         ),
     )
-    page = _rendered("\n".join(digest_lines(AuditDirectory.open(made.root), answers=5)))
+    page = _rendered("\n".join(digest_lines(made.opened, answers=5)))
     assert "\x1b" not in page
     for tag in ("<script", "<a ", "<img", "<em>"):
         assert tag not in page

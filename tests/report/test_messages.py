@@ -16,8 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.report.made_audit import made_audit
-from tests.report.made_history import made_night
+from tests.report.made_audit import made_audit, made_night
 
 from attribeam.pipeline import progress
 from attribeam.pipeline.command_line import main

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.report.output_file import check_output, write_lines
-from attribeam.report.privacy import as_private_as
+from attribeam.report.output_file import as_private_as, check_output, write_lines
 from attribeam.schemas.errors import RunError, UsageError
 
 

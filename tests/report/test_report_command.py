@@ -1,14 +1,25 @@
-"""The options of attribeam report, and what they write."""
+"""The options of attribeam report, and rows of an audit as CSV and JSON lines."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.report.made_audit import MadeAudit, made_audit, say_version
 
 from attribeam.pipeline.command_line import main
+from attribeam.report.report_command import BYTE_ORDER_MARK, csv_lines, jsonl_lines
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunStatus
 
 
@@ -60,19 +71,14 @@ def test_rows_go_to_standard_output_where_it_is_asked_for(
     assert json.loads(line)["reason"] == "empty_answer"
 
 
-def test_comparison_with_an_audit_of_other_answers_is_refused(
+def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers_is_refused(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = made_audit(tmp_path / "other", record_ids=["train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 2
     assert "has none of the record ids of" in capsys.readouterr().err
     assert not (tmp_path / "out.html").exists()
-
-
-def test_comparison_with_an_audit_of_other_logs_says_so(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = made_audit(tmp_path / "other", record_ids=["ferry-0", "train-1"])
+    other = made_audit(tmp_path / "like", record_ids=["ferry-0", "train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 0
     remark = f"The earlier audit read other logs, none of which this one read (the first is {other.log})"
     assert remark in capsys.readouterr().err
@@ -80,27 +86,21 @@ def test_comparison_with_an_audit_of_other_logs_says_so(
 
 
 @pytest.mark.parametrize(
-    ("more", "complaint"),
+    ("output", "more", "complaint"),
     [
-        (("--format", "csv", "--answers", "5"), "--answers"),
-        (("--format", "md", "--rows", "dead_letters"), "--rows"),
-        (("--format", "jsonl", "--previous", "x"), "--previous"),
+        ("out", "csv --answers 5", "--answers"),
+        ("out", "md --rows dead_letters", "--rows"),
+        ("out", "jsonl --previous x", "--previous"),
+        ("", "csv", "existing directory"),
+        ("nowhere/rows.csv", "csv", "existing directory"),
     ],
 )
-def test_options_that_a_format_does_not_know_are_bad_usage(
-    made: MadeAudit, tmp_path: Path, more: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+def test_what_a_format_or_an_output_cannot_be_is_bad_usage(
+    made: MadeAudit, tmp_path: Path, output: str, more: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _report(made, tmp_path / "out", *more) == 2
+    assert _report(made, tmp_path / output, "--format", *more.split()) == 2
     assert complaint in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("output", ["", "nowhere/rows.csv"])
-def test_an_output_that_cannot_be_a_file_is_bad_usage(
-    made: MadeAudit, tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _report(made, tmp_path / output, "--format", "csv") == 2
-    assert "existing directory" in capsys.readouterr().err
 
 
 def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
@@ -111,3 +111,86 @@ def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_i
     assert "status is interrupted" in capsys.readouterr().err
     assert _report(made, tmp_path / "page.html") == 0
     assert "status is interrupted" in capsys.readouterr().err
+
+
+HOSTILE = '=HYPERLINK("http://x"),\n<script>\r\u2028\''
+
+
+def _batch(values: list[object], kind: pa.DataType) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values, kind)})
+
+
+def _read_csv(lines: Iterator[str]) -> list[list[str]]:
+    text = "".join(lines)
+    assert text.startswith(BYTE_ORDER_MARK)
+    return list(csv.reader(io.StringIO(text.removeprefix(BYTE_ORDER_MARK), newline="")))
+
+
+def test_csv_has_every_row_and_field_and_lists_as_json(tmp_path: Path) -> None:
+    audit = made_audit(tmp_path).opened
+    names, *rows = _read_csv(csv_lines(audit.evidence_schema, audit.evidence_batches()))
+    assert names == audit.evidence_schema.names
+    table = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
+    assert len(rows) == len(table) == 6
+    for row, record in zip(rows, table, strict=True):
+        cells = dict(zip(names, row, strict=True))
+        assert cells["text"] == record["text"]
+        assert json.loads(cells["evidence"]) == record["evidence"]
+        assert float(cells["evidence_mass"]) == record["evidence_mass"]
+        assert cells["evidence_isolated"] == "false"
+        assert (cells["margin"] == "") == (record["margin"] is None)
+
+
+@given(st.lists(st.text(st.sampled_from("=+-@＝\t\r\n ,\"';aé"), max_size=8)))
+def test_no_text_of_a_csv_is_taken_for_a_formula_and_none_is_lost(texts: list[str]) -> None:
+    batch = _batch(list(texts), pa.string())
+    _, *rows = _read_csv(csv_lines(batch.schema, [batch]))
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        (cell,) = row or [""]
+        assert cell.removeprefix("'") == text or cell == text
+        assert not cell.startswith(("\t", "\r", "\n"))
+        assert not cell.lstrip().startswith(tuple("=+-@＝"))
+
+
+MOMENT = datetime(2026, 11, 19, 2, 0, 0, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "plain"),
+    [
+        (MOMENT, pa.timestamp("us", "UTC"), "2026-11-19T02:00:00.000005+00:00"),
+        (1_795_053_600_000_000_001, pa.timestamp("ns"), "2026-11-19T02:00:00.000000001"),
+        (date(2026, 11, 19), pa.date32(), "2026-11-19"),
+        (timedelta(seconds=90), pa.duration("s"), 90.0),
+        (b"\xff\x00", pa.binary(), "/wA="),
+        (Decimal("4.20"), pa.decimal128(5, 2), "4.20"),
+        (float("nan"), pa.float64(), None),
+        (float("inf"), pa.float32(), None),
+        (np.float16(0.5), pa.float16(), 0.5),
+        (True, pa.bool_(), True),
+        ([{"a": float("nan")}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": None}]),
+        ([{"a": 1.5}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": 1.5}]),
+        ([("k", 1)], pa.map_(pa.string(), pa.int8()), [["k", 1]]),
+        (None, pa.null(), None),
+    ],
+)
+def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.DataType, plain: object) -> None:
+    (line,) = jsonl_lines([_batch([value], kind)])
+    assert json.loads(line) == {"value": plain}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([10**12], pa.list_(pa.timestamp("s"))),
+        (0, pa.timestamp("s", "Mars/Base")),
+        (0, pa.timestamp("ns", "Mars/Base")),
+    ],
+)
+def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(
+    value: object, kind: pa.DataType
+) -> None:
+    batch = _batch([value], kind)
+    with pytest.raises(RunError, match="'value'"):
+        list(jsonl_lines([batch]))

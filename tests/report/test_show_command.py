@@ -1,14 +1,19 @@
-"""One record on a terminal, and ids that look like one that is not there."""
+"""One record on a terminal, its lines with letters below what is marked, and ids like one that is not there."""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from tests.report.made_audit import (
     ANSWER,
     PASSAGES,
@@ -22,7 +27,8 @@ from tests.report.made_audit import (
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.show_command import nearest_ids
+from attribeam.report.messages import harmless, one_line
+from attribeam.report.show_command import Mark, line_ranges, marked_lines, nearest_ids
 from attribeam.schemas import AnswerKind, ClaimKind, Passage, QARecord, Support
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -42,11 +48,22 @@ def _show(made: MadeAudit, record_id: str, *more: str) -> int:
     return main(["show", record_id, "--audit", str(made.root), *more])
 
 
-def test_an_answer_is_shown_with_spans_evidence_and_passages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _show(made_audit(tmp_path), "ferry-1", "--evidence", "3") == 0
-    lines = capsys.readouterr().out.splitlines()
+Shown = Callable[..., str]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """What the command prints of a record."""
+
+    def out(made: MadeAudit, record_id: str, *more: str) -> str:
+        assert _show(made, record_id, *more) == 0
+        return capsys.readouterr().out
+
+    return out
+
+
+def test_an_answer_is_shown_with_spans_evidence_and_passages(tmp_path: Path, shown: Shown) -> None:
+    lines = shown(made_audit(tmp_path), "ferry-1", "--evidence", "3").splitlines()
     assert "When does the ferry leave?" in lines[lines.index("Question") + 1]
     answer = lines.index("Answer") + 1
     assert lines[answer] == f"  {ANSWER}"
@@ -65,12 +82,11 @@ def test_an_answer_is_shown_with_spans_evidence_and_passages(
     assert "generator: gull-1 | team: harbour" in "\n".join(lines)
 
 
-def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, shown: Shown) -> None:
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     attack = replace(other, span_index=3, claim_index=3, expected="twelve\x1b[2J\nand more")
-    assert _show(made_audit(tmp_path, spans={1: (quoted, other, inside, attack)}), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made_audit(tmp_path, spans={1: (quoted, other, inside, attack)}), "ferry-1")
     lines = [line.strip() for line in out.splitlines()]
     assert [line for line in lines if line == "quoted" or line.startswith("other value")] == [
         "quoted",
@@ -80,23 +96,16 @@ def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.Capt
     assert "\x1b" not in out
 
 
-def test_spans_have_colour_on_a_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_spans_have_colour_on_a_terminal_where_it_is_wanted(
+    tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = made_audit(tmp_path)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert "\x1b[36mleaves at noon" in out
     assert "\x1b[1;4;31m40 cars" in out
-
-
-def test_no_color_is_heeded_and_leaves_underline_and_letters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert _show(made_audit(tmp_path), "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert not _COLOUR.search(out)
     assert "\x1b[1;4m40 cars" in out
     assert "2UUUUUU" in out
@@ -118,21 +127,18 @@ def _hostile(record: QARecord) -> QARecord:
     )
 
 
-def test_texts_that_would_steer_the_terminal_are_shown_as_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_that_would_steer_the_terminal_are_shown_as_text(tmp_path: Path, shown: Shown) -> None:
     piece = replace(supported_span().evidence[0], text=HOSTILE, passage_id=HOSTILE)
     span = replace(unsupported_span(), span_index=0, claim_index=0, unmatched_values=(HOSTILE,), evidence=(piece,))
     made = made_audit(tmp_path, record_ids=["x"], spans={0: (span,)}, change=_hostile)
-    assert _show(made, f"ferry{HOSTILE}") == 0
-    out = capsys.readouterr().out
+    out = shown(made, f"ferry{HOSTILE}")
     assert not set(out) & set("\x1b\x07\x9b\u202e\r")
     assert out.count("␛[31m[bold]␛]0;title␇") >= 8
     assert ":ship:" in out
 
 
 @pytest.mark.parametrize(
-    ("ticks", "kind", "shown"),
+    ("ticks", "kind", "told"),
     [
         (10**15, pa.timestamp("us", "Mars/Base"), "team: 2001-09-09 01:46:40.000000Z"),
         (253402300800, pa.timestamp("s"), "team: 10000-01-01 00:00:00"),
@@ -140,12 +146,11 @@ def test_texts_that_would_steer_the_terminal_are_shown_as_text(
     ],
 )
 def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(
-    ticks: int, kind: pa.DataType, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ticks: int, kind: pa.DataType, told: str, tmp_path: Path, shown: Shown
 ) -> None:
     made = made_audit(tmp_path)
     carry_instead(made.root, ticks, kind)
-    assert _show(made, "ferry-0") == 0
-    assert shown in capsys.readouterr().out
+    assert told in shown(made, "ferry-0")
 
 
 def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(
@@ -166,14 +171,13 @@ def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys
     assert error.count("\n") == 1
 
 
-def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _show(made_audit(tmp_path), "ferry-bad") == 0
-    out = capsys.readouterr().out
+def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, shown: Shown) -> None:
+    out = shown(made_audit(tmp_path), "ferry-bad")
     assert "dead letter: empty_answer at stage validate" in out
     assert "an answer was expected" in out
 
 
-def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, shown: Shown) -> None:
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25)
     part = replace(claim, span_index=1, text="40")
     heading = replace(
@@ -182,14 +186,12 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, caps
     code = replace(heading, span_index=3, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED)
     spans = [replace(one, answer_kind=AnswerKind.PARTIAL, answer_risk=0.75) for one in (claim, part, heading, code)]
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: tuple(spans)})
-    assert _show(made, "ferry") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry")
     assert "Claims (1; see all 4 spans with --all-spans)" in out
     assert "score 0.25" in out
     assert "within the claim" not in out
     assert "no claim: heading" not in out
-    assert _show(made, "ferry", "--all-spans") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry", "--all-spans")
     for text in (
         "kind of answer: partial | risk 0.75 | not judged: code",
         "Spans (4, of which 1 are claims)",
@@ -201,20 +203,16 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, caps
     assert out.count("within the claim") == 1
 
 
-def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, shown: Shown) -> None:
     made = made_audit(tmp_path, record_ids=["ferry", "ferry-bad"])
-    assert _show(made, "ferry-bad") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-bad")
     assert (out.count("Spans (2, of which 2 are claims)"), out.count("dead letter:")) == (1, 1)
 
 
-def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(tmp_path: Path, shown: Shown) -> None:
     made = made_audit(tmp_path)
     made.log.unlink()
-    assert _show(made, "ferry-1") == 0
-    out = capsys.readouterr().out
+    out = shown(made, "ferry-1")
     assert "leaves at noon" in out
     assert "not there any more" in out
     assert "Question\n" not in out
@@ -226,7 +224,7 @@ IDS = ["trace-8f3a-001", "trace-8f3a-002", "trace-77c0-001", "0451"]
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditDirectory:
     """Four ids, and that of the dead letter."""
-    return AuditDirectory.open(made_audit(tmp_path_factory.mktemp("ids"), record_ids=IDS).root)
+    return made_audit(tmp_path_factory.mktemp("ids"), record_ids=IDS).opened
 
 
 @pytest.mark.parametrize(
@@ -244,7 +242,7 @@ def test_one_slip_finds_the_id_that_was_meant(audit: AuditDirectory, wanted: str
 
 def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_path: Path) -> None:
     ids = [f"qa-{number:03}" for number in (*range(19, 99, 10), 9, 90)]
-    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=ids).root)
+    audit = made_audit(tmp_path, record_ids=ids).opened
     assert nearest_ids(audit, "qa-9")[0] == "qa-009"
     assert nearest_ids(audit, "QA-0090", count=1) == ["qa-090"]
 
@@ -258,3 +256,87 @@ def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(
     os.mkfifo(evidence)
     assert _show(made, "ferry-1") == 1
     assert "bytes as it was written, but it is missing; start the audit's command again" in capsys.readouterr().err
+
+
+@given(st.text())
+def test_nothing_that_steers_a_terminal_is_left_and_every_character_keeps_its_place(text: str) -> None:
+    shown = harmless(text)
+    assert len(shown) == len(text)
+    assert not {char for char in shown if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")} - {"\n"}
+    assert "\n" not in one_line(text)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "M"])))
+def test_plain_text_of_any_script_stays_as_it_is(text: str) -> None:
+    assert harmless(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", "␛[2J"),
+        ("\x9b31m", "\ufffd31m"),
+        ("a\tb\r", "a b␍"),
+        ("\x7f\x00\x07", "␡␀␇"),
+        ("abc\u202edef", "abc\ufffddef"),
+        ("\u2066x\u2069", "\ufffdx\ufffd"),
+        ("a\u00a0b\u3000c", "a b c"),
+        ("क्‍ष می‌خواهم", "क्‍ष می‌خواهم"),
+        ("\ud800", "\ufffd"),
+    ],
+)
+def test_what_steers_is_shown_instead_of_done(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+TEXTS = st.text(st.sampled_from("ab \n語é🚢\u0301\u200d"), max_size=60)
+WIDTHS = st.integers(min_value=2, max_value=20)
+
+
+def _plain(text: str, marks: list[Mark], width: int = 40) -> list[tuple[str, str]]:
+    return [(line.plain, letters) for line, letters in marked_lines(text, marks, width=width)]
+
+
+def test_letters_stand_below_the_characters_that_are_marked() -> None:
+    marks = [Mark(0, 5, "s", "cyan"), Mark(6, 10, "U", "red")]
+    assert _plain("Noon, east pier", marks) == [("Noon, east pier", "sssss UUUU")]
+
+
+def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start() -> None:
+    marks = [Mark(0, 10, "s", "cyan", rank=0, label="1"), Mark(5, 8, "U", "red", rank=2, label="2")]
+    assert _plain("Noon east.", marks) == [("Noon east.", "1ssss2UUss")]
+
+
+def test_a_mark_goes_on_in_the_next_line() -> None:
+    marks = [Mark(5, 14, "w", "yellow")]
+    assert _plain("Noon east pier.", marks, width=9) == [("Noon east", "     wwww"), ("pier.", "wwww")]
+
+
+def test_style_covers_the_marked_characters_of_a_line_only() -> None:
+    ((line, _),) = marked_lines("Noon, east pier", [Mark(6, 10, "U", "red")], width=40)
+    assert [(span.start, span.end, span.style) for span in line.spans] == [(6, 10, "red")]
+
+
+@given(TEXTS, WIDTHS)
+def test_lines_fit_and_lose_only_white_space(text: str, width: int) -> None:
+    lines = list(line_ranges(text, width))
+    for start, end in lines:
+        assert cell_len(text[start:end]) <= width
+        assert "\n" not in text[start:end]
+    kept = "".join(text[start:end] for start, end in lines)
+    assert "".join(kept.split()) == "".join(text.split())
+    assert lines == sorted(lines)
+
+
+@given(TEXTS, WIDTHS)
+def test_marked_lines_show_the_harmless_text_with_letters_of_its_width(text: str, width: int) -> None:
+    marks = [Mark(0, len(text), "s", "cyan")] if text else []
+    for line, letters in marked_lines(text, marks, width=width):
+        assert line.plain in harmless(text)
+        assert len(letters) <= sum(cell_len(char) for char in line.plain)
+
+
+def test_one_endless_word_is_cut_without_trying_it_whole() -> None:
+    lines = list(line_ranges("a" * 200_000, 50))
+    assert len(lines) == 4000
+    assert lines[-1] == (199_950, 200_000)

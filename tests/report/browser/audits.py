@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.report.made_audit import MadeAudit, made_audit, supported_span, tell_sizes, told_spans, unsupported_span
 
-from attribeam.report.html_page import write_html_report
 from attribeam.schemas import (
     AnswerKind,
     CharRange,
@@ -126,7 +125,7 @@ def compared_audit(folder: Path) -> LoggedAudit:
     )
     ids = tuple(f"ferry-{row}" for row in range(4))
     audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: nested, 3: fine})
-    return _with_pages(audit, folder, previous=before.root)
+    return _with_pages(audit, folder, previous=before)
 
 
 def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[SpanEvidence, SpanEvidence]:
@@ -155,12 +154,12 @@ def crowded_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
 
 
-def _with_pages(audit: MadeAudit, folder: Path, previous: Path | None = None) -> LoggedAudit:
+def _with_pages(audit: MadeAudit, folder: Path, previous: MadeAudit | None = None) -> LoggedAudit:
     page, other = folder / "page.html", folder / "page_without_log.html"
-    write_html_report(audit.root, page, previous=previous)
+    page.write_text(audit.page(previous=previous), encoding="utf-8")
     hidden = audit.log.with_name("hidden")
     audit.log.rename(hidden)
-    write_html_report(audit.root, other)
+    other.write_text(audit.page(), encoding="utf-8")
     hidden.rename(audit.log)
     return LoggedAudit(page, audit, other)
 

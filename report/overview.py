@@ -1,0 +1,523 @@
+"""Adds up what the overview shows: claims by support, the passages that answers draw on, and the riskiest answers.
+
+Each tally adds batch after batch in bounded memory and gives its result at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribeam.report.answer_ranking import AnswerRanking, RiskTally
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.schemas import VERDICTS, QARecord, RowSource
+from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows, judged_rows
+
+SUPPORTS = tuple(support.value for support in VERDICTS)
+
+
+@dataclass(frozen=True, slots=True)
+class SupportCounts:
+    """Numbers of spans by support."""
+
+    supported: int = 0
+    weak: int = 0
+    unsupported: int = 0
+
+    @property
+    def spans(self) -> int:
+        """All spans of the group."""
+        return self.supported + self.weak + self.unsupported
+
+    @property
+    def unsupported_share(self) -> float:
+        """Share of unsupported spans, 0 where there is no span."""
+        return self.unsupported / self.spans if self.spans else 0.0
+
+    def __add__(self, other: SupportCounts) -> SupportCounts:
+        return SupportCounts(
+            self.supported + other.supported, self.weak + other.weak, self.unsupported + other.unsupported
+        )
+
+
+class _SupportTally:
+    """Counts spans by support for each value of a column, or what ``_values`` makes of it.
+
+    Beyond ``limit`` values it stops counting and sets ``overflowed``, so memory stays bounded.
+    """
+
+    def __init__(self, column: str, *, limit: int) -> None:
+        self.columns: tuple[str, ...] = (column, "support")
+        self.counts: dict[Any, SupportCounts] = {}
+        self.overflowed = False
+        self._limit = limit
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
+        if self.overflowed:
+            return
+        table = pa.table({"value": self._values(batch[self.columns[0]]), "support": batch["support"]})
+        groups = table.group_by(["value", "support"]).aggregate([([], "count_all")])
+        if groups.num_rows > self._limit * len(SUPPORTS):
+            self.overflowed = True
+            return
+        for group in groups.to_pylist():
+            one = SupportCounts(**{group["support"]: group["count_all"]})
+            self.counts[group["value"]] = self.counts.get(group["value"], SupportCounts()) + one
+        self.overflowed = len(self.counts) > self._limit
+
+    def _values(self, column: pa.Array) -> pa.Array:
+        return column.cast(pa.string())
+
+
+MAX_TIME_BINS = 62
+_MAX_HOURS = 300_000
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+_FIRST_MICROSECONDS = (_FIRST_MOMENT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+_HOUR_MICROSECONDS = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBin:
+    """Counts of one hour, day, week, month or year; ``start`` is ISO 8601 in UTC."""
+
+    start: str
+    counts: SupportCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Bins that hold spans, in ascending order; ``unit`` is their width.
+
+    ``undated`` counts spans without a time; if no span has one, there are no bins.
+    """
+
+    unit: str
+    bins: tuple[TimeBin, ...]
+    undated: int
+
+
+class TimelineTally(_SupportTally):
+    """Counts by hour, and chooses the width of the bins at the end."""
+
+    def __init__(self) -> None:
+        super().__init__("answered_at", limit=_MAX_HOURS)
+
+    def _values(self, column: pa.Array) -> pa.Array:
+        moments = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        since_first = pc.subtract(moments, _FIRST_MICROSECONDS)  # never negative, so that division rounds down
+        return pc.divide(since_first, _HOUR_MICROSECONDS)
+
+    def result(self) -> Timeline:
+        """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
+        counts = dict(self.counts)
+        undated = counts.pop(None, SupportCounts()).spans
+        return timeline({_FIRST_MOMENT + timedelta(hours=hours): one for hours, one in counts.items()}, undated=undated)
+
+
+def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narrowest: str = "hour") -> Timeline:
+    """Counts of hours in UTC, in bins of the narrowest unit that needs at most ``MAX_TIME_BINS``, else of years.
+
+    Empty bins between the first and the last count, too.
+    """
+    units = [*_UNITS]
+    for unit in units[units.index(narrowest) :]:
+        width, start_of = _UNITS[unit]
+        bins: dict[datetime, SupportCounts] = {}
+        for hour, one in counts.items():
+            bins[start_of(hour)] = bins.get(start_of(hour), SupportCounts()) + one
+        if not bins or (max(bins) - min(bins)) / width < MAX_TIME_BINS:
+            break
+    return Timeline(unit, tuple(TimeBin(start.isoformat(), bins[start]) for start in sorted(bins)), undated)
+
+
+def _week_start(moment: datetime) -> datetime:
+    return moment.replace(hour=0) - timedelta(days=min(moment.weekday(), (moment - _FIRST_MOMENT).days))
+
+
+_UNITS: dict[str, tuple[timedelta, Callable[[datetime], datetime]]] = {
+    "hour": (timedelta(hours=1), lambda moment: moment),
+    "day": (timedelta(days=1), lambda moment: moment.replace(hour=0)),
+    "week": (timedelta(weeks=1), _week_start),
+    "month": (timedelta(days=30), lambda moment: moment.replace(day=1, hour=0)),
+    "year": (timedelta.max, lambda moment: moment.replace(month=1, day=1, hour=0)),
+}
+"""The width of a bin, and the start of the bin that holds a moment."""
+
+
+MAX_VALUES = 50
+SHOWN_VALUES = 12
+_LONGEST_VALUE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroup:
+    """One value of the column, None for spans without one."""
+
+    value: str | None
+    counts: SupportCounts
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBy:
+    """The groups of one column that have the most spans, largest unsupported share first.
+
+    ``others`` sums up the ``other_values`` groups that are not listed. A column of more than ``MAX_VALUES`` values
+    has ``too_many_values``, and no group is listed.
+    """
+
+    column: str
+    groups: tuple[ShareGroup, ...]
+    others: SupportCounts
+    other_values: int
+    too_many_values: bool
+
+
+_GROUPED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating,
+    pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp,
+)  # fmt: skip
+
+
+class ShareTally(_SupportTally):
+    """Counts spans by support for each value of a column."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column, limit=MAX_VALUES)
+
+    @staticmethod
+    def can_group(field: pa.Field) -> bool:
+        """True for columns of texts, numbers, booleans and moments; lists, structs and bytes make no groups."""
+        return any(is_kind(field.type) for is_kind in _GROUPED_TYPES)
+
+    def result(self) -> ShareBy:
+        """The groups, at most ``SHOWN_VALUES``."""
+        column = self.columns[0]
+        if self.overflowed:
+            return ShareBy(column, (), SupportCounts(), 0, too_many_values=True)
+        by_size = sorted(self.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
+        shown, rest = by_size[:SHOWN_VALUES], by_size[SHOWN_VALUES:]
+        groups = [ShareGroup(_value_label(value), counts) for value, counts in shown]
+        groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
+        others = sum((counts for _, counts in rest), SupportCounts())
+        return ShareBy(column, tuple(groups), others, len(rest), too_many_values=False)
+
+
+def _value_label(value: str | None) -> str | None:
+    return value if value is None or len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+
+
+MASS_BINS = 40
+
+
+class MassTally(_SupportTally):
+    """Counts spans by support in each of ``MASS_BINS`` equal bins of evidence mass, or of another column of shares.
+
+    The bins cover [0, 1], the last includes 1.
+    """
+
+    def __init__(self, column: str = "evidence_mass") -> None:
+        super().__init__(column, limit=MASS_BINS + 1)
+
+    def _values(self, column: pa.Array) -> pa.Array:
+        bins = pc.multiply(column, pa.scalar(MASS_BINS, column.type))
+        return pc.min_element_wise(pc.floor(bins).cast(pa.int64()), MASS_BINS - 1, skip_nulls=False)
+
+    def result(self) -> tuple[SupportCounts, ...]:
+        """The bins; none where no span has such a share."""
+        if self.counts.keys() <= {None}:
+            return ()
+        return tuple(self.counts.get(place, SupportCounts()) for place in range(MASS_BINS))
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class PassageNames:
+    """What some rows say about passages.
+
+    Attributes:
+        titles: the first title by id.
+        row_shapes: ids that number the passages of a row, such as ``source1``, with their digits left out.
+    """
+
+    titles: Mapping[str, str] = field(default_factory=dict)
+    row_shapes: frozenset[str] = frozenset()
+
+    def is_per_row(self, passage_id: str) -> bool:
+        """Whether the id names another passage in every row, so that its uses cannot be added up."""
+        return _shape(passage_id) in self.row_shapes
+
+
+def passage_names(records: Iterable[QARecord]) -> PassageNames:
+    """The names of the passages of some rows, each row once.
+
+    An id is one of a row if more than half of the rows that have it give it a text of its own. A shape (the id without
+    its digits) is one of rows if that is so for most of its ids that occur in several rows.
+    """
+    titles: dict[str, str] = {}
+    rows: Counter[str] = Counter()
+    texts: defaultdict[str, set[int]] = defaultdict(set)
+    for record in records:
+        own = {one.passage_id: one for one in record.passages if one.passage_id is not None}
+        for passage_id, passage in own.items():
+            rows[passage_id] += 1
+            texts[passage_id].add(hash(passage.text))
+            if passage.title:
+                titles.setdefault(passage_id, passage.title)
+    repeated = [one for one, count in rows.items() if count > 1]
+    votes = Counter(_shape(one) for one in repeated)
+    per_row = Counter(_shape(one) for one in repeated if len(texts[one]) > max(1, rows[one] / 2))
+    return PassageNames(titles, frozenset(shape for shape, count in per_row.items() if count > votes[shape] / 2))
+
+
+def _shape(passage_id: str) -> str:
+    return _DIGITS.sub("0", passage_id)
+
+
+SHOWN_RANKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RankUse:
+    """Use of the passages at one place of the prompt; ``rank`` starts at 1.
+
+    Attributes:
+        offered: spans of answers that had a passage at this place.
+        used: of these, spans with a score above 0 on it.
+        best: of these, spans whose largest score is on it.
+    """
+
+    rank: int
+    offered: int
+    used: int
+    best: int
+
+
+class AgreementTally:
+    """Counts the claims for which a column says yes or no, and those for which it says yes.
+
+    ``citation_agrees`` says it of claims with a citation, ``evidence_agrees`` of those whose words passages have.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.columns: tuple[str, ...] = (column,)
+        self.told = 0
+        self.agreeing = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of claims."""
+        agrees = pc.drop_null(batch[self.columns[0]])
+        self.told += len(agrees)
+        self.agreeing += pc.sum(agrees).as_py() or 0
+
+
+_FEWEST_TOLD, _USUAL_AGREEMENT = 20, 0.75
+"""Evidence of the bundled attributor lies with the words of 88% of such claims or more on every set we know."""
+
+
+def disagreement(told: int, agreeing: int) -> str | None:
+    """What to say where evidence often lies elsewhere than the words of the claims, None where it seldom does.
+
+    Args:
+        told: claims whose words some passage sentences have.
+        agreeing: those whose evidence lies there.
+    """
+    if told < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * told:
+        return None
+    return (
+        f"evidence and words disagree: for {told - agreeing:,} of {told:,} claims whose words the passages have, the "
+        "evidence lies elsewhere; the model or method hardly looks at what the answers draw on, see docs/models.md"
+    )
+
+
+class RankTally:
+    """Counts spans by place of the passage, up to ``SHOWN_RANKS``."""
+
+    columns: tuple[str, ...] = ("passage_scores", "top_passage_index")
+
+    def __init__(self) -> None:
+        self._counts = np.zeros((3, SHOWN_RANKS), dtype=np.int64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
+        scores = batch["passage_scores"]
+        lengths = pc.list_value_length(scores).to_numpy(zero_copy_only=False)
+        offered = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        used = offered[pc.list_flatten(scores).to_numpy(zero_copy_only=False) > 0]
+        best = pc.drop_null(batch["top_passage_index"]).to_numpy(zero_copy_only=False).astype(np.int64)
+        for counts, ranks in zip(self._counts, (offered, used, best), strict=True):
+            counts += np.bincount(ranks[ranks < SHOWN_RANKS], minlength=SHOWN_RANKS)
+
+    def result(self) -> tuple[RankUse, ...]:
+        """One entry per rank that was offered at least once."""
+        return tuple(RankUse(rank, *counts) for rank, counts in enumerate(self._counts.T.tolist(), 1) if counts[0])
+
+
+SHOWN_PASSAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PassageUse:
+    """One passage by its id: answers with evidence in it, and rows of the logs that retrieved it.
+
+    ``retrieved`` is None where the logs cannot be read, ``title`` where it is not known.
+    """
+
+    passage_id: str
+    answers: int
+    retrieved: int | None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRanking:
+    """The passages that most answers use, and those that the smallest share of their retrievals uses.
+
+    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids,
+    ``per_row_ids`` of those that are left out because they name another passage in every row.
+    """
+
+    most_used: tuple[PassageUse, ...]
+    least_used: tuple[PassageUse, ...]
+    passage_count: int
+    per_row_ids: int = 0
+
+
+class PassageTally:
+    """Counts the answers with evidence in each passage; memory grows with the number of ids.
+
+    An answer counts once per passage if its spans are adjacent, as they are in the files of a local run.
+    """
+
+    columns: tuple[str, ...] = ("source_file", "source_row", "evidence.passage_id")
+
+    def __init__(self) -> None:
+        self._answers: Counter[str] = Counter()
+        self._last: set[tuple[str, int, str]] = set()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
+        pairs = _distinct_pairs(batch)
+        repeated = self._last.intersection(pairs)
+        self._answers.update(pair[2] for pair in pairs)
+        self._answers.subtract(pair[2] for pair in repeated)
+        if pairs:
+            self._last = {pair for pair in self._last.union(pairs) if pair[:2] == pairs[-1][:2]}
+
+    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames | None = None) -> PassageRanking:
+        """The rankings; ``retrieved`` is the number of rows by passage id, None if the logs cannot be read."""
+        known, names = retrieved or {}, names or PassageNames()
+        every = {*self._answers, *known}
+        ids = [one for one in every if not names.is_per_row(one)]
+        uses = [
+            PassageUse(one, self._answers[one], known.get(one) if retrieved else None, names.titles.get(one))
+            for one in ids
+        ]
+        most = sorted((use for use in uses if use.answers), key=lambda use: (-use.answers, use.passage_id))
+        least = [use for use in uses if use.retrieved and use.retrieved > use.answers]
+        least.sort(key=lambda use: (use.answers / (use.retrieved or 1), -(use.retrieved or 0), use.passage_id))
+        return PassageRanking(
+            tuple(most[:SHOWN_PASSAGES]), tuple(least[:SHOWN_PASSAGES]), len(uses), len(every) - len(ids)
+        )
+
+
+def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:
+    """Distinct (file, row, passage id) of the evidence, in the order of the spans."""
+    evidence = batch["evidence"]
+    lengths = pc.list_value_length(evidence).to_numpy(zero_copy_only=False)
+    spans = pa.array(np.repeat(np.arange(batch.num_rows), lengths))
+    ids = pc.struct_field(pc.list_flatten(evidence), "passage_id")
+    columns = [batch["source_file"].take(spans), batch["source_row"].take(spans), ids]
+    table = pa.table(columns, names=["file", "row", "passage"]).filter(pc.is_valid(ids))
+    groups = table.group_by(table.column_names, use_threads=False).aggregate([])
+    return list(zip(*(groups[name].to_pylist() for name in table.column_names), strict=True))
+
+
+def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
+    """Rows of the logs by the id of a passage that they retrieved; None unless every log is still as audited.
+
+    Only the ids are read. Rows that became dead letters count as well.
+    """
+    if not logs.shows_ids or any(file.problem is not None for file in logs.files.values()):
+        return None
+    counts: Counter[str] = Counter()
+    for file in logs.files.values():
+        for ids in file.passage_ids():
+            distinct = ids.group_by(["row", "passage"]).aggregate([])
+            found = pc.value_counts(distinct["passage"].drop_null())
+            counts.update({one["values"]: one["counts"] for one in found.to_pylist()})
+    return counts
+
+
+class _Tally(Protocol):
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def add(self, batch: pa.RecordBatch) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Aggregates of a whole audit's claims; their size does not depend on the number of spans.
+
+    ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
+    ``passages`` has counted the passages' uses; their ranking needs the logs.
+    """
+
+    timeline: Timeline
+    masses: tuple[SupportCounts, ...]
+    support_scores: tuple[SupportCounts, ...]
+    shares: tuple[ShareBy, ...]
+    ranks: tuple[RankUse, ...]
+    passages: PassageTally
+    citations: AgreementTally
+    evidence: AgreementTally
+    ranking: AnswerRanking
+
+
+def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSource] = ()) -> Overview:
+    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
+    citations, evidence = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
+    masses, scores = MassTally(), MassTally("support_score")
+    grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
+    shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
+    of_claims: Sequence[_Tally] = (ranks, passages, citations, evidence)
+    of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
+    tallies = (risks, *of_claims, *of_judged)
+    columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
+    for batch in audit.evidence_columns(columns):
+        risks.add(batch)
+        _add_to(of_claims, claim_rows(batch))
+        _add_to(of_judged, judged_rows(batch))
+    return Overview(
+        timeline=timeline.result(),
+        masses=masses.result(),
+        support_scores=scores.result(),
+        shares=tuple(tally.result() for tally in shares),
+        ranks=ranks.result(),
+        passages=passages,
+        citations=citations,
+        evidence=evidence,
+        ranking=risks.ranking(answers, also),
+    )
+
+
+def _add_to(tallies: Iterable[_Tally], batch: pa.RecordBatch) -> None:
+    for tally in tallies:
+        tally.add(batch)
