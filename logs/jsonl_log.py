@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from attribeam.logs.columns import MOST_LEVELS, ColumnPart
+from attribeam.logs.columns import MOST_LEVELS, ColumnPart, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
@@ -318,20 +318,12 @@ def _encoded(value: object) -> object:
 
 def _bytes_type(kind: pa.DataType) -> pa.DataType:
     """The same type with bytes in the place of texts."""
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_list(kind):
-        return pa.list_(_bytes_type(kind.value_type))
-    return pa.struct([(one.name, _bytes_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
+    return with_leaves(kind, lambda leaf: pa.binary() if pa.types.is_string(leaf) else leaf)
 
 
 def _text_type(kind: pa.DataType) -> pa.DataType:
     """The same type with texts in the place of bytes."""
-    if pa.types.is_binary(kind):
-        return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(_text_type(kind.value_type))
-    return pa.struct([(one.name, _text_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
+    return with_leaves(kind, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:

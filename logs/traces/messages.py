@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.values import at, nested, parsed, words
+from attribeam.logs.columns import words
+from attribeam.logs.traces.values import at, nested, parsed
 
 
 class Speaker(StrEnum):

@@ -19,7 +19,7 @@ from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
 from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
+from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import Found, records
@@ -112,25 +112,9 @@ def trace_spool() -> Iterator[TraceSpool]:
         yield TraceSpool(database)
 
 
-@dataclass(frozen=True, slots=True)
-class PassagesTable:
-    """Passages by their ids; see ``passages_table``."""
-
-    database: sqlite3.Connection
-
-    def get(self, passage_id: str) -> Document | None:
-        """The passage of an id, the first one in the table."""
-        query = "SELECT text, title FROM passages WHERE id = ?"
-        found = self.database.execute(query, (text_bytes(passage_id),)).fetchone()
-        if found is None:
-            return None
-        text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
-        return Document(text, title, passage_id)
-
-
 @contextmanager
-def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
-    """The table at ``path``, read once; a temporary file holds it until the context is left.
+def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
+    """The table at ``path``, read once, of which the first passage of an id counts; a temporary file holds it.
 
     Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
     may be Parquet, Arrow, CSV, JSON or JSON lines.
@@ -161,7 +145,16 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
                 f"--passages-table {path!r} should have the fields passage_id and text, none of its {rows} rows "
                 "has both"
             )
-        yield PassagesTable(database)
+        yield partial(_passage, database)
+
+
+def _passage(database: sqlite3.Connection, passage_id: str) -> Document | None:
+    query = "SELECT text, title FROM passages WHERE id = ?"
+    found = database.execute(query, (text_bytes(passage_id),)).fetchone()
+    if found is None:
+        return None
+    text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
+    return Document(text, title, passage_id)
 
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
@@ -171,15 +164,18 @@ OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 class PlacedRow(NamedTuple):
-    """A row: the number of the file where it first appears, its 0-based number among the rows of that file."""
+    """A row: the number of the file where it first appears, its 0-based number among the rows of that file.
+
+    ``document`` gives what paths are searched in.
+    """
 
     file: int
     number: int
     row: TraceRow
+    document: Callable[[], object]
 
 
 PlacedRecord = tuple[int, Found]
-_WithDocument = tuple[PlacedRow, Callable[[], object]]
 
 
 @dataclass(slots=True)
@@ -207,28 +203,22 @@ class ExportRows:
 
     kind: LogKind
     options: TraceOptions
-    texts: Texts = field(default_factory=lambda: NO_TEXTS)
+    texts: Texts = no_texts
     seen: Seen = field(default_factory=Seen)
 
-    def read(self, files: Iterable[OpenFile]) -> Iterator[PlacedRow]:
-        """The rows of all files. Spans of one trace may lie in several of them, in any order.
+    def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
+        """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
 
         Raises:
             UsageError: if a path is none.
             LogFormatError, DataError, OSError: as ``records``.
         """
-        return (placed for placed, _ in self.read_with_documents(files))
-
-    def read_with_documents(
-        self, files: Iterable[OpenFile], most_records: int | None = None
-    ) -> Iterator[tuple[PlacedRow, Callable[[], object]]]:
-        """The rows, each with what gives the document that paths are searched in; of the first records only."""
         paths = path_set(self.options)
         form = self.kind.format
         found = islice(self._records(form.wrappers, files), most_records)
         return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
 
-    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
         made, numbers = Counter[bytes](), Counter[int]()
         for file, one in found:
             try:
@@ -237,7 +227,7 @@ class ExportRows:
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place)), partial(_value, one)
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place), partial(_value, one))
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -251,7 +241,7 @@ class ExportRows:
         row = row._replace(passages=with_texts(row.passages, self.texts))
         return row._replace(fault=passage_text_fault(row.passages or ()))
 
-    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
         with trace_spool() as spool:
             for file, one in found:
                 self._spool(spool, file, form, one)
@@ -259,7 +249,7 @@ class ExportRows:
             for trace in spool.traces():
                 row = _placed_row(self._row_of(trace, paths), trace.place)
                 self._note(row)
-                yield PlacedRow(trace.file, numbers[trace.file], row), partial(_document, trace)
+                yield PlacedRow(trace.file, numbers[trace.file], row, partial(_document, trace))
                 numbers[trace.file] += 1
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -212,12 +211,3 @@ class TraceLog:
                 if reason is not None
             }
             yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)
-
-
-ragas_reader = partial(TraceReader, "ragas")
-openinference_reader = partial(TraceReader, "openinference")
-langfuse_reader = partial(TraceReader, "langfuse")
-otel_genai_reader = partial(TraceReader, "otel-genai")
-mlflow_reader = partial(TraceReader, "mlflow")
-langsmith_reader = partial(TraceReader, "langsmith")
-responses_reader = partial(TraceReader, "responses")

@@ -81,11 +81,6 @@ def _with_lists(value: object) -> object:
     return value
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The names of a table."""
-    return tuple(text.split())
-
-
 def by_name(record: Mapping[str, object]) -> dict[str, str]:
     """The names of a record in snake case, each with the name as it stands."""
     found: dict[str, str] = {}

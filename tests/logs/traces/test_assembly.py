@@ -20,7 +20,7 @@ from attribeam.logs.reader import BATCH_ROWS, reader_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log, trace_reader
 from attribeam.logs.traces.assembly import Role, Span, TraceRow, row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS, Document
+from attribeam.logs.traces.documents import Document, no_texts
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.trace_log import MOST_SPANS, trace_spool
 from attribeam.schemas import QARecord, Reason, RowFault
@@ -41,7 +41,7 @@ def retrieval(
 
 def row(*spans: Span, options: TraceOptions | None = None) -> TraceRow:
     """The row of a trace."""
-    return row_of_trace("t", list(spans), options or TraceOptions(), NO_TEXTS, PathSet())
+    return row_of_trace("t", list(spans), options or TraceOptions(), no_texts, PathSet())
 
 
 def texts(found: TraceRow) -> Sequence[str | None]:
@@ -425,5 +425,5 @@ def test_long_rows_are_stored_a_few_at_a_time(tmp_path: Path, monkeypatch: pytes
     rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
     monkeypatch.setattr(trace_reader, "BATCH_BYTES", 8 * len(long))
     with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
-        stored = pq.ParquetFile(trace_reader.ragas_reader()._stored(file)).metadata
+        stored = pq.ParquetFile(trace_reader.TraceReader("ragas")._stored(file)).metadata
     assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10

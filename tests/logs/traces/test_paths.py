@@ -88,9 +88,7 @@ def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_made_of_paths(name: str) -> None:
-    preset = PRESETS[name]
-    paths = path_set(TraceOptions(preset.question, preset.passages, preset.answer))
-    assert None not in (paths.question, paths.passages, paths.answer)
+    assert None not in path_set(TraceOptions(*PRESETS[name]))
 
 
 PRESET_TRACES: Mapping[str, tuple[object, object, str, object]] = {
@@ -118,8 +116,7 @@ def test_preset_reads_what_it_is_for(name: str, tmp_path: Path) -> None:
             langfuse_observation("a", "", "SPAN", 0, given, gave),
             langfuse_observation("b", "a", kind, 1, "", found),
         ]
-    preset = PRESETS[name]
-    options = TraceOptions(preset.question, preset.passages, preset.answer)
+    options = TraceOptions(*PRESETS[name])
     path = write_lines(tmp_path / "a.jsonl", rows)
     _, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet", options=options)
     assert text_of(row) == ROW
