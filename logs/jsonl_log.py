@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from attribeam.logs.columns import MOST_LEVELS, ColumnPart, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
+from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
@@ -307,10 +308,7 @@ def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array
 
 def _encoded(value: object) -> object:
     if isinstance(value, str):
-        try:
-            return value.encode("utf-8", errors="surrogateescape")
-        except UnicodeEncodeError:
-            return value.encode("utf-8", errors="surrogatepass")
+        return text_bytes(value)
     if isinstance(value, list):
         return [_encoded(one) for one in value]
     return {name: _encoded(one) for name, one in value.items()} if isinstance(value, dict) else value

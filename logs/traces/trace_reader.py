@@ -18,12 +18,12 @@ from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
-from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator
+from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator, text_bytes
 from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.values import text_bytes, valid_text
+from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.qa_record import RETRIEVALS
 

@@ -137,16 +137,6 @@ def text_or_none(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) else None
 
 
-def text_bytes(text: str | None) -> bytes | None:
-    """The bytes of a text as they stood in the file, valid Unicode or not."""
-    if text is None:
-        return None
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
 def valid_text(text: str | None) -> str | None:
     """The text with a question mark for what is no valid Unicode."""
     return None if text is None else text.encode("utf-8", "replace").decode()
@@ -213,14 +203,11 @@ def shown_keys(value: Mapping[str, object]) -> str:
 
 
 _CONSTANTS = {
-    "None": None,
     "True": True,
-    "False": False,
-    "nan": None,
-    "NaN": None,
-    "null": None,
     "true": True,
+    "False": False,
     "false": False,
+    **dict.fromkeys(("None", "null", "nan", "NaN")),
 }
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
