@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import csv
 import gzip
 import json
 import re
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.logs.traces.exports import (
     ANSWER,
@@ -28,6 +26,7 @@ from tests.logs.traces.exports import (
     azure,
     bedrock,
     cohere,
+    csv_of,
     gemini,
     haystack_replies,
     imported,
@@ -39,6 +38,7 @@ from tests.logs.traces.exports import (
     openai,
     openinference,
     otlp,
+    parquet_of,
     text_of,
     trulens,
     write_lines,
@@ -330,29 +330,16 @@ VARIANTS: dict[str, tuple[str, Records]] = {
 }  # fmt: skip
 
 
-def _write_parquet(path: Path, records: Records) -> None:
-    pq.write_table(pa.Table.from_pylist(records), path)
+def _json_csv(records: Records) -> bytes:
+    return csv_of([{k: json.dumps(v) if isinstance(v, list) else v for k, v in one.items()} for one in records])
 
 
-def _write_csv(path: Path, records: Records) -> None:
-    """Lists and objects as Python prints them."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for one in records for name in one)))
-        writer.writeheader()
-        writer.writerows(records)
+def _zipped_csv(records: Records) -> bytes:
+    return gzip.compress(csv_of(records))
 
 
-def _write_json_csv(path: Path, records: Records) -> None:
-    _write_csv(path, [{k: json.dumps(v) if isinstance(v, list) else v for k, v in one.items()} for one in records])
-
-
-def _write_zipped_csv(path: Path, records: Records) -> None:
-    _write_csv(path, records)
-    path.write_bytes(gzip.compress(path.read_bytes()))
-
-
-def _write_list(path: Path, records: Records) -> None:
-    path.write_text(json.dumps({"data": records}, indent=2))
+def _list(records: Records) -> bytes:
+    return json.dumps({"data": records}, indent=2).encode()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -365,23 +352,23 @@ def test_every_variant_gives_the_same_row(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "records", "write"),
+    ("kind", "records", "made"),
     [
-        ("openinference", _data_frame(), _write_parquet),
-        ("openinference", _data_frame(), _write_json_csv),
-        ("openinference", _data_frame(), _write_list),
-        ("openinference", _printed_frame(), _write_csv),
-        ("langfuse", [{**row, "metadata": "{}"} for row in langfuse()[:3]], _write_csv),
-        ("langfuse", [{**row, "metadata": "{}"} for row in langfuse()[:3]], _write_zipped_csv),
-        ("langfuse", VARIANTS["camel case of Langfuse"][1], _write_list),
-        ("langsmith", VARIANTS["bulk export of LangSmith"][1], _write_parquet),
-        ("jsonl", VARIANTS["passages in a text"][1], _write_parquet),
+        ("openinference", _data_frame(), parquet_of),
+        ("openinference", _data_frame(), _json_csv),
+        ("openinference", _data_frame(), _list),
+        ("openinference", _printed_frame(), csv_of),
+        ("langfuse", [{**row, "metadata": "{}"} for row in langfuse()[:3]], csv_of),
+        ("langfuse", [{**row, "metadata": "{}"} for row in langfuse()[:3]], _zipped_csv),
+        ("langfuse", VARIANTS["camel case of Langfuse"][1], _list),
+        ("langsmith", VARIANTS["bulk export of LangSmith"][1], parquet_of),
+        ("jsonl", VARIANTS["passages in a text"][1], parquet_of),
     ],
 )
 def test_every_kind_of_file_gives_the_same_row(
-    kind: str, records: Records, write: Callable[[Path, Records], None], tmp_path: Path
+    kind: str, records: Records, made: Callable[[Records], bytes], tmp_path: Path
 ) -> None:
-    write(tmp_path / "export", records)
+    (tmp_path / "export").write_bytes(made(records))
     _, (row,), _ = imported(kind, str(tmp_path / "export"), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
 

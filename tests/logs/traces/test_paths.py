@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import io
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from tests.logs.traces.exports import (
@@ -19,6 +16,8 @@ from tests.logs.traces.exports import (
     ROW,
     imported,
     langfuse_observation,
+    lines_of,
+    opened,
     text_of,
     write_lines,
 )
@@ -160,12 +159,8 @@ SAID = [
 
 def guess_of(*records: Mapping[str, object]) -> list[str]:
     """What a guess on rows says."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO("\n".join(map(json.dumps, records)).encode())
-
-    return [*guess_lines(guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened]), "attribeam import jsonl")]
+    found = guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened(lines_of(records))])
+    return [*guess_lines(found, "attribeam import jsonl")]
 
 
 def test_guess_on_no_rows_says_so() -> None:

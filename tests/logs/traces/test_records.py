@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.logs.traces.exports import csv_of, lines_of, opened
 
 from attribeam.logs.traces import values
 from attribeam.logs.traces.assembly import TraceRow
@@ -36,26 +35,16 @@ PLAIN = {"question": Q, "answer": A}
 
 def read(kind: str, content: bytes) -> tuple[list[TraceRow], Seen]:
     """The rows of a file, and what was seen."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO(content)
-
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
-    return [placed.row for placed in rows.read([opened])], rows.seen
+    return [placed.row for placed in rows.read([opened(content)])], rows.seen
 
 
 def lines(*records: Mapping[str, object]) -> bytes:
-    return "\n".join(map(json.dumps, records)).encode()
+    return lines_of(records)
 
 
 def sheet(*records: Mapping[str, object]) -> bytes:
-    """A CSV file; lists and objects as Python prints them."""
-    file = io.StringIO()
-    names = list(dict.fromkeys(name for one in records for name in one))
-    writer = csv.writer(file)
-    writer.writerows([names, *([one.get(name) for name in names] for one in records)])
-    return file.getvalue().encode()
+    return csv_of(records)
 
 
 def parquet(**columns: object) -> bytes:
