@@ -389,29 +389,22 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
         read(file, rows=range(2))
 
 
-def test_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.parquet' is not there"):
-        QALog(str(tmp_path / "gone.parquet")).check()
-
-
-def test_file_of_another_format_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "log.parquet").write_text('{"answer": "a"}')
-    with pytest.raises(LogFormatError, match=r"log\.parquet.*does not begin like one.*--log-format.*jsonl"):
-        QALog(str(tmp_path / "log.parquet")).check()
-
-
-def test_empty_parquet_file_is_said_to_be_empty(tmp_path: Path) -> None:
-    (tmp_path / "log.parquet").touch()
-    with pytest.raises(LogFormatError, match=r"log\.parquet' .* is empty: 0 bytes; write it anew") as caught:
-        QALog(str(tmp_path / "log.parquet")).check()
-    assert "--log-format" not in str(caught.value)
-
-
-def test_damaged_file_is_named(tmp_path: Path) -> None:
-    file = Path(write_log(tmp_path / "log.parquet", [log_row(0)]))
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"log\.parquet.*footer is not"):
-        QALog(str(file)).check()
+@pytest.mark.parametrize(
+    ("change", "kind", "problem"),
+    [
+        (Path.unlink, DataError, r"log\.parquet' is not there"),
+        (lambda path: path.write_text('{"a": 1}'), LogFormatError, "does not begin like one.*--log-format.*jsonl"),
+        (lambda path: path.write_bytes(b""), LogFormatError, r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),
+    ],
+)
+def test_file_that_is_gone_damaged_or_of_another_format_is_named(
+    change: Callable[[Path], object], kind: type[DataError], problem: str, tmp_path: Path
+) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0)])
+    change(Path(file))
+    with pytest.raises(kind, match=problem):
+        QALog(file).check()
 
 
 def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -73,14 +73,7 @@ def test_what_is_no_path_is_refused_before_anything_is_read() -> None:
 
 
 def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name.startswith("jmespath"):
-            raise ImportError(name)
-        return real(name, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "jmespath", None)
     with pytest.raises(UsageError, match=r"pip install 'attribeam\[traces\]'"):
         path_set(TraceOptions(answer_path="a"))
 
