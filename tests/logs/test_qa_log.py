@@ -394,7 +394,11 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
     [
         (Path.unlink, DataError, r"log\.parquet' is not there"),
         (lambda path: path.write_text('{"a": 1}'), LogFormatError, "does not begin like one.*--log-format.*jsonl"),
-        (lambda path: path.write_bytes(b""), LogFormatError, r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$"),
+        (
+            lambda path: path.write_bytes(b""),
+            LogFormatError,
+            r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$",
+        ),
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),
     ],
 )
