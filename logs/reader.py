@@ -22,7 +22,7 @@ BATCH_ROWS = 256
 """The most rows of one batch: a worker's memory depends on it, and never on the size of a file."""
 
 ENTRY_POINTS = "attribeam.log_readers"
-_OWN = {
+OWN_READERS = {
     PARQUET: "attribeam.logs.arrow_logs:ParquetReader",
     "jsonl": "attribeam.logs.jsonl_log:JsonlReader",
     **dict.fromkeys(
@@ -99,7 +99,7 @@ class LogReader(Protocol):
 
 def reader_names() -> list[str]:
     """What ``--log-format`` may be: our own readers first."""
-    return [*_OWN, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - _OWN.keys())]
+    return [*OWN_READERS, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - OWN_READERS.keys())]
 
 
 def reader_named(name: str) -> LogReader:
@@ -108,8 +108,8 @@ def reader_named(name: str) -> LogReader:
     Raises:
         UsageError: if there is none, or its package cannot be imported.
     """
-    if name in _OWN:
-        module, _, kind = _OWN[name].partition(":")
+    if name in OWN_READERS:
+        module, _, kind = OWN_READERS[name].partition(":")
         make: Callable[..., LogReader] = getattr(import_module(module), kind)
         return make(name) if kind == "TraceReader" else make()
     for found in entry_points(group=ENTRY_POINTS, name=name):

@@ -9,7 +9,7 @@ import json
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -245,23 +245,6 @@ def test_streams_of_arrow_may_stand_one_behind_the_other() -> None:
     assert values(arrow_stream() * 2) == [{"a": 1}, {"a": 2}] * 2
 
 
-def test_parquet_leaves_embeddings_out_and_reads_nanoseconds(tmp_path: Path) -> None:
-    moments = pa.array([1_795_168_800_000_000_001], pa.timestamp("ns", tz="UTC"))
-    table = pa.table({"a": ["x"], "attributes.embedding.embeddings": [[0.1]], "start_time": moments})
-    pq.write_table(table, tmp_path / "a.parquet")
-    (row,) = values((tmp_path / "a.parquet").read_bytes())
-    assert isinstance(row, dict)
-    assert list(row) == ["a", "start_time"]
-    assert isinstance(row["start_time"], datetime)
-
-
-def test_broken_text_in_parquet_harms_its_row_only(tmp_path: Path) -> None:
-    good, bad = pa.array(["x", "y"]), pa.array([b"x", b"\xff"])
-    broken = pa.Array.from_buffers(pa.string(), 2, bad.buffers())
-    pq.write_table(pa.table({"a": broken, "b": good}), tmp_path / "a.parquet")
-    assert values((tmp_path / "a.parquet").read_bytes()) == [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]
-
-
 @pytest.mark.parametrize("as_list", [True, False])
 def test_memory_does_not_grow_with_the_file(as_list: bool) -> None:
     class Endless(io.RawIOBase):
@@ -439,33 +422,37 @@ def table_read(table: pa.Table) -> list[object]:
     return found[0]
 
 
-def test_maps_are_objects_at_any_depth() -> None:
-    kind = pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64())))
-    assert table_read(pa.table({"a": pa.array([[("x", [[("y", 1)]])], None], kind)})) == [
-        {"a": {"x": [{"y": 1}]}},
-        {"a": None},
-    ]
-
-
-def test_ids_that_are_no_texts_come_as_texts() -> None:
-    one = uuid.UUID(int=7)
-    storage = pa.array([one.bytes], pa.binary(16))
-    table = pa.table(
+MAP = pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64())))
+MOMENTS = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.timestamp("ns")))])
+UUID = uuid.UUID(int=7)
+RAW_ID = pa.array([UUID.bytes], pa.binary(16))
+BROKEN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"x", b"\xff"]).buffers())
+TABLES: dict[str, tuple[dict[str, object], list[object]]] = {
+    "maps are objects at any depth": (
+        {"a": pa.array([[("x", [[("y", 1)]])], None], MAP)}, [{"a": {"x": [{"y": 1}]}}, {"a": None}]
+    ),
+    "ids that are no texts come as texts": (
         {
-            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), storage),
-            "raw": storage,
-            "text": pa.array([b"trace-1"], pa.binary()),
-            "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
-        }
-    )
-    assert table_read(table) == [{"uuid": str(one), "raw": one.hex, "text": "trace-1", "decimals": [7, 0.25]}]
+            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), RAW_ID), "raw": RAW_ID,
+            "text": pa.array([b"trace-1"], pa.binary()), "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
+        },
+        [{"uuid": str(UUID), "raw": UUID.hex, "text": "trace-1", "decimals": [7, 0.25]}],
+    ),
+    "nanoseconds are cut at any depth": (
+        {"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], MOMENTS)},
+        [{"a": {"at": datetime(2026, 11, 20, 10, 0, 0, 1, UTC), "all": [datetime(2026, 11, 20, 10)]}}],
+    ),
+    "embeddings are left out": ({"a": ["x"], "attributes.embedding.embeddings": [[0.1]]}, [{"a": "x"}]),
+    "a broken text harms its row only": (
+        {"a": BROKEN, "b": ["x", "y"]}, [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]
+    ),
+}  # fmt: skip
 
 
-def test_nanoseconds_are_cut_at_any_depth() -> None:
-    struct = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.timestamp("ns")))])
-    (row,) = table_read(pa.table({"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], struct)}))
-    assert str(row["a"]["at"]) == "2026-11-20 10:00:00.000001+00:00"  # type: ignore[index]
-    assert str(row["a"]["all"][0]) == "2026-11-20 10:00:00"  # type: ignore[index]
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_a_table_are_records(name: str) -> None:
+    columns, expected = TABLES[name]
+    assert table_read(pa.table(columns)) == expected
 
 
 def test_moment_beyond_the_year_9999_is_a_fault_of_its_row() -> None:
