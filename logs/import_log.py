@@ -82,9 +82,9 @@ def import_exports(
         RunError: if the log cannot be written, or would have no rows.
     """
     store = storage or ArrowStorage()
-    summary = ImportSummary(len(paths), seen=Seen())
+    rows = ExportRows(kind, options)
+    summary = ImportSummary(len(paths), seen=rows.seen)
     with ExitStack() as stack:
-        rows = ExportRows(kind, options, seen=summary.seen or Seen())
         if options.passages_table is not None:
             rows.texts = stack.enter_context(passages_table(store, options.passages_table))
         placed = rows.read([export_opener(store, path) for path in paths])
