@@ -31,6 +31,7 @@ from attribeam.schemas.errors import DataError, UsageError
 MOST_SPANS = 20_000
 MOST_BYTES = 1 << 28
 """The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
 
 _GROUPS = """
     SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
@@ -58,19 +59,16 @@ def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
-@dataclass(frozen=True, slots=True)
-class SpooledTrace:
+class SpooledTrace(NamedTuple):
     """One trace: the file and line where it first appears, and its spans in the order of the export.
 
-    ``spans`` is None where there are more than ``MOST_SPANS``, or than fit into ``MOST_BYTES``. A record that could
-    not be read has a ``fault`` and no spans.
+    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
     """
 
     file: int
     place: str
     trace_id: str | None
-    spans: list[Span] | None
-    fault: RowFault | None = None
+    spans: list[Span] | RowFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,9 @@ class TraceSpool:
         for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
             file, place, entry = next(self._entries("rowid", first))
             if isinstance(entry, RowFault):
-                yield SpooledTrace(file, place, None, [], entry)
+                yield SpooledTrace(file, place, None, entry)
             elif is_too_large:
-                yield SpooledTrace(file, place, entry.trace_id, None)
+                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
             else:
                 yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
 
@@ -267,14 +265,11 @@ class ExportRows:
         self.seen.skipped += not count
 
     def _row_of(self, trace: SpooledTrace, paths: PathSet) -> TraceRow:
-        if trace.fault is not None:
-            return TraceRow(None, fault=trace.fault)
-        if trace.spans is None or trace.trace_id is None:
-            message = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
-            return TraceRow(trace.trace_id, fault=fault(Reason.TRACE_TOO_LARGE, None, message))
+        if isinstance(trace.spans, RowFault):
+            return TraceRow(trace.trace_id, fault=trace.spans)
         try:
             with _moderate_depth():
-                return row_of_trace(trace.trace_id, trace.spans, self.options, self.texts, paths)
+                return row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
         except RowFault as error:
             return TraceRow(trace.trace_id, fault=error)
 
@@ -302,11 +297,11 @@ def _unreadable_moments(record: object) -> Iterator[str]:
 
 
 def _value(found: Found) -> object:
-    return None if isinstance(found.value, RowFault) else found.value
+    return found.value
 
 
 def _document(trace: SpooledTrace) -> object:
-    return document_of_trace(tree_of(trace.spans)) if trace.spans else None
+    return None if isinstance(trace.spans, RowFault) else document_of_trace(tree_of(trace.spans))
 
 
 def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:

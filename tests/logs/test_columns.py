@@ -145,8 +145,9 @@ def test_column_that_is_needed_is_named_with_the_nearest(
 
 @pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a", "awnser=response"])
 def test_mapping_that_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(UsageError, match=r"did you mean answer\?" if text.startswith("aw") else "--columns should"):
+    with pytest.raises(UsageError, match="--columns should") as caught:
         parse_column_mapping(text)
+    assert ("has: 'awnser'; did you mean answer?" in str(caught.value)) == text.startswith("awnser")
 
 
 def test_extra_columns_must_have_one_type_in_all_files() -> None:

@@ -381,7 +381,11 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
     ("change", "kind", "problem"),
     [
         (Path.unlink, DataError, r"log\.parquet' is not there"),
-        (lambda path: path.write_text('{"a": 1}'), LogFormatError, "does not begin like one.*--log-format.*jsonl"),
+        (
+            lambda path: path.write_text('{"a": 1}'),
+            LogFormatError,
+            r"log\.parquet.*does not begin like one.*--log-format",
+        ),
         (
             lambda path: path.write_bytes(b""),
             LogFormatError,
