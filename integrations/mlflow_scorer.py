@@ -17,7 +17,7 @@ from mlflow.genai.scorers import Scorer, scorer
 from attribeam.attribution.attributor import Attributor
 from attribeam.integrations.scores import RISK, UNSUPPORTED_SHARE, VERDICT, explanation, unsupported_share, verdict_of
 from attribeam.logs.traces.assembly import row_of_trace
-from attribeam.logs.traces.documents import NO_TEXTS
+from attribeam.logs.traces.documents import no_texts
 from attribeam.logs.traces.formats import MLFLOW
 from attribeam.logs.traces.paths import TraceOptions, path_set
 from attribeam.schemas import RowFault, SpanEvidence
@@ -69,7 +69,7 @@ def _row(trace: Any, options: TraceOptions) -> dict[str, object]:
         RowFault: if it has none.
     """
     spans = MLFLOW.spans(json.loads(trace.to_json()))
-    row = row_of_trace(trace.info.trace_id, spans, options, NO_TEXTS, path_set(options))
+    row = row_of_trace(trace.info.trace_id, spans, options, no_texts, path_set(options))
     if row.fault is not None:
         raise row.fault
     passages = [{"text": one.text, "title": one.title, "passage_id": one.passage_id} for one in row.passages or ()]

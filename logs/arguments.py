@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Callable
 
 from attribeam.logs.columns import PARQUET, LogOptions, parse_column_mapping
+from attribeam.logs.reader import OWN_READERS
 
-LOG_FORMAT_HELP = (
-    "parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or that of a package"
-)
+LOG_FORMAT_HELP = f"{', '.join(OWN_READERS)}, or that of a package"
 COLUMNS_HELP = "which column holds which field, e.g. record_id=trace_id,answer=response"
 
 

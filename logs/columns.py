@@ -24,50 +24,23 @@ IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in
 MOST_LEVELS = 64
 """How deep the type of a carried column may be nested; a map is two levels. Arrow reads no schema of twice as many."""
 
+
+def words(text: str) -> tuple[str, ...]:
+    """The names of a table."""
+    return tuple(text.split())
+
+
 MADE: Mapping[str, tuple[str, ...]] = {
-    "passages": (
-        "retrieval_context",
-        "retrieved_contexts",
-        "retrieved_context",
-        "retrieval_contexts",
-        "retrieved_documents",
-        "retrieved_docs",
-        "retrieved_passages",
-        "retrieved_chunks",
-        "retrieved_nodes",
-        "retrieved_texts",
-        "retrieval_results",
-        "search_results",
-        "source_documents",
-        "source_nodes",
+    "passages": words(
+        "retrieval_context retrieved_contexts retrieved_context retrieval_contexts retrieved_documents "
+        "retrieved_docs retrieved_passages retrieved_chunks retrieved_nodes retrieved_texts retrieval_results "
+        "search_results source_documents source_nodes"
     ),
-    "answer": (
-        "actual_output",
-        "actual_answer",
-        "actual_response",
-        "generated_answer",
-        "generated_response",
-        "model_answer",
-        "model_response",
-        "model_output",
-        "llm_answer",
-        "llm_response",
-        "llm_output",
-        "rag_answer",
-        "rag_response",
-        "bot_answer",
-        "bot_response",
-        "ai_answer",
-        "ai_response",
-        "assistant_response",
-        "candidate_answer",
-        "predicted_answer",
-        "prediction",
-        "generated_text",
-        "output_text",
-        "response",
-        "completion",
-        "generation",
+    "answer": words(
+        "actual_output actual_answer actual_response generated_answer generated_response model_answer "
+        "model_response model_output llm_answer llm_response llm_output rag_answer rag_response bot_answer "
+        "bot_response ai_answer ai_response assistant_response candidate_answer predicted_answer prediction "
+        "generated_text output_text response completion generation"
     ),
 }
 """Names of what an application retrieved or answered, the first one before the next, and before the field's own name:
@@ -132,6 +105,15 @@ def struct_field_type(kind: pa.DataType, name: str) -> pa.DataType | None:
     if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
         return None
     return plain_type(kind.field(name).type)
+
+
+def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type of plain lists and structs with what ``leaf`` makes of the types within them."""
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(with_leaves(kind.value_type, leaf)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(with_leaves(field.type, leaf)) for field in kind])
+    return leaf(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

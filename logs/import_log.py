@@ -18,7 +18,6 @@ from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named, with_reading_notes
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
@@ -83,11 +82,11 @@ def import_exports(
         RunError: if the log cannot be written, or would have no rows.
     """
     store = storage or ArrowStorage()
-    summary = ImportSummary(len(paths), seen=Seen())
+    rows = ExportRows(kind, options)
+    summary = ImportSummary(len(paths), seen=rows.seen)
     with ExitStack() as stack:
-        table = options.passages_table
-        texts: Texts = NO_TEXTS if table is None else stack.enter_context(passages_table(store, table))
-        rows = ExportRows(kind, options, texts, summary.seen or Seen())
+        if options.passages_table is not None:
+            rows.texts = stack.enter_context(passages_table(store, options.passages_table))
         placed = rows.read([export_opener(store, path) for path in paths])
         found = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
         schema = import_schema(of_traces=kind.is_of_traces)

@@ -1,4 +1,4 @@
-"""One run of ``attribeam import`` on logs: which files, what is printed."""
+"""One run of ``attribeam import`` on logs: its options, which files, what is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from tqdm import tqdm
 
@@ -17,9 +17,9 @@ from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, LogStorage, match_files
 from attribeam.logs.import_log import ImportSummary, Outcome, export_opener, import_exports, import_logs, letters_path
 from attribeam.logs.reader import reader_named, reader_names
-from attribeam.logs.traces.arguments import given_trace_options, trace_options
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
+from attribeam.logs.traces.paths import PRESETS, TraceOptions
 from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.schemas.errors import LogFormatError, UsageError
 from attribeam.schemas.run_manifest import ReadingNote
@@ -28,6 +28,56 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _BUFFER_BYTES = 1 << 16
+_EVERY_MESSAGE = 2**31
+_PATHS = ("question_path", "passages_path", "answer_path")
+_OPTIONS = ("history", "retrievals", "tool_outputs", "passages_table")
+
+
+def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options; what is not given is None."""
+    add = parser.add_argument_group("logs of trace stores").add_argument
+    for name in ("question", "passages", "answer"):
+        add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {_EXAMPLES[name]}")
+    add("--preset", choices=[*PRESETS, *PROVIDERS], help="paths under one name; see docs/importing_logs.md")
+    add(
+        "--history",
+        type=_message_count,
+        metavar="N",
+        help='put the last N messages of a conversation, or "all", before its last question (default: 0)',
+    )
+    add("--retrievals", choices=["all", "first", "last"], help="which retrievals of a trace count (default: all)")
+    add("--tool-outputs", action="store_true", default=None, help="take what tools returned as passages, too")
+    add("--passages-table", metavar="FILE", help="table of passage_id and text, for traces that have only ids")
+    add("--guess", action="store_true", default=None, help="look at the first records, print what is where, and stop")
+
+
+_EXAMPLES = {
+    "question": "input.question",
+    "passages": "observations[?type=='RETRIEVER'].output[]",
+    "answer": "output.answer",
+}
+
+
+def trace_options(arguments: argparse.Namespace) -> TraceOptions:
+    """The options; a path that is given goes before that of the preset."""
+    preset = PRESETS.get(arguments.preset, (None, None, None))
+    given: dict[str, Any] = {name: value for name in _OPTIONS if (value := getattr(arguments, name)) is not None}
+    given |= {name: getattr(arguments, name) or path for name, path in zip(_PATHS, preset, strict=True)}
+    return TraceOptions(**given, preset=arguments.preset if arguments.preset in PROVIDERS else None)
+
+
+def given_trace_options(arguments: argparse.Namespace) -> list[str]:
+    """The flags that were given, for a format that has no use for them."""
+    names = (*_PATHS, "preset", *_OPTIONS, "guess")
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name) is not None]
+
+
+def _message_count(text: str) -> int:
+    if text == "all":
+        return _EVERY_MESSAGE
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'should be a number of messages or "all", was: {text!r}')
+    return int(text)
 
 
 def log_formats() -> list[str]:

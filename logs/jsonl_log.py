@@ -14,8 +14,9 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from attribeam.logs.columns import MOST_LEVELS, ColumnPart
+from attribeam.logs.columns import MOST_LEVELS, ColumnPart, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
+from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
@@ -307,10 +308,7 @@ def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array
 
 def _encoded(value: object) -> object:
     if isinstance(value, str):
-        try:
-            return value.encode("utf-8", errors="surrogateescape")
-        except UnicodeEncodeError:
-            return value.encode("utf-8", errors="surrogatepass")
+        return text_bytes(value)
     if isinstance(value, list):
         return [_encoded(one) for one in value]
     return {name: _encoded(one) for name, one in value.items()} if isinstance(value, dict) else value
@@ -318,20 +316,12 @@ def _encoded(value: object) -> object:
 
 def _bytes_type(kind: pa.DataType) -> pa.DataType:
     """The same type with bytes in the place of texts."""
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_list(kind):
-        return pa.list_(_bytes_type(kind.value_type))
-    return pa.struct([(one.name, _bytes_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
+    return with_leaves(kind, lambda leaf: pa.binary() if pa.types.is_string(leaf) else leaf)
 
 
 def _text_type(kind: pa.DataType) -> pa.DataType:
     """The same type with texts in the place of bytes."""
-    if pa.types.is_binary(kind):
-        return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(_text_type(kind.value_type))
-    return pa.struct([(one.name, _text_type(one.type)) for one in kind]) if pa.types.is_struct(kind) else kind
+    return with_leaves(kind, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:

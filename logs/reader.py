@@ -6,7 +6,7 @@ Readers of other packages are found by the entry-point group ``attribeam.log_rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -22,16 +22,13 @@ BATCH_ROWS = 256
 """The most rows of one batch: a worker's memory depends on it, and never on the size of a file."""
 
 ENTRY_POINTS = "attribeam.log_readers"
-_OWN = {
+OWN_READERS = {
     PARQUET: "attribeam.logs.arrow_logs:ParquetReader",
     "jsonl": "attribeam.logs.jsonl_log:JsonlReader",
-    "ragas": "attribeam.logs.traces.trace_reader:ragas_reader",
-    "openinference": "attribeam.logs.traces.trace_reader:openinference_reader",
-    "langfuse": "attribeam.logs.traces.trace_reader:langfuse_reader",
-    "otel-genai": "attribeam.logs.traces.trace_reader:otel_genai_reader",
-    "mlflow": "attribeam.logs.traces.trace_reader:mlflow_reader",
-    "langsmith": "attribeam.logs.traces.trace_reader:langsmith_reader",
-    "responses": "attribeam.logs.traces.trace_reader:responses_reader",
+    **dict.fromkeys(
+        ("ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"),
+        "attribeam.logs.traces.trace_reader:TraceReader",
+    ),
 }
 
 
@@ -102,7 +99,7 @@ class LogReader(Protocol):
 
 def reader_names() -> list[str]:
     """What ``--log-format`` may be: our own readers first."""
-    return [*_OWN, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - _OWN.keys())]
+    return [*OWN_READERS, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - OWN_READERS.keys())]
 
 
 def reader_named(name: str) -> LogReader:
@@ -111,10 +108,10 @@ def reader_named(name: str) -> LogReader:
     Raises:
         UsageError: if there is none, or its package cannot be imported.
     """
-    if name in _OWN:
-        module, _, kind = _OWN[name].partition(":")
-        reader: LogReader = getattr(import_module(module), kind)()
-        return reader
+    if name in OWN_READERS:
+        module, _, kind = OWN_READERS[name].partition(":")
+        make: Callable[..., LogReader] = getattr(import_module(module), kind)
+        return make(name) if kind == "TraceReader" else make()
     for found in entry_points(group=ENTRY_POINTS, name=name):
         try:
             loaded: LogReader = found.load()()

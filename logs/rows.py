@@ -78,6 +78,16 @@ EMPTY_PASSAGE = "a passage without text stays in its place, and is empty"
 """The note of a row with such a passage."""
 
 
+def text_bytes(text: str | None) -> bytes | None:
+    """The bytes of a text as they stood in the file, valid Unicode or not."""
+    if text is None:
+        return None
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 @dataclass(frozen=True, slots=True)
 class RawPassage:
     """One passage before its texts are decoded."""

@@ -24,10 +24,16 @@ from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS,
 from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
-from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats
+from attribeam.logs.import_run import (
+    add_trace_arguments,
+    check_apart,
+    check_output,
+    given_trace_options,
+    import_foreign_log,
+    log_formats,
+)
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
-from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord

@@ -297,7 +297,7 @@ def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -
     if not found:
         return None
     own = {one.passage_id: one for one in _all_documents(tree) if one.passage_id and one.text is not None}
-    return with_texts(with_texts(once_each(found), own), texts)
+    return with_texts(with_texts(once_each(found), own.get), texts)
 
 
 def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:

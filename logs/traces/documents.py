@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none, words
+from attribeam.logs.columns import words
+from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
@@ -48,14 +49,13 @@ class Document(NamedTuple):
     score: float | None = None
 
 
-class Texts(Protocol):
-    """Documents with texts by their ids."""
-
-    def get(self, passage_id: str, /) -> Document | None:
-        """The document of an id, None where there is none."""
+Texts = Callable[[str], Document | None]
+"""Gives the document with a text of an id, None where there is none."""
 
 
-NO_TEXTS: Texts = {}
+def no_texts(_: str) -> Document | None:
+    """Texts that hold none."""
+    return None
 
 
 def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
@@ -143,7 +143,7 @@ def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:
     """The documents with the text and title that ``texts`` has under the id of one that has no text."""
-    return tuple(_with_text(one, texts.get(one.passage_id or "")) for one in documents)
+    return tuple(_with_text(one, texts(one.passage_id or "")) for one in documents)
 
 
 def _with_text(one: Document, known: Document | None) -> Document:

@@ -153,19 +153,9 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
         kept = {name: one for name, one in record.items() if name not in ("model", "level", "end_time", "endTime")}
-        trace = {
-            "id": f"trace {trace_id}",
-            "trace_id": trace_id,
-            "type": "TRACE",
-            "start_time": record.get("timestamp"),
-        }
-        yield {
-            **kept,
-            **trace,
-            "input": parsed(record.get("input")),
-            "output": parsed(record.get("output")),
-            "is_trace": True,
-        }
+        sides = {side: parsed(record.get(side)) for side in ("input", "output")}
+        own = {"id": f"trace {trace_id}", "trace_id": trace_id, "type": "TRACE", "start_time": record.get("timestamp")}
+        yield {**kept, **own, **sides, "is_trace": True}
         yield from (_observation({**one, "trace_id": trace_id}) for one in _objects(record.get("observations")))
     elif "files" not in record:
         yield _observation(record)
@@ -194,13 +184,10 @@ LANGFUSE = SpanFormat(
         "is_root": "is_root_observation isRootObservation is_app_root isAppRoot",
     },
     roles={
-        "TRACE": Role.CHAIN,
+        **dict.fromkeys(("TRACE", "SPAN", "AGENT", "CHAIN"), Role.CHAIN),
         "GENERATION": Role.MODEL,
         "RETRIEVER": Role.RETRIEVER,
         "TOOL": Role.TOOL,
-        "SPAN": Role.CHAIN,
-        "AGENT": Role.CHAIN,
-        "CHAIN": Role.CHAIN,
     },
     named_roles=((("SPAN", "RETRIEVER"), "rerank", Role.RERANKER), (("SPAN",), "retriev", Role.RETRIEVER)),
 )
@@ -301,8 +288,7 @@ MLFLOW = SpanFormat(
     no_trace_id="trace should have a trace_id or request_id, has none",
     places={"trace_id": "trace_id", "span_id": "span_id", "parent_id": "parent_id"},
     roles={
-        "LLM": Role.MODEL,
-        "CHAT_MODEL": Role.MODEL,
+        **dict.fromkeys(("LLM", "CHAT_MODEL"), Role.MODEL),
         "RETRIEVER": Role.RETRIEVER,
         "RERANKER": Role.RERANKER,
         "TOOL": Role.TOOL,
@@ -452,10 +438,7 @@ OPENINFERENCE = SpanFormat(
         "session_id": "attributes.session.id",
     },
     roles={
-        "": Role.CHAIN,
-        "CHAIN": Role.CHAIN,
-        "AGENT": Role.CHAIN,
-        "UNKNOWN": Role.CHAIN,
+        **dict.fromkeys(("", "CHAIN", "AGENT", "UNKNOWN"), Role.CHAIN),
         "LLM": Role.MODEL,
         "RETRIEVER": Role.RETRIEVER,
         "RERANKER": Role.RERANKER,
@@ -516,14 +499,11 @@ OTEL_GENAI = SpanFormat(
         "session_id": "attributes.gen_ai.conversation.id",
     },
     roles={
-        "chat": Role.MODEL,
-        "generate_content": Role.MODEL,
-        "text_completion": Role.MODEL,
+        **dict.fromkeys(("chat", "generate_content", "text_completion"), Role.MODEL),
         "retrieval": Role.RETRIEVER,
         "rerank": Role.RERANKER,
         "execute_tool": Role.TOOL,
-        "embeddings": Role.OTHER,
-        "create_agent": Role.OTHER,
+        **dict.fromkeys(("embeddings", "create_agent"), Role.OTHER),
     },
     other_role=Role.CHAIN,
     kind_case=str,

@@ -60,11 +60,11 @@ def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> 
         LogFormatError, DataError, OSError: as ``ExportRows.read``.
     """
     guess = Guess()
-    for placed, document in ExportRows(kind, options).read_with_documents(files, MOST_RECORDS):
+    for placed in ExportRows(kind, options).read(files, MOST_RECORDS):
         guess.whole += placed.row.fault is None
         for name, said in _found(placed.row):
             guess.found[name][guess.rows] = said
-        whole = document()
+        whole = placed.document()
         with suppress(RecursionError):
             if isinstance(whole, dict):
                 _look(guess, whole, is_row=isinstance(kind.format, Rows))

@@ -1,9 +1,4 @@
-"""The texts of a trace: conversations, the question, and the answer.
-
-The question in what a trace was given, and the answer in what it gave, whatever JSON they stand in.
-
-Conversations: the messages of every common API and framework, the question that was asked last, the answer.
-"""
+"""The question in what a trace was given, and the answer in what it gave, whatever JSON or messages they stand in."""
 
 from __future__ import annotations
 
@@ -11,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attribeam.logs.traces.values import at, nested, parsed, words
+from attribeam.logs.columns import words
+from attribeam.logs.traces.values import at, nested, parsed
 
 
 class Speaker(StrEnum):
@@ -233,10 +229,9 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
 def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | None:
     """The answer; None where none is found. ``plain`` says that a text is no JSON.
 
-    A list of messages gives the assistant's last one; the chunks of a stream are joined, which several answers
-    are not. In an
-    object, the first of ``ANSWER_KEYS`` that leads to a text counts, or else the only value that it has; of several
-    choices the first. No other list is searched, since it may hold passages.
+    A list of messages gives the assistant's last one; the chunks of a stream are joined, which several answers are
+    not. In an object, the first of ``ANSWER_KEYS`` that leads to a text counts, or else the only value that it has; of
+    several choices the first. No other list is searched, since it may hold passages.
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):

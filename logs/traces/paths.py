@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from attribeam.schemas.errors import UsageError
 
@@ -14,7 +15,7 @@ class TraceOptions:
     """How a trace becomes a row; picklable.
 
     Attributes:
-        question_path: JMESPath to the question, see ``attribeam.logs.traces.field_choice``; so for the other two.
+        question_path: JMESPath to the question, so for the other two.
         history: how many earlier messages of a conversation stand in front of the question.
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
@@ -36,8 +37,7 @@ Path = Callable[[object], object]
 """A JMESPath that was checked: gives what it finds in a value, None for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathSet:
+class PathSet(NamedTuple):
     """The paths that a user gave, ready to search; None for what the shape of the records tells."""
 
     question: Path | None = None
@@ -45,33 +45,22 @@ class PathSet:
     answer: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """Three paths under one name; None for what the shape tells."""
-
-    question: str | None = None
-    passages: str | None = None
-    answer: str | None = None
-
-
-PRESETS: Mapping[str, Preset] = {
-    "root": Preset("input.question || input.query || input", "output.documents || output.contexts", "output.answer"),
-    "langchain": Preset(
+PRESETS: Mapping[str, tuple[str, str, str]] = {
+    "root": ("input.question || input.query || input", "output.documents || output.contexts", "output.answer"),
+    "langchain": (
         "input.input || input.question || input.query",
         "observations[?type=='RETRIEVER'].output[] || output.context || output.source_documents",
         "output.answer || output.result || output.output",
     ),
-    "langgraph": Preset(
-        "input.messages", "observations[?type=='TOOL' || type=='RETRIEVER'].output[]", "output.messages"
-    ),
-    "llamaindex": Preset(
+    "langgraph": ("input.messages", "observations[?type=='TOOL' || type=='RETRIEVER'].output[]", "output.messages"),
+    "llamaindex": (
         "input.query_str || input.query || input",
         "observations[?type=='RETRIEVER'].output.nodes[] || output.source_nodes",
         "output.response || output",
     ),
-    "metadata": Preset("input", "metadata.contexts || metadata.documents || metadata.passages", "output"),
+    "metadata": ("input", "metadata.contexts || metadata.documents || metadata.passages", "output"),
 }
-"""Presets for records of free JSON; docs/importing_logs.md shows what each is for."""
+"""Paths to question, passages and answer in records of free JSON; docs/importing_logs.md shows what each is for."""
 
 
 def path_set(options: TraceOptions) -> PathSet:

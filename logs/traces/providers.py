@@ -38,109 +38,99 @@ class Provider:
     way_out: str = "log the request, which holds them"
 
 
-_OPENAI = Provider(
-    mark="response.output[?type=='file_search_call' || type=='message']",
-    question=("request.input",),
-    passages="response.output[?type=='file_search_call'].results[]"
-    ".{text: text || content, title: filename, passage_id: file_id}",
-    answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join('', @)",
-    way_out='ask for them with include=["file_search_call.results"]',
-)
-_ANTHROPIC = Provider(
-    mark="response.type=='message' && response.content[?type]",
-    question=("request.messages",),
-    passages="request.messages[].content[] | [@, [?type=='tool_result'].content[]][]"
-    " | [?type=='document' || type=='search_result'].{text: (source.type=='text' && source.data) || source.content ||"
-    " content, title: title, passage_id: source.file_id || source.url || source}",
-    answer="response.content[?type=='text'].text | join('', @)",
-)
-_GEMINI = Provider(
-    mark="response.candidates[0].content.parts",
-    question=("request.contents", "request.contents[-1]", "request.contents[?role=='user'] | [-1]"),
-    passages="response.candidates[0].grounding_metadata.grounding_chunks[].[retrieved_context || maps || web][]"
-    ".{text: rag_chunk.text || text, title: title, passage_id: document_name || uri}",
-    answer="response.candidates[0].content.parts[?thought!=`true`].text | join('', @)",
-    way_out="they stand in groundingMetadata of the response, which a search gives",
-)
-_BEDROCK = Provider(
-    mark="response.output.text && (response.citations || response.session_id)",
-    question=("request.input.text", "input.text"),
-    passages="response.citations[].retrieved_references[].{text: content.text, title: metadata.title,"
-    " passage_id: location.*.[uri || url || id][] | [?@] | [0]}",
-    answer="response.output.text",
-    way_out="this answer cites none, and Bedrock gives no others",
-)
-_AZURE_DATA = Provider(
-    mark="response.choices[0].message.context",
-    question=("request.messages",),
-    passages="response.choices[0].message.context | [citations, all_retrieved_documents[?!filter_reason]][][]"
-    ".{text: content, title: title, passage_id: filepath || url || chunk_id}",
-    answer="response.choices[0].message.content",
-    way_out="they stand in message.context.citations of the response",
-)
-_AZURE_EVALUATION = Provider(
-    mark="inputs.response || inputs.conversation || conversation.messages || (query && response.response && context)",
-    question=("inputs.query || query", "(inputs.conversation || conversation).messages"),
-    passages="inputs.context || context || ((inputs.conversation || conversation)"
-    " | (messages[].context | [-1]) || context"
-    " | citations[].{text: content, title: title, passage_id: id || url} || @)",
-    answer="inputs.response || (inputs.conversation || conversation).messages || response.response",
-    way_out="they stand in the row's context",
-)
-_COHERE = Provider(
-    mark="(response.generation_id && response.text) || response.message.content[?type=='text']",
-    question=("request.messages", "type(request.message)=='string' && request.message"),
-    passages="request.documents || request.messages[?role=='tool'].content[].document || response.documents ||"
-    " (response.message || response).citations[].sources[].document"
-    " | [].{text: data.text || data.snippet || data.content || data || text || snippet || content || @,"
-    " title: data.title || title, passage_id: id || data.id}",
-    answer="response.text || join('', response.message.content[?type=='text'].text)",
-)
-_LLAMAINDEX = Provider(
-    mark="response.source_nodes",
-    question=("request.query_str || request.query || request.message",),
-    passages="response.source_nodes[].merge(@, node || `{}`).{text: text_resource.text || text,"
-    " title: metadata.title || metadata.file_name, passage_id: id_ || node_id}",
-    answer="response.response || response.answer",
-    way_out="they stand in source_nodes of the response",
-)
-_HAYSTACK = Provider(
-    mark="response.*.replies[] || response.*.answers[] || (response.answers && response.documents)",
-    question=(
-        "response.*.answers[].[init_parameters || @][].query | [0]",
-        "response.query",
-        "request.[*.query, *.question, *.text, data.*.query, data.*.question][] | [0]",
-    ),
-    passages="(response.*.answers[].[init_parameters || @][].documents | [0]) || (response.*.documents | [-1]) ||"
-    " response.documents | [].[init_parameters || @][]"
-    ".{text: content, title: meta.title || meta.name || meta.file_path, passage_id: id}",
-    answer="(response.*.answers[].[init_parameters || @][].[data || answer][] | [0]) || response.answers[0].answer ||"
-    " (response.*.replies[].[content || _content || @][] | [0])",
-    way_out='run the pipeline with include_outputs_from={"retriever"}',
-)
-_TRULENS = Provider(
-    mark="response.main_input && response.calls",
-    question=("response.main_input",),
-    passages="response.calls[?length(stack) > `1`] | [?contains(not_null(stack[-1].method.name, ''), 'retriev') ||"
-    " contains(not_null(stack[-1].method.name, ''), 'relevant_documents') ||"
-    " contains(not_null(stack[-1].method.name, ''), 'search') ||"
-    " ends_with(not_null(stack[-1].method.obj.cls.name, ''), 'Retriever')]"
-    ".rets[].[source_nodes || nodes || documents || @][][]",
-    answer="response.main_output",
-    way_out="instrument the method that retrieves, and give it a name with retrieve or search",
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "openai-responses": _OPENAI,
-    "anthropic": _ANTHROPIC,
-    "gemini": _GEMINI,
-    "bedrock": _BEDROCK,
-    "azure-on-your-data": _AZURE_DATA,
-    "azure-ai-evaluation": _AZURE_EVALUATION,
-    "cohere": _COHERE,
-    "llamaindex-response": _LLAMAINDEX,
-    "haystack": _HAYSTACK,
-    "trulens": _TRULENS,
+    "openai-responses": Provider(
+        mark="response.output[?type=='file_search_call' || type=='message']",
+        question=("request.input",),
+        passages="response.output[?type=='file_search_call'].results[]"
+        ".{text: text || content, title: filename, passage_id: file_id}",
+        answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join('', @)",
+        way_out='ask for them with include=["file_search_call.results"]',
+    ),
+    "anthropic": Provider(
+        mark="response.type=='message' && response.content[?type]",
+        question=("request.messages",),
+        passages="request.messages[].content[] | [@, [?type=='tool_result'].content[]][]"
+        " | [?type=='document' || type=='search_result'].{text: (source.type=='text' && source.data) || source.content"
+        " || content, title: title, passage_id: source.file_id || source.url || source}",
+        answer="response.content[?type=='text'].text | join('', @)",
+    ),
+    "gemini": Provider(
+        mark="response.candidates[0].content.parts",
+        question=("request.contents", "request.contents[-1]", "request.contents[?role=='user'] | [-1]"),
+        passages="response.candidates[0].grounding_metadata.grounding_chunks[].[retrieved_context || maps || web][]"
+        ".{text: rag_chunk.text || text, title: title, passage_id: document_name || uri}",
+        answer="response.candidates[0].content.parts[?thought!=`true`].text | join('', @)",
+        way_out="they stand in groundingMetadata of the response, which a search gives",
+    ),
+    "bedrock": Provider(
+        mark="response.output.text && (response.citations || response.session_id)",
+        question=("request.input.text", "input.text"),
+        passages="response.citations[].retrieved_references[].{text: content.text, title: metadata.title,"
+        " passage_id: location.*.[uri || url || id][] | [?@] | [0]}",
+        answer="response.output.text",
+        way_out="this answer cites none, and Bedrock gives no others",
+    ),
+    "azure-on-your-data": Provider(
+        mark="response.choices[0].message.context",
+        question=("request.messages",),
+        passages="response.choices[0].message.context | [citations, all_retrieved_documents[?!filter_reason]][][]"
+        ".{text: content, title: title, passage_id: filepath || url || chunk_id}",
+        answer="response.choices[0].message.content",
+        way_out="they stand in message.context.citations of the response",
+    ),
+    "azure-ai-evaluation": Provider(
+        mark="inputs.response || inputs.conversation || conversation.messages"
+        " || (query && response.response && context)",
+        question=("inputs.query || query", "(inputs.conversation || conversation).messages"),
+        passages="inputs.context || context || ((inputs.conversation || conversation)"
+        " | (messages[].context | [-1]) || context"
+        " | citations[].{text: content, title: title, passage_id: id || url} || @)",
+        answer="inputs.response || (inputs.conversation || conversation).messages || response.response",
+        way_out="they stand in the row's context",
+    ),
+    "cohere": Provider(
+        mark="(response.generation_id && response.text) || response.message.content[?type=='text']",
+        question=("request.messages", "type(request.message)=='string' && request.message"),
+        passages="request.documents || request.messages[?role=='tool'].content[].document || response.documents ||"
+        " (response.message || response).citations[].sources[].document"
+        " | [].{text: data.text || data.snippet || data.content || data || text || snippet || content || @,"
+        " title: data.title || title, passage_id: id || data.id}",
+        answer="response.text || join('', response.message.content[?type=='text'].text)",
+    ),
+    "llamaindex-response": Provider(
+        mark="response.source_nodes",
+        question=("request.query_str || request.query || request.message",),
+        passages="response.source_nodes[].merge(@, node || `{}`).{text: text_resource.text || text,"
+        " title: metadata.title || metadata.file_name, passage_id: id_ || node_id}",
+        answer="response.response || response.answer",
+        way_out="they stand in source_nodes of the response",
+    ),
+    "haystack": Provider(
+        mark="response.*.replies[] || response.*.answers[] || (response.answers && response.documents)",
+        question=(
+            "response.*.answers[].[init_parameters || @][].query | [0]",
+            "response.query",
+            "request.[*.query, *.question, *.text, data.*.query, data.*.question][] | [0]",
+        ),
+        passages="(response.*.answers[].[init_parameters || @][].documents | [0]) || (response.*.documents | [-1]) ||"
+        " response.documents | [].[init_parameters || @][]"
+        ".{text: content, title: meta.title || meta.name || meta.file_path, passage_id: id}",
+        answer="(response.*.answers[].[init_parameters || @][].[data || answer][] | [0]) || response.answers[0].answer"
+        " || (response.*.replies[].[content || _content || @][] | [0])",
+        way_out='run the pipeline with include_outputs_from={"retriever"}',
+    ),
+    "trulens": Provider(
+        mark="response.main_input && response.calls",
+        question=("response.main_input",),
+        passages="response.calls[?length(stack) > `1`] | [?contains(not_null(stack[-1].method.name, ''), 'retriev') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'relevant_documents') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'search') ||"
+        " ends_with(not_null(stack[-1].method.obj.cls.name, ''), 'Retriever')]"
+        ".rets[].[source_nodes || nodes || documents || @][][]",
+        answer="response.main_output",
+        way_out="instrument the method that retrieves, and give it a name with retrieve or search",
+    ),
 }
 """By the names that ``--preset`` knows; docs/importing_logs.md shows each."""
 

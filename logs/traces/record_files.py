@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.logs.arrow_logs import ParquetLog, open_parquet
-from attribeam.logs.columns import ColumnPart, list_item_type, plain_type
+from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, with_leaves
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import BATCH_BYTES
@@ -592,7 +592,7 @@ def _in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Nanoseconds as microseconds at any depth, since Python's moments are no finer."""
     columns = []
     for column in batch.columns:
-        wanted = _coarser(column.type)
+        wanted = with_leaves(column.type, _coarser)
         if wanted != column.type:
             column = pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
         columns.append(column)
@@ -600,13 +600,7 @@ def _in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _coarser(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", tz=kind.tz)
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_coarser(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_coarser(field.type)) for field in kind.fields])
-    return kind
+    return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) and kind.unit == "ns" else kind
 
 
 def _row_values(batch: pa.RecordBatch) -> Iterator[object]:

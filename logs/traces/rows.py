@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from attribeam.logs.columns import MADE
+from attribeam.logs.columns import MADE, words
 from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
 from attribeam.logs.traces.documents import Document, document_of, documents_of
@@ -37,7 +37,6 @@ from attribeam.logs.traces.values import (
     shape,
     shown_keys,
     text_or_none,
-    words,
 )
 from attribeam.schemas import Reason, RowFault
 
@@ -127,7 +126,7 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
         found = _chosen(place, record, names, read)
         if found.value is not None and not found.is_last:
             return found
-        if not first.name or (first.value is None and found.value is not None and not _is_meant(first, names)):
+        if not first.name or (first.value is None and found.value is not None and not _is_meant(first.raw, names)):
             first = found
     return first
 
@@ -164,42 +163,26 @@ def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Reco
 
 def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
     own = by_name(record)
+    could = {own[name]: read(own[name], record[own[name]]) for name in (*names.made, *names.either) if name in own}
     unsaid: Choice[_T] = Choice()
     for group in (names.made, names.either, names.last):
         there = [own[name] for name in group if name in own]
-        said = [(name, value) for name in there if (value := read(name, record[name])) is not None]
-        if said:
-            (name, value), *_ = said
-            others = () if group is names.last else _others(record, own, names, name, value, read)
-            others = tuple(place + one for one in others)
-            return Choice(place + name, record[name], value, others, group is names.last)
-        for name in there:
-            unsaid = unsaid if unsaid.name else Choice(place + name, record[name])
-            if _is_meant(Choice(name, record[name]), names):
-                others = tuple(place + one for one in _others(record, own, names, name, None, read))
-                return Choice(place + name, record[name], others=others)
+        said = {name: read(name, record[name]) for name in there} if group is names.last else could
+        name = next((name for name in there if said[name] is not None), None)
+        is_last = group is names.last and name is not None
+        name = name or next((name for name in there if _is_meant(record[name], names)), None)
+        if name is not None:
+            others = [one for one in could if could[one] not in (None, said[name])] if not is_last else []
+            return Choice(place + name, record[name], said[name], tuple(place + one for one in others), is_last)
+        if there and not unsaid.name:
+            unsaid = Choice(place + there[0], record[there[0]])
     return unsaid
 
 
-def _others(
-    record: Record,
-    own: dict[str, str],
-    names: Names,
-    name: str,
-    value: _T | None,
-    read: Callable[[str, object], _T | None],
-) -> tuple[str, ...]:
-    could = (own[one] for one in (*names.made, *names.either) if one in own)
-    return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))
-
-
-def _is_meant(unsaid: Choice[_T], names: Names) -> bool:
-    """Whether a member that says nothing is empty on purpose."""
-    return not names.may_be_null and _is_empty(unsaid.raw)
-
-
-def _is_empty(value: object) -> bool:
-    return is_nothing(value) or value == [] or (isinstance(value, str) and not value.strip())
+def _is_meant(value: object, names: Names) -> bool:
+    """Whether what says nothing is empty on purpose."""
+    is_empty = is_nothing(value) or value == [] or (isinstance(value, str) and not value.strip())
+    return is_empty and not names.may_be_null
 
 
 IDS = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id", "test_case_id", "question_id", "uuid")

@@ -17,20 +17,21 @@ from typing import BinaryIO, NamedTuple
 
 from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
-from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
+from attribeam.logs.rows import EMPTY_PASSAGE, text_bytes, unreadable_moment
 from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS, Document, Texts, document_of, with_texts
+from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import Found, records
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape, text_bytes
+from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, UsageError
 
 MOST_SPANS = 20_000
 MOST_BYTES = 1 << 28
 """The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
 
 _GROUPS = """
     SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
@@ -58,19 +59,16 @@ def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
-@dataclass(frozen=True, slots=True)
-class SpooledTrace:
+class SpooledTrace(NamedTuple):
     """One trace: the file and line where it first appears, and its spans in the order of the export.
 
-    ``spans`` is None where there are more than ``MOST_SPANS``, or than fit into ``MOST_BYTES``. A record that could
-    not be read has a ``fault`` and no spans.
+    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
     """
 
     file: int
     place: str
     trace_id: str | None
-    spans: list[Span] | None
-    fault: RowFault | None = None
+    spans: list[Span] | RowFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,9 @@ class TraceSpool:
         for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
             file, place, entry = next(self._entries("rowid", first))
             if isinstance(entry, RowFault):
-                yield SpooledTrace(file, place, None, [], entry)
+                yield SpooledTrace(file, place, None, entry)
             elif is_too_large:
-                yield SpooledTrace(file, place, entry.trace_id, None)
+                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
             else:
                 yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
 
@@ -112,25 +110,9 @@ def trace_spool() -> Iterator[TraceSpool]:
         yield TraceSpool(database)
 
 
-@dataclass(frozen=True, slots=True)
-class PassagesTable:
-    """Passages by their ids; see ``passages_table``."""
-
-    database: sqlite3.Connection
-
-    def get(self, passage_id: str) -> Document | None:
-        """The passage of an id, the first one in the table."""
-        query = "SELECT text, title FROM passages WHERE id = ?"
-        found = self.database.execute(query, (text_bytes(passage_id),)).fetchone()
-        if found is None:
-            return None
-        text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
-        return Document(text, title, passage_id)
-
-
 @contextmanager
-def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
-    """The table at ``path``, read once; a temporary file holds it until the context is left.
+def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
+    """The table at ``path``, read once, of which the first passage of an id counts; a temporary file holds it.
 
     Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
     may be Parquet, Arrow, CSV, JSON or JSON lines.
@@ -161,7 +143,16 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
                 f"--passages-table {path!r} should have the fields passage_id and text, none of its {rows} rows "
                 "has both"
             )
-        yield PassagesTable(database)
+        yield partial(_passage, database)
+
+
+def _passage(database: sqlite3.Connection, passage_id: str) -> Document | None:
+    query = "SELECT text, title FROM passages WHERE id = ?"
+    found = database.execute(query, (text_bytes(passage_id),)).fetchone()
+    if found is None:
+        return None
+    text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
+    return Document(text, title, passage_id)
 
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
@@ -171,15 +162,18 @@ OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 class PlacedRow(NamedTuple):
-    """A row: the number of the file where it first appears, its 0-based number among the rows of that file."""
+    """A row: the number of the file where it first appears, its 0-based number among the rows of that file.
+
+    ``document`` gives what paths are searched in.
+    """
 
     file: int
     number: int
     row: TraceRow
+    document: Callable[[], object]
 
 
 PlacedRecord = tuple[int, Found]
-_WithDocument = tuple[PlacedRow, Callable[[], object]]
 
 
 @dataclass(slots=True)
@@ -207,28 +201,22 @@ class ExportRows:
 
     kind: LogKind
     options: TraceOptions
-    texts: Texts = field(default_factory=lambda: NO_TEXTS)
+    texts: Texts = no_texts
     seen: Seen = field(default_factory=Seen)
 
-    def read(self, files: Iterable[OpenFile]) -> Iterator[PlacedRow]:
-        """The rows of all files. Spans of one trace may lie in several of them, in any order.
+    def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
+        """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
 
         Raises:
             UsageError: if a path is none.
             LogFormatError, DataError, OSError: as ``records``.
         """
-        return (placed for placed, _ in self.read_with_documents(files))
-
-    def read_with_documents(
-        self, files: Iterable[OpenFile], most_records: int | None = None
-    ) -> Iterator[tuple[PlacedRow, Callable[[], object]]]:
-        """The rows, each with what gives the document that paths are searched in; of the first records only."""
         paths = path_set(self.options)
         form = self.kind.format
         found = islice(self._records(form.wrappers, files), most_records)
         return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
 
-    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
         made, numbers = Counter[bytes](), Counter[int]()
         for file, one in found:
             try:
@@ -237,7 +225,7 @@ class ExportRows:
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place)), partial(_value, one)
+            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place), partial(_value, one))
             numbers[file] += 1
 
     def _note(self, row: TraceRow) -> None:
@@ -251,7 +239,7 @@ class ExportRows:
         row = row._replace(passages=with_texts(row.passages, self.texts))
         return row._replace(fault=passage_text_fault(row.passages or ()))
 
-    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
         with trace_spool() as spool:
             for file, one in found:
                 self._spool(spool, file, form, one)
@@ -259,7 +247,7 @@ class ExportRows:
             for trace in spool.traces():
                 row = _placed_row(self._row_of(trace, paths), trace.place)
                 self._note(row)
-                yield PlacedRow(trace.file, numbers[trace.file], row), partial(_document, trace)
+                yield PlacedRow(trace.file, numbers[trace.file], row, partial(_document, trace))
                 numbers[trace.file] += 1
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
@@ -277,14 +265,11 @@ class ExportRows:
         self.seen.skipped += not count
 
     def _row_of(self, trace: SpooledTrace, paths: PathSet) -> TraceRow:
-        if trace.fault is not None:
-            return TraceRow(None, fault=trace.fault)
-        if trace.spans is None or trace.trace_id is None:
-            message = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
-            return TraceRow(trace.trace_id, fault=fault(Reason.TRACE_TOO_LARGE, None, message))
+        if isinstance(trace.spans, RowFault):
+            return TraceRow(trace.trace_id, fault=trace.spans)
         try:
             with _moderate_depth():
-                return row_of_trace(trace.trace_id, trace.spans, self.options, self.texts, paths)
+                return row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
         except RowFault as error:
             return TraceRow(trace.trace_id, fault=error)
 
@@ -312,11 +297,11 @@ def _unreadable_moments(record: object) -> Iterator[str]:
 
 
 def _value(found: Found) -> object:
-    return None if isinstance(found.value, RowFault) else found.value
+    return found.value
 
 
 def _document(trace: SpooledTrace) -> object:
-    return document_of_trace(tree_of(trace.spans)) if trace.spans else None
+    return None if isinstance(trace.spans, RowFault) else document_of_trace(tree_of(trace.spans))
 
 
 def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:

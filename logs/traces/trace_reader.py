@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -19,12 +18,12 @@ from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
-from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator
+from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator, text_bytes
 from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.values import text_bytes, valid_text
+from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.qa_record import RETRIEVALS
 
@@ -212,12 +211,3 @@ class TraceLog:
                 if reason is not None
             }
             yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)
-
-
-ragas_reader = partial(TraceReader, "ragas")
-openinference_reader = partial(TraceReader, "openinference")
-langfuse_reader = partial(TraceReader, "langfuse")
-otel_genai_reader = partial(TraceReader, "otel-genai")
-mlflow_reader = partial(TraceReader, "mlflow")
-langsmith_reader = partial(TraceReader, "langsmith")
-responses_reader = partial(TraceReader, "responses")

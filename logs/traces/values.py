@@ -81,11 +81,6 @@ def _with_lists(value: object) -> object:
     return value
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The names of a table."""
-    return tuple(text.split())
-
-
 def by_name(record: Mapping[str, object]) -> dict[str, str]:
     """The names of a record in snake case, each with the name as it stands."""
     found: dict[str, str] = {}
@@ -140,16 +135,6 @@ def text_or_none(value: object) -> str | None:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else None
     return str(value) if isinstance(value, str | int) else None
-
-
-def text_bytes(text: str | None) -> bytes | None:
-    """The bytes of a text as they stood in the file, valid Unicode or not."""
-    if text is None:
-        return None
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
 
 
 def valid_text(text: str | None) -> str | None:
@@ -218,14 +203,11 @@ def shown_keys(value: Mapping[str, object]) -> str:
 
 
 _CONSTANTS = {
-    "None": None,
     "True": True,
-    "False": False,
-    "nan": None,
-    "NaN": None,
-    "null": None,
     "true": True,
+    "False": False,
     "false": False,
+    **dict.fromkeys(("None", "null", "nan", "NaN")),
 }
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)

@@ -173,19 +173,6 @@ def test_field_whose_objects_have_ever_new_members_is_no_column(
     assert len([one for one in log.outcomes() if isinstance(one, QARecord)]) == 30
 
 
-def test_batches_of_long_rows_have_fewer_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [log_row(number) for number in range(40)]
-    path = write_jsonl(tmp_path / "log.jsonl", rows)
-    whole = told(QALog(path, JSONL))
-    monkeypatch.setattr(jsonl_log, "_BATCH_BYTES", 1000)
-    jsonl_log._outlines.clear()
-    with Path(path).open("rb") as file:
-        log = jsonl_log.JsonlReader().open(file)
-        assert all(one.rows.num_rows < 10 for one in log.batches([ColumnPart("answer")], range(40)))
-    assert told(QALog(path, JSONL)) == whole
-    assert told(QALog(path, JSONL), [0, 17, 39]) == [whole[row] for row in (0, 17, 39)]
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -228,22 +228,27 @@ def test_file_without_rows_and_columns_has_no_rows(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"),
+    ("kind", "value", "reason"),
     [
-        (pa.timestamp("us"), 2**62),
-        (pa.timestamp("ms", "UTC"), -(2**62)),
-        (pa.timestamp("us", "+10:00"), 253_402_300_799_000_000),
-        (pa.date32(), 2**31 - 1),
-        (pa.duration("s"), 2**62),
+        (pa.timestamp("us"), 2**62, Reason.INVALID_VALUE),
+        (pa.timestamp("ms", "UTC"), -(2**62), Reason.INVALID_VALUE),
+        (pa.timestamp("us", "+10:00"), 253_402_300_799_000_000, Reason.INVALID_VALUE),
+        (pa.date32(), 2**31 - 1, Reason.INVALID_VALUE),
+        (pa.duration("s"), 2**62, Reason.INVALID_VALUE),
+        (pa.list_(pa.int64()), [0] * (MOST_CARRIED_BYTES // 8 + 1), Reason.TEXT_TOO_LONG),
+        (pa.string(), BROKEN_TEXT, Reason.INVALID_UTF8),
     ],
+    ids=["moment", "moment in UTC", "moment of a zone", "date", "duration", "large list", "broken text"],
 )
-def test_carried_time_that_python_lacks_is_an_invalid_value_of_its_row(
-    tmp_path: Path, kind: pa.DataType, value: int
+def test_carried_value_that_cannot_be_read_is_a_fault_of_its_row(
+    tmp_path: Path, kind: pa.DataType, value: object, reason: Reason
 ) -> None:
-    schema = LOG_SCHEMA.append(pa.field("seen", kind))
-    rows = [log_row(0, seen=None), log_row(1, seen=value), log_row(2, seen=1)]
-    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
-    assert reasons(file, LogOptions(extra_columns=("seen",))) == [None, Reason.INVALID_VALUE, None]
+    rows = [log_row(0), log_row(1, seen=value), log_row(2)]
+    file = write_log(tmp_path / "log.parquet", rows, schema=LOG_SCHEMA.append(pa.field("seen", kind)))
+    before, faulty, after = read(file, LogOptions(extra_columns=("seen",)))
+    assert isinstance(faulty, FaultyRow)
+    assert (faulty.fault.reason, faulty.fault.column) == (reason, "seen")
+    assert [type(one) for one in (before, after)] == [QARecord, QARecord]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns")])
@@ -320,13 +325,6 @@ def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeyp
     assert "pairs of bytes, holds 80 in the answer times 60 in the passages" in str(read(file)[2])
 
 
-def test_large_carried_value_is_a_fault_of_its_row(tmp_path: Path) -> None:
-    schema = LOG_SCHEMA.append(pa.field("trail", pa.list_(pa.int64())))
-    trail = [0] * (MOST_CARRIED_BYTES // 8 + 1)
-    file = write_log(tmp_path / "log.parquet", [log_row(0, trail=[1]), log_row(1, trail=trail)], schema=schema)
-    assert reasons(file, LogOptions(extra_columns=("trail",))) == [None, Reason.TEXT_TOO_LONG]
-
-
 def test_duplicate_rows_are_faulty(tmp_path: Path) -> None:
     log = QALog(write_log(tmp_path / "log.parquet", [log_row(0), log_row(0), log_row(2)]))
     before, faulty, after = log.outcomes(duplicate_rows=(1,))
@@ -373,45 +371,36 @@ def test_extra_columns_keep_their_values(tmp_path: Path) -> None:
     assert (values["kind"], values["tags"]) == ("live", ["a", None])
 
 
-def test_broken_extra_column_is_a_fault_of_its_row(tmp_path: Path) -> None:
-    schema = pa.schema([*LOG_SCHEMA, ("source", pa.string())])
-    file = write_log(tmp_path / "log.parquet", [log_row(0, source=BROKEN_TEXT), log_row(1, source="b")], schema=schema)
-    faulty, record = read(file, LogOptions(extra_columns=("source",)))
-    assert isinstance(faulty, FaultyRow)
-    assert isinstance(record, QARecord)
-    assert (faulty.fault.reason, faulty.fault.column) == (Reason.INVALID_UTF8, "source")
-    assert record.extra_columns == (("source", "b"),)
-
-
 def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     with pytest.raises(DataError, match=r"log\.parquet.*at least 2 rows, has 1"):
         read(file, rows=range(2))
 
 
-def test_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.parquet' is not there"):
-        QALog(str(tmp_path / "gone.parquet")).check()
-
-
-def test_file_of_another_format_is_named_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "log.parquet").write_text('{"answer": "a"}')
-    with pytest.raises(LogFormatError, match=r"log\.parquet.*does not begin like one.*--log-format.*jsonl"):
-        QALog(str(tmp_path / "log.parquet")).check()
-
-
-def test_empty_parquet_file_is_said_to_be_empty(tmp_path: Path) -> None:
-    (tmp_path / "log.parquet").touch()
-    with pytest.raises(LogFormatError, match=r"log\.parquet' .* is empty: 0 bytes; write it anew") as caught:
-        QALog(str(tmp_path / "log.parquet")).check()
-    assert "--log-format" not in str(caught.value)
-
-
-def test_damaged_file_is_named(tmp_path: Path) -> None:
-    file = Path(write_log(tmp_path / "log.parquet", [log_row(0)]))
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"log\.parquet.*footer is not"):
-        QALog(str(file)).check()
+@pytest.mark.parametrize(
+    ("change", "kind", "problem"),
+    [
+        (Path.unlink, DataError, r"log\.parquet' is not there"),
+        (
+            lambda path: path.write_text('{"a": 1}'),
+            LogFormatError,
+            r"log\.parquet.*does not begin like one.*--log-format",
+        ),
+        (
+            lambda path: path.write_bytes(b""),
+            LogFormatError,
+            r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$",
+        ),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),
+    ],
+)
+def test_file_that_is_gone_damaged_or_of_another_format_is_named(
+    change: Callable[[Path], object], kind: type[DataError], problem: str, tmp_path: Path
+) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0)])
+    change(Path(file))
+    with pytest.raises(kind, match=problem):
+        QALog(file).check()
 
 
 def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) -> None:

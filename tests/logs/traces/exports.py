@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.import_log import ImportSummary, import_exports, letters_path
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
+from attribeam.logs.traces.trace_log import OpenFile
 
 QUESTION = "Who lit the lamp at Brigg Point?"
 ANSWER = "Ada Thorne lit it, in 1874."
@@ -37,6 +42,33 @@ def write_lines(path: Path, records: Sequence[object]) -> str:
     """The records as JSON lines."""
     path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
     return str(path)
+
+
+def lines_of(records: Sequence[object]) -> bytes:
+    """The records as JSON lines."""
+    return "\n".join(map(json.dumps, records)).encode()
+
+
+def csv_of(records: Sequence[Mapping[str, object]]) -> bytes:
+    """The records as CSV; lists and objects as Python prints them."""
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, list(dict.fromkeys(name for one in records for name in one)))
+    writer.writeheader()
+    writer.writerows(records)
+    return file.getvalue().encode()
+
+
+def parquet_of(records: Sequence[Mapping[str, object]]) -> bytes:
+    """The records as Parquet."""
+    file = io.BytesIO()
+    names = dict.fromkeys(name for one in records for name in one)
+    pq.write_table(pa.Table.from_pylist([{name: one.get(name) for name in names} for one in records]), file)
+    return file.getvalue()
+
+
+def opened(content: bytes) -> OpenFile:
+    """What opens a file of this content."""
+    return lambda: nullcontext(io.BytesIO(content))
 
 
 def imported(

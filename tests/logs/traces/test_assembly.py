@@ -20,7 +20,7 @@ from attribeam.logs.reader import BATCH_ROWS, reader_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log, trace_reader
 from attribeam.logs.traces.assembly import Role, Span, TraceRow, row_of_trace, tree_of
-from attribeam.logs.traces.documents import NO_TEXTS, Document
+from attribeam.logs.traces.documents import Document, no_texts
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.trace_log import MOST_SPANS, trace_spool
 from attribeam.schemas import QARecord, Reason, RowFault
@@ -41,7 +41,7 @@ def retrieval(
 
 def row(*spans: Span, options: TraceOptions | None = None) -> TraceRow:
     """The row of a trace."""
-    return row_of_trace("t", list(spans), options or TraceOptions(), NO_TEXTS, PathSet())
+    return row_of_trace("t", list(spans), options or TraceOptions(), no_texts, PathSet())
 
 
 def texts(found: TraceRow) -> Sequence[str | None]:
@@ -49,58 +49,49 @@ def texts(found: TraceRow) -> Sequence[str | None]:
     return [one.text for one in found.passages or ()]
 
 
-def test_retrievals_are_united_in_the_order_of_time_each_passage_once() -> None:
-    found = row(retrieval("c", BELL, LAMP, at=3), ROOT, retrieval("b", LAMP, KEEPER, at=2))
-    assert texts(found) == [LAMP.text, KEEPER.text, BELL.text]
-    assert found.fault is None
+CHUNKS = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
+RANKED = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
+LAST_CHAIN = {"result": "Ada.", "source_documents": [{"page_content": LAMP.text}]}
+RETRIEVED: dict[str, tuple[list[Span], list[Document]]] = {
+    "united in the order of time, each passage once": (
+        [retrieval("c", BELL, LAMP, at=3), ROOT, retrieval("b", LAMP, KEEPER, at=2)], [LAMP, KEEPER, BELL]
+    ),
+    "clocks that tie keep the order of the export": (
+        [ROOT, retrieval("b", BELL, at=0), retrieval("c", LAMP, at=0)], [BELL, LAMP]
+    ),
+    "a reranker replaces the retrieval that it ranked and no other": (
+        [ROOT, retrieval("b", LAMP, KEEPER, at=1), retrieval("c", BELL, at=2), RANKED], [BELL, KEEPER]
+    ),
+    "a reranker without its inputs is known by what it gave": (
+        [ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", KEEPER, at=3, role=Role.RERANKER)], [KEEPER]
+    ),
+    "a retriever below another is part of it": (
+        [ROOT, retrieval("outer", KEEPER), retrieval("inner", LAMP, BELL, KEEPER, at=2, parent="outer")], [KEEPER]
+    ),
+    "a retriever that found nothing hides no other": (
+        [ROOT, retrieval("outer"), retrieval("inner", LAMP, at=2, parent="outer")], [LAMP]
+    ),
+    "chunks of one source are different passages": ([ROOT, retrieval("b", *CHUNKS)], CHUNKS),
+    "a text may stand in another span": (
+        [ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None, "lamp"), at=3, role=Role.RERANKER)],
+        [LAMP],
+    ),
+    "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RETRIEVED)
+def test_passages_are_those_of_the_retrievals_that_count(name: str) -> None:
+    spans, expected = RETRIEVED[name]
+    found = row(*spans)
+    assert texts(found) == [one.text for one in expected]
+    assert (found.answer, found.fault) == ("Ada.", None)
 
 
 @pytest.mark.parametrize(("which", "expected"), [("first", [LAMP]), ("last", [BELL]), ("all", [LAMP, BELL])])
 def test_one_of_several_retrievals_can_be_chosen(which: str, expected: list[Document]) -> None:
     found = row(ROOT, retrieval("b", LAMP, at=1), retrieval("c", BELL, at=2), options=TraceOptions(retrievals=which))
     assert list(found.passages or ()) == expected
-
-
-def test_reranker_replaces_the_retrieval_that_it_ranked_and_no_other() -> None:
-    ranked = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
-    found = row(ROOT, retrieval("b", LAMP, KEEPER, at=1), retrieval("c", BELL, at=2), ranked)
-    assert texts(found) == [BELL.text, KEEPER.text]
-
-
-def test_reranker_without_its_inputs_is_known_by_what_it_gave() -> None:
-    found = row(ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", KEEPER, at=3, role=Role.RERANKER))
-    assert texts(found) == [KEEPER.text]
-
-
-def test_retriever_below_another_is_part_of_it() -> None:
-    found = row(ROOT, retrieval("outer", KEEPER, at=1), retrieval("inner", LAMP, BELL, KEEPER, at=2, parent="outer"))
-    assert texts(found) == [KEEPER.text]
-
-
-def test_retriever_that_found_nothing_hides_no_other() -> None:
-    assert texts(row(ROOT, retrieval("outer", at=1), retrieval("inner", LAMP, at=2, parent="outer"))) == [LAMP.text]
-
-
-def test_chunks_of_one_source_are_different_passages() -> None:
-    chunks = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
-    assert texts(row(ROOT, retrieval("b", *chunks))) == ["Chunk 0.", "Chunk 1.", "Chunk 2."]
-
-
-def test_text_of_a_passage_may_stand_in_another_span() -> None:
-    ranked = retrieval("d", Document(None, None, "lamp"), at=3, role=Role.RERANKER)
-    assert texts(row(ROOT, retrieval("b", LAMP, KEEPER), ranked)) == [LAMP.text]
-
-
-def test_passages_with_ids_only_are_a_fault_of_their_own() -> None:
-    found = row(ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER))
-    assert found.fault is not None
-    assert (found.fault.reason, found.fault.column) == (Reason.PASSAGE_TEXT_MISSING, "passages")
-    assert "1 have only an id" in str(found.fault)
-
-
-def test_sources_beside_an_answer_are_the_passages_where_no_retriever_is_logged() -> None:
-    root = ROOT._replace(output={"result": "Ada.", "source_documents": [{"page_content": "Ada lit the lamp."}]})
-    assert (texts(row(root)), row(root).answer) == (["Ada lit the lamp."], "Ada.")
 
 
 def test_span_whose_parent_was_not_exported_is_the_root() -> None:
@@ -111,14 +102,6 @@ def test_span_whose_parent_was_not_exported_is_the_root() -> None:
 def test_without_a_root_the_models_and_retrievers_tell() -> None:
     model = Span("t", "m", "gone", Role.MODEL, input=[{"role": "user", "content": "Who?"}], output="Ada.")
     assert row(model, retrieval("b", LAMP, parent="gone"))[:4] == ("t", "Who?", (LAMP,), "Ada.")
-
-
-def test_trace_without_root_and_texts_is_incomplete() -> None:
-    parts = [Span("t", one, "gone", Role.OTHER) for one in "ab"]
-    found = row(*parts).fault
-    assert found is not None
-    assert found.reason is Reason.INCOMPLETE_TRACE
-    assert "none of its 2 spans is one" in str(found)
 
 
 def test_parents_in_a_circle_end() -> None:
@@ -169,13 +152,6 @@ def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch: pytest.MonkeyPat
     assert Counted.looked_up < 10 * 1500
 
 
-def test_retriever_alone_is_no_answer() -> None:
-    root = Span("t", "root", None, Role.RETRIEVER, input="lamp", output=[{"text": "Ada lit the lamp."}])
-    found = row(root).fault
-    assert found is not None
-    assert found.reason is Reason.EMPTY_ANSWER
-
-
 def test_first_of_two_roots_that_speaks_is_the_root() -> None:
     other = Span("t", "eval", None, Role.OTHER, started_at=-5)
     assert tree_of([other, ROOT, ROOT._replace(span_id="later", started_at=5)]).root == ROOT
@@ -188,47 +164,44 @@ def test_span_that_was_exported_twice_counts_once_and_with_its_output() -> None:
         assert row(*order, retrieval("b", LAMP)).answer == "Ada."
 
 
-def test_clock_ties_keep_the_order_of_the_export() -> None:
-    found = row(ROOT, retrieval("b", BELL, at=0), retrieval("c", LAMP, at=0))
-    assert texts(found) == [BELL.text, LAMP.text]
-
-
-def test_failed_trace_without_answer_has_its_own_reason() -> None:
-    found = row(ROOT._replace(output=None, failed=True), retrieval("b", LAMP)).fault
-    assert found is not None
-    assert found.reason is Reason.TRACE_FAILED
+FOUND = retrieval("b", LAMP)
+TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain.")
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason", "words"),
+    ("spans", "reason", "column", "words"),
     [
-        ({"output": None}, Reason.EMPTY_ANSWER, "has null there; name it with --answer-path"),
-        ({"output": {"a": 1, "b": 2}}, Reason.EMPTY_ANSWER, "an object with the keys a, b"),
-        ({"input": {"top_k": 3, "language": "en"}}, Reason.MISSING_VALUE, "an object with the keys top_k, language"),
+        ([ROOT._replace(output=None), FOUND],
+         Reason.EMPTY_ANSWER, "answer", "has null there; name it with --answer-path"),
+        ([ROOT._replace(output={"a": 1, "b": 2}), FOUND],
+         Reason.EMPTY_ANSWER, "answer", "an object with the keys a, b"),
+        ([ROOT._replace(output=None, failed=True), FOUND], Reason.TRACE_FAILED, "answer", "none because it failed"),
+        ([Span("t", "root", None, Role.RETRIEVER, input="lamp", output=[{"text": "Ada lit the lamp."}])],
+         Reason.EMPTY_ANSWER, "answer", "a list of 1 item"),
+        ([ROOT._replace(input={"top_k": 3, "language": "en"}), FOUND],
+         Reason.MISSING_VALUE, "question", "an object with the keys top_k, language"),
+        ([Span("t", one, "gone", Role.OTHER) for one in "ab"],
+         Reason.INCOMPLETE_TRACE, None, "none of its 2 spans is one"),
+        ([ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER)],
+         Reason.PASSAGE_TEXT_MISSING, "passages", "1 have only an id"),
+        ([ROOT, TOOL], Reason.NO_PASSAGES, "passages", "take what tools returned with --tool-outputs"),
+        ([ROOT], Reason.NO_PASSAGES, "passages", "name them with --passages-path"),
     ],
-)
-def test_what_is_missing_is_named_without_its_text(changes: dict[str, object], reason: Reason, words: str) -> None:
-    found = row(ROOT._replace(**changes), retrieval("b", LAMP)).fault  # type: ignore[arg-type]
+)  # fmt: skip
+def test_what_is_missing_is_named_with_the_way_out(
+    spans: list[Span], reason: Reason, column: str | None, words: str
+) -> None:
+    found = row(*spans).fault
     assert found is not None
-    assert found.reason is reason
+    assert (found.reason, found.column) == (reason, column)
     assert words in str(found)
-
-
-def test_trace_without_retrieval_says_where_else_passages_may_be() -> None:
-    tool = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain.")
-    found = row(ROOT, tool).fault
-    assert found is not None
-    assert found.reason is Reason.NO_PASSAGES
-    assert "take what tools returned with --tool-outputs" in str(found)
-    assert "--tool-outputs" not in str(row(ROOT).fault)
+    assert ("--tool-outputs" in str(found)) == (TOOL in spans)
+    assert not {"Ada.", "Who?", "en"} & {*str(found).split()}
 
 
 def test_outputs_of_tools_are_passages_by_option() -> None:
-    tools = [
-        Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output={"output": "Rain."}),
-        Span("t", "x", "root", Role.TOOL, "empty", started_at=2, output=None),
-    ]
-    found = row(ROOT, *tools, options=TraceOptions(tool_outputs=True))
+    empty = TOOL._replace(span_id="x", output=None)
+    found = row(ROOT, TOOL._replace(output={"output": "Rain."}), empty, options=TraceOptions(tool_outputs=True))
     assert found.passages == (Document("Rain.", "weather", "w"),)
 
 
@@ -294,7 +267,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge() -> None:
     assert [(one.file, one.place, one.trace_id) for one in found] == [
         (0, "line 1", "trace-0"), (0, "line 2", None), (1, "line 1", None)
     ]  # fmt: skip
-    assert [getattr(one.fault, "column", None) for one in found] == [None, "a", "a"]
+    assert [getattr(one.spans, "column", None) for one in found] == [None, "a", "a"]
 
 
 @pytest.mark.parametrize(("name", "limit"), [("MOST_SPANS", 3), ("MOST_BYTES", 1000)])
@@ -305,9 +278,11 @@ def test_very_large_trace_is_not_read_into_memory(name: str, limit: int, monkeyp
             spool.add(0, "line", span(0, number))
         spool.add(0, "line", span(1, 0))
         found = list(spool.traces())
-    assert [(one.trace_id, None if one.spans is None else len(one.spans)) for one in found] == [
-        ("trace-0", None), ("trace-1", 1)
-    ]  # fmt: skip
+    large, small = (one.spans for one in found)
+    assert isinstance(large, RowFault)
+    assert large.reason is Reason.TRACE_TOO_LARGE
+    assert isinstance(small, list)
+    assert [one.trace_id for one in (*found[:1], *small)] == ["trace-0", "trace-1"]
 
 
 def test_many_traces_in_any_order() -> None:
@@ -317,8 +292,9 @@ def test_many_traces_in_any_order() -> None:
         for number, trace in enumerate(order):
             spool.add(0, "line", Span(str(trace), str(number), None, Role.CHAIN))
         found = list(spool.traces())
-    assert [len(one.spans or ()) for one in found] == [3] * 2000
-    firsts = np.array([int((one.spans or ())[0].span_id or 0) for one in found])
+    spans = [one.spans for one in found if isinstance(one.spans, list)]
+    assert [len(some) for some in spans] == [3] * 2000
+    firsts = np.array([int(some[0].span_id or 0) for some in spans])
     assert (np.diff(firsts) > 0).all()
 
 
@@ -425,5 +401,5 @@ def test_long_rows_are_stored_a_few_at_a_time(tmp_path: Path, monkeypatch: pytes
     rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
     monkeypatch.setattr(trace_reader, "BATCH_BYTES", 8 * len(long))
     with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
-        stored = pq.ParquetFile(trace_reader.ragas_reader()._stored(file)).metadata
+        stored = pq.ParquetFile(trace_reader.TraceReader("ragas")._stored(file)).metadata
     assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from tests.logs.traces.exports import (
@@ -19,6 +16,8 @@ from tests.logs.traces.exports import (
     ROW,
     imported,
     langfuse_observation,
+    lines_of,
+    opened,
     text_of,
     write_lines,
 )
@@ -74,23 +73,14 @@ def test_what_is_no_path_is_refused_before_anything_is_read() -> None:
 
 
 def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name.startswith("jmespath"):
-            raise ImportError(name)
-        return real(name, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "jmespath", None)
     with pytest.raises(UsageError, match=r"pip install 'attribeam\[traces\]'"):
         path_set(TraceOptions(answer_path="a"))
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_made_of_paths(name: str) -> None:
-    preset = PRESETS[name]
-    paths = path_set(TraceOptions(preset.question, preset.passages, preset.answer))
-    assert None not in (paths.question, paths.passages, paths.answer)
+    assert None not in path_set(TraceOptions(*PRESETS[name]))
 
 
 PRESET_TRACES: Mapping[str, tuple[object, object, str, object]] = {
@@ -118,8 +108,7 @@ def test_preset_reads_what_it_is_for(name: str, tmp_path: Path) -> None:
             langfuse_observation("a", "", "SPAN", 0, given, gave),
             langfuse_observation("b", "a", kind, 1, "", found),
         ]
-    preset = PRESETS[name]
-    options = TraceOptions(preset.question, preset.passages, preset.answer)
+    options = TraceOptions(*PRESETS[name])
     path = write_lines(tmp_path / "a.jsonl", rows)
     _, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet", options=options)
     assert text_of(row) == ROW
@@ -163,12 +152,8 @@ SAID = [
 
 def guess_of(*records: Mapping[str, object]) -> list[str]:
     """What a guess on rows says."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO("\n".join(map(json.dumps, records)).encode())
-
-    return [*guess_lines(guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened]), "attribeam import jsonl")]
+    found = guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened(lines_of(records))])
+    return [*guess_lines(found, "attribeam import jsonl")]
 
 
 def test_guess_on_no_rows_says_so() -> None:

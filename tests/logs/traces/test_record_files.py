@@ -9,11 +9,10 @@ import json
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,11 +25,14 @@ from tests.logs.traces.exports import (
     PASSAGES,
     QUESTION,
     ROW,
+    csv_of,
     imported,
     langsmith,
+    lines_of,
+    opened,
     openinference,
+    parquet_of,
     text_of,
-    write_lines,
 )
 
 from attribeam.logs import arrow_logs, jsonl_log
@@ -106,17 +108,6 @@ def test_csv_may_begin_with_blanks(blanks: str) -> None:
     assert values(content) == values(gzip.compress(content)) == [{"a": "1", "b": "2"}]
 
 
-@pytest.mark.parametrize("content", ["", "\n \r\n", "\ufeff", "[]", " [ ] ", "[] \n[]", gzip.compress(b"", mtime=0)])
-def test_empty_file_has_no_records(content: bytes | str) -> None:
-    assert read(content) == []
-
-
-def test_record_with_a_list_of_its_own_is_no_envelope() -> None:
-    row = {"question": "Who?", "data": [{"a": 1}]}
-    assert values(json.dumps(row), wrappers=("data",)) == [row]
-    assert values('{"data": [], "meta": {}}', wrappers=("data",)) == []
-
-
 def test_place_of_a_record_is_its_line() -> None:
     assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
     assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
@@ -124,18 +115,38 @@ def test_place_of_a_record_is_its_line() -> None:
     assert [one.place for one in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["{bad}", '{"a": "cut off', "[" * 100_000, '{"a": ' + "9" * 5000 + "}", "\x00"],
-    ids=["bad", "cut", "deep", "long number", "nul"],
-)
-def test_line_that_is_no_json_is_its_own_fault(line: str) -> None:
-    assert values('{"a": 1}\n' + line + '\n{"a": 3}') == [{"a": 1}, Reason.INVALID_JSON, {"a": 3}]
+WRONG, NO_JSON = Reason.INVALID_VALUE, Reason.INVALID_JSON
+READ: dict[str, tuple[bytes | str, list[object]]] = {
+    **{f"nothing in {one!r}": (one, []) for one in ("", "\n \r\n", "\ufeff", "[]", " [ ] ", "[] \n[]")},
+    "nothing, zipped": (gzip.compress(b"", mtime=0), []),
+    "an envelope of nothing": ('{"data": [], "meta": {}}', []),
+    "a record with a list of its own": ('{"query": "Who?", "data": [{}]}', [{"query": "Who?", "data": [{}]}]),
+    **{
+        f"a line that is {name}": ('{"a": 1}\n' + line + '\n{"a": 3}', [{"a": 1}, NO_JSON, {"a": 3}])
+        for name, line in {
+            "bad": "{bad}", "cut": '{"a": "cut off', "deep": "[" * 100_000, "nul": "\x00",
+            "a long number": '{"a": ' + "9" * 5000 + "}",
+        }.items()
+    },
+    "lines of several values": (
+        '{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}',
+        [*({"a": number} for number in range(1, 7)), NO_JSON, {"a": 7}],
+    ),
+    "CSV with other numbers of fields": (
+        'a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut',
+        [{"a": "1", "b": "2"}, WRONG, WRONG, {"a": "1", "b": 'x "y", z'}, WRONG],
+    ),
+    "a long field of CSV": ("a,b\n1," + "x" * 500_000, [{"a": "1", "b": "x" * 500_000}]),
+    "JSON that is no UTF-8": (b'{"a": "caf\xe9"}', [{"a": "caf\udce9"}]),
+    "CSV that is no UTF-8": (b"a,b\ncaf\xe9,2\n", [{"a": "caf\udce9", "b": "2"}]),
+    "two members of one name, of which the last counts": ('{"a": 1, "a": 2}', [{"a": 2}]),
+}  # fmt: skip
 
 
-def test_line_of_several_values_gives_each_of_them() -> None:
-    found = values('{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}')
-    assert found == [*({"a": number} for number in range(1, 7)), Reason.INVALID_JSON, {"a": 7}]
+@pytest.mark.parametrize("name", READ)
+def test_records_and_faults_of_a_file(name: str) -> None:
+    content, expected = READ[name]
+    assert values(content, wrappers=("data",)) == expected
 
 
 def test_list_that_is_cut_off_loses_its_last_item_only() -> None:
@@ -161,23 +172,40 @@ def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind: s
     assert isinstance(found[-1], RowFault | DataError)
 
 
-def test_damage_within_a_list_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(DataError, match=r"line 3 cannot be parsed: .*; export it again, best as JSON lines"):
-        read('[{"a": 1},\n{"a": 2},\n{"a" 3},\n{"a": 4}]' + " " * 50)
+def arrow_stream() -> bytes:
+    """Two rows."""
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, pa.schema([("a", pa.int64())])) as writer:
+        writer.write(pa.record_batch({"a": [1, 2]}))
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "kind", "problem"),
     [
-        ("{bad\n}" + " " * 50, "line 1 cannot be parsed"),
-        ('{"a": 1}'.encode("utf-16"), "should be UTF-8, begins like UTF-16"),
-        (b"\x00\x01\x02", "begins like none of these"),
-        ("one column\nx\n", "line 1 has no comma"),
+        ("{bad\n}" + " " * 50, LogFormatError, "line 1 cannot be parsed"),
+        ('{"a": 1}'.encode("utf-16"), LogFormatError, "should be UTF-8, begins like UTF-16"),
+        (b"\x00\x01\x02", LogFormatError, "begins like none of these"),
+        ("one column\nx\n", LogFormatError, "line 1 has no comma"),
+        ('[{"a": 1},\n{"a": 2},\n{"a" 3},\n{"a": 4}]' + " " * 50, DataError,
+         r"line 3 cannot be parsed: .*; export it again, best as JSON lines"),
+        (gzip.compress(LINES.encode() * 100)[:-20], DataError, "should be whole gzip"),
+        *((content, DataError, "is damaged") for content in (
+            b"PAR1 and more", b"\x1f\x8b\x08 cut", b"ARROW1 and more", b"\xff\xff\xff\xff more",
+            arrow_stream() + b"garbage",
+        )),
     ],
-)
-def test_file_of_another_kind_is_refused(content: bytes | str, problem: str) -> None:
-    with pytest.raises(LogFormatError, match=problem):
+)  # fmt: skip
+def test_file_that_is_damaged_or_of_another_kind_is_refused(
+    content: bytes | str, kind: type[DataError], problem: str
+) -> None:
+    with pytest.raises(kind, match=problem):
         read(content)
+
+
+def test_csv_is_refused_where_the_format_has_none() -> None:
+    with pytest.raises(LogFormatError, match="begins like none of these"):
+        read("a,b\n1,2\n", takes_csv=False)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -214,68 +242,7 @@ def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pyt
 
 
 def test_streams_of_arrow_may_stand_one_behind_the_other() -> None:
-    file = io.BytesIO()
-    with pa.ipc.new_stream(file, pa.schema([("a", pa.int64())])) as writer:
-        writer.write(pa.record_batch({"a": [1, 2]}))
-    assert values(file.getvalue() * 2) == [{"a": 1}, {"a": 2}] * 2
-    with pytest.raises(DataError, match="is damaged"):
-        read(file.getvalue() + b"garbage")
-
-
-def test_csv_is_refused_where_the_format_has_none() -> None:
-    with pytest.raises(LogFormatError, match="begins like none of these"):
-        read("a,b\n1,2\n", takes_csv=False)
-
-
-@pytest.mark.parametrize(
-    "content", [b"PAR1 and more", b"\x1f\x8b\x08 cut", b"ARROW1 and more", b"\xff\xff\xff\xff more"]
-)
-def test_damaged_file_is_an_error(content: bytes) -> None:
-    with pytest.raises(DataError, match="is damaged"):
-        read(content)
-
-
-def test_gzip_that_is_cut_off_is_an_error() -> None:
-    with pytest.raises(DataError, match="should be whole gzip"):
-        read(gzip.compress(LINES.encode() * 100)[:-20])
-
-
-def test_csv_rows_with_other_numbers_of_fields_are_faults() -> None:
-    found = values('a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut')
-    wrong = Reason.INVALID_VALUE
-    assert found == [{"a": "1", "b": "2"}, wrong, wrong, {"a": "1", "b": 'x "y", z'}, wrong]
-
-
-def test_long_field_of_a_csv_file_is_read() -> None:
-    ((row),) = values("a,b\n1," + "x" * 500_000)
-    assert isinstance(row, dict)
-    assert len(row["b"]) == 500_000
-
-
-def test_bytes_that_are_no_utf8_reach_their_row() -> None:
-    assert values(b'{"a": "caf\xe9"}') == [{"a": "caf\udce9"}]
-    assert values(b"a,b\ncaf\xe9,2\n") == [{"a": "caf\udce9", "b": "2"}]
-
-
-def test_last_of_two_members_of_the_same_name_counts() -> None:
-    assert values('{"a": 1, "a": 2}') == [{"a": 2}]
-
-
-def test_parquet_leaves_embeddings_out_and_reads_nanoseconds(tmp_path: Path) -> None:
-    moments = pa.array([1_795_168_800_000_000_001], pa.timestamp("ns", tz="UTC"))
-    table = pa.table({"a": ["x"], "attributes.embedding.embeddings": [[0.1]], "start_time": moments})
-    pq.write_table(table, tmp_path / "a.parquet")
-    (row,) = values((tmp_path / "a.parquet").read_bytes())
-    assert isinstance(row, dict)
-    assert list(row) == ["a", "start_time"]
-    assert isinstance(row["start_time"], datetime)
-
-
-def test_broken_text_in_parquet_harms_its_row_only(tmp_path: Path) -> None:
-    good, bad = pa.array(["x", "y"]), pa.array([b"x", b"\xff"])
-    broken = pa.Array.from_buffers(pa.string(), 2, bad.buffers())
-    pq.write_table(pa.table({"a": broken, "b": good}), tmp_path / "a.parquet")
-    assert values((tmp_path / "a.parquet").read_bytes()) == [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]
+    assert values(arrow_stream() * 2) == [{"a": 1}, {"a": 2}] * 2
 
 
 @pytest.mark.parametrize("as_list", [True, False])
@@ -455,33 +422,37 @@ def table_read(table: pa.Table) -> list[object]:
     return found[0]
 
 
-def test_maps_are_objects_at_any_depth() -> None:
-    kind = pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64())))
-    assert table_read(pa.table({"a": pa.array([[("x", [[("y", 1)]])], None], kind)})) == [
-        {"a": {"x": [{"y": 1}]}},
-        {"a": None},
-    ]
-
-
-def test_ids_that_are_no_texts_come_as_texts() -> None:
-    one = uuid.UUID(int=7)
-    storage = pa.array([one.bytes], pa.binary(16))
-    table = pa.table(
+MAP = pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64())))
+MOMENTS = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.timestamp("ns")))])
+UUID = uuid.UUID(int=7)
+RAW_ID = pa.array([UUID.bytes], pa.binary(16))
+BROKEN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"x", b"\xff"]).buffers())
+TABLES: dict[str, tuple[dict[str, object], list[object]]] = {
+    "maps are objects at any depth": (
+        {"a": pa.array([[("x", [[("y", 1)]])], None], MAP)}, [{"a": {"x": [{"y": 1}]}}, {"a": None}]
+    ),
+    "ids that are no texts come as texts": (
         {
-            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), storage),
-            "raw": storage,
-            "text": pa.array([b"trace-1"], pa.binary()),
-            "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
-        }
-    )
-    assert table_read(table) == [{"uuid": str(one), "raw": one.hex, "text": "trace-1", "decimals": [7, 0.25]}]
+            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), RAW_ID), "raw": RAW_ID,
+            "text": pa.array([b"trace-1"], pa.binary()), "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
+        },
+        [{"uuid": str(UUID), "raw": UUID.hex, "text": "trace-1", "decimals": [7, 0.25]}],
+    ),
+    "nanoseconds are cut at any depth": (
+        {"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], MOMENTS)},
+        [{"a": {"at": datetime(2026, 11, 20, 10, 0, 0, 1, UTC), "all": [datetime(2026, 11, 20, 10)]}}],
+    ),
+    "embeddings are left out": ({"a": ["x"], "attributes.embedding.embeddings": [[0.1]]}, [{"a": "x"}]),
+    "a broken text harms its row only": (
+        {"a": BROKEN, "b": ["x", "y"]}, [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]
+    ),
+}  # fmt: skip
 
 
-def test_nanoseconds_are_cut_at_any_depth() -> None:
-    struct = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.timestamp("ns")))])
-    (row,) = table_read(pa.table({"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], struct)}))
-    assert str(row["a"]["at"]) == "2026-11-20 10:00:00.000001+00:00"  # type: ignore[index]
-    assert str(row["a"]["all"][0]) == "2026-11-20 10:00:00"  # type: ignore[index]
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_a_table_are_records(name: str) -> None:
+    columns, expected = TABLES[name]
+    assert table_read(pa.table(columns)) == expected
 
 
 def test_moment_beyond_the_year_9999_is_a_fault_of_its_row() -> None:
@@ -574,12 +545,8 @@ def replaced(value: object, path: tuple[object, ...], by: object) -> object:
 def outcomes(kind: str, records: list[object], options: TraceOptions) -> tuple[list[QARecord | FaultyRow], int]:
     """What the records come to, and how many are no spans."""
 
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO("\n".join(map(json.dumps, records)).encode())
-
     rows = ExportRows(LOG_KINDS[kind], options)
-    found = [checked(one.row, RowSource("a", one.number)) for one in rows.read([opened])]
+    found = [checked(one.row, RowSource("a", one.number)) for one in rows.read([opened(lines_of(records))])]
     return found, rows.seen.skipped
 
 
@@ -663,38 +630,19 @@ TALKS: list[Sample] = [
 ]
 
 
-def columns(samples: Sequence[Sample]) -> list[str]:
-    return list(dict.fromkeys(name for one in samples for name in one))
-
-
-def write_jsonl(path: Path, samples: Sequence[Sample]) -> str:
-    """Members that are None are left out."""
-    return write_lines(path.with_suffix(".jsonl"), samples)
-
-
-def write_csv(path: Path, samples: Sequence[Sample]) -> str:
-    """Lists and dictionaries as Python prints them."""
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns(samples))
-        writer.writeheader()
-        writer.writerows(samples)
-    return str(path.with_suffix(".csv"))
-
-
-def write_frame(path: Path, samples: Sequence[Sample]) -> str:
+def frame_of(samples: Sequence[Sample]) -> bytes:
     """A frame's records in JSON, with null for what is missing."""
-    rows = [{name: one.get(name) for name in columns(samples)} for one in samples]
-    path.with_suffix(".json").write_text(json.dumps(rows))
-    return str(path.with_suffix(".json"))
+    names = dict.fromkeys(name for one in samples for name in one)
+    return json.dumps([{name: one.get(name) for name in names} for one in samples]).encode()
 
 
-def write_parquet(path: Path, samples: Sequence[Sample]) -> str:
-    rows = [{name: one.get(name) for name in columns(samples)} for one in samples]
-    pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
-    return str(path.with_suffix(".parquet"))
+def samples_imported(content: bytes, folder: Path, options: TraceOptions | None = None) -> Any:
+    """What an import of a data set gives."""
+    (folder / "data").write_bytes(content)
+    return imported("ragas", str(folder / "data"), output=folder / "log.parquet", options=options)
 
 
-@pytest.mark.parametrize("write", [write_jsonl, write_csv, write_frame, write_parquet])
+@pytest.mark.parametrize("made", [lines_of, csv_of, frame_of, parquet_of])
 @pytest.mark.parametrize(
     ("samples", "options", "questions", "reasons"),
     [
@@ -714,29 +662,23 @@ def write_parquet(path: Path, samples: Sequence[Sample]) -> str:
     ids=["turns", "talks"],
 )
 def test_every_way_to_write_a_data_set_gives_the_same_log(
-    write: Callable[[Path, Sequence[Sample]], str],
+    made: Callable[[Sequence[Sample]], bytes],
     samples: list[Sample],
     options: TraceOptions,
     questions: list[str],
     reasons: dict[Reason, int],
     tmp_path: Path,
 ) -> None:
-    path = write(tmp_path / "data", samples)
-    summary, rows, _ = imported("ragas", path, output=tmp_path / "log.parquet", options=options)
+    summary, rows, _ = samples_imported(made(samples), tmp_path, options)
     assert [row["question"] for row in rows] == questions
     assert summary.reasons == reasons
-    _, plain, _ = imported(
-        "ragas", write_jsonl(tmp_path / "plain", samples), output=tmp_path / "plain.parquet", options=options
-    )
-    assert rows == plain
+    assert rows == samples_imported(lines_of(samples), tmp_path, options)[1]
 
 
 def test_texts_are_those_of_the_data_set(tmp_path: Path) -> None:
-    _, rows, _ = imported("ragas", write_csv(tmp_path / "data", TURNS[:1]), output=tmp_path / "log.parquet")
-    (row,) = rows
-    contexts = TURNS[0]["retrieved_contexts"]
-    assert [one["text"] for one in row["passages"]] == contexts  # type: ignore[attr-defined]
-    assert [one["passage_id"] for one in row["passages"]] == ["brigg-1", "brigg-2"]  # type: ignore[attr-defined]
+    _, (row,), _ = samples_imported(csv_of(TURNS[:1]), tmp_path)
+    assert [one["text"] for one in row["passages"]] == TURNS[0]["retrieved_contexts"]
+    assert [one["passage_id"] for one in row["passages"]] == ["brigg-1", "brigg-2"]
     assert row["answer"] == TURNS[0]["response"]
 
 
@@ -747,8 +689,7 @@ def test_conversation_that_numpy_printed_is_refused(tmp_path: Path) -> None:
         {"user_input": talk, "retrieved_contexts": ["A lamp."], "response": "Hi."},
         {"user_input": "[sic] Who?", "retrieved_contexts": ["A lamp."], "response": "Hi."},
     ]
-    path = write_csv(tmp_path / "data", samples)
-    _, (row,), (letter,) = imported("ragas", path, output=tmp_path / "log.parquet")
+    _, (row,), (letter,) = samples_imported(csv_of(samples), tmp_path)
     assert row["question"] == "[sic] Who?"
     assert letter["reason"] == Reason.INVALID_VALUE
     assert "'user_input' should be a text or a conversation" in str(letter["message"])

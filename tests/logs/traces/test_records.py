@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.logs.traces.exports import csv_of, lines_of, opened
 
 from attribeam.logs.traces import values
 from attribeam.logs.traces.assembly import TraceRow
@@ -36,26 +35,16 @@ PLAIN = {"question": Q, "answer": A}
 
 def read(kind: str, content: bytes) -> tuple[list[TraceRow], Seen]:
     """The rows of a file, and what was seen."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO(content)
-
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
-    return [placed.row for placed in rows.read([opened])], rows.seen
+    return [placed.row for placed in rows.read([opened(content)])], rows.seen
 
 
 def lines(*records: Mapping[str, object]) -> bytes:
-    return "\n".join(map(json.dumps, records)).encode()
+    return lines_of(records)
 
 
 def sheet(*records: Mapping[str, object]) -> bytes:
-    """A CSV file; lists and objects as Python prints them."""
-    file = io.StringIO()
-    names = list(dict.fromkeys(name for one in records for name in one))
-    writer = csv.writer(file)
-    writer.writerows([names, *([one.get(name) for name in names] for one in records)])
-    return file.getvalue().encode()
+    return csv_of(records)
 
 
 def parquet(**columns: object) -> bytes:
@@ -432,22 +421,19 @@ def test_what_holds_no_question_gives_none(value: object) -> None:
     assert question_of(value) is None
 
 
+SPOKE_LAST = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who?"}]
+SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years"]
+
+
 @pytest.mark.parametrize(
-    "value", [None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]]
+    "value",
+    [
+        *(None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]),
+        *({"messages": SPOKE_LAST}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
+    ],
 )
-def test_what_holds_no_answer_gives_none(value: object) -> None:
+def test_what_holds_no_answer_or_several_gives_none(value: object) -> None:
     assert answer_of(value) is None
-
-
-@pytest.mark.parametrize("texts", [["It is new.", "It is old."], ["Two years", "two long years", "2 years"]])
-def test_several_answers_are_not_joined(texts: list[str]) -> None:
-    assert answer_of(texts) is None
-    assert answer_of({"output": texts}) is None
-
-
-def test_user_who_spoke_last_has_no_answer_yet() -> None:
-    talk = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who?"}]
-    assert answer_of({"messages": talk}) is None
 
 
 def test_history_beside_a_question_comes_without_the_question_itself() -> None:
@@ -518,21 +504,21 @@ def test_what_holds_no_document_gives_none(value: object) -> None:
     assert not documents_of(value)
 
 
-def test_dotted_keys_are_opened_in_the_order_of_their_numbers() -> None:
-    flat = {"d.10.x": "ten", "d.9.x": "nine", "d.999999999999.x": "far", "a.b": 1, "a.c.d": 2, "plain": 3}
-    assert nested(flat) == {"d": [{"x": "nine"}, {"x": "ten"}, {"x": "far"}], "a": {"b": 1, "c": {"d": 2}}, "plain": 3}
-
-
-def test_value_and_members_under_one_key_are_both_kept() -> None:
-    assert nested({"input": "text", "input.value": "Who?"}) == {"input": {"": "text", "value": "Who?"}}
-    assert nested({"input.value": "Who?", "input": "text"}) == {"input": {"value": "Who?", "": "text"}}
-    assert nested({"a": {"b": 1}, "a.c": 2}) == {"a": {"b": 1, "c": 2}}
-    assert nested({"a.c": 2, "a": {"b": 1}}) == {"a": {"c": 2, "b": 1}}
-
-
-def test_key_of_very_many_parts_is_left_alone() -> None:
-    key = ".".join("a" * 5000)
-    assert nested({key: 1}) == {key: 1}
+@pytest.mark.parametrize(
+    ("flat", "tree"),
+    [
+        ({"d.10.x": "ten", "d.9.x": "nine", "d.999999999999.x": "far", "a.b": 1, "a.c.d": 2, "plain": 3},
+         {"d": [{"x": "nine"}, {"x": "ten"}, {"x": "far"}], "a": {"b": 1, "c": {"d": 2}}, "plain": 3}),
+        ({"input": "text", "input.value": "Who?"}, {"input": {"": "text", "value": "Who?"}}),
+        ({"input.value": "Who?", "input": "text"}, {"input": {"value": "Who?", "": "text"}}),
+        ({"a": {"b": 1}, "a.c": 2}, {"a": {"b": 1, "c": 2}}),
+        ({"a.c": 2, "a": {"b": 1}}, {"a": {"c": 2, "b": 1}}),
+        ({".".join("a" * 5000): 1}, {".".join("a" * 5000): 1}),
+    ],
+    ids=["numbers in order", "value first", "value last", "object first", "object last", "very many parts"],
+)  # fmt: skip
+def test_dotted_keys_are_opened(flat: Mapping[str, object], tree: Mapping[str, object]) -> None:
+    assert nested(flat) == tree
 
 
 @pytest.mark.parametrize(
