@@ -48,13 +48,14 @@ _SHARE_OF_CHANGED = 10
 class PageRequest:
     """What to show: an audit, an earlier one to compare it with, and the most answers that the page holds.
 
-    ``texts`` shows texts from the logs although the audit wrote none.
+    ``texts`` shows texts from the logs although the audit wrote none. Without a ``title`` the logs give one.
     """
 
     audit: AuditDirectory
     previous: AuditDirectory | None = None
     answers: int = DEFAULT_PAGE_ANSWERS
     texts: bool = False
+    title: str | None = None
 
 
 def html_page(request: PageRequest) -> str:
@@ -66,6 +67,7 @@ def html_page(request: PageRequest) -> str:
         LeakError: if the page would show what the audit masks.
     """
     audit = request.audit
+    title = request.title or audit_title(audit)
     logs = AuditedLogs.of(audit, texts=request.texts)
     comparison = None if request.previous is None else compare_audits(audit, request.previous)
     also = () if comparison is None else comparison.changed[: request.answers // _SHARE_OF_CHANGED]
@@ -84,7 +86,7 @@ def html_page(request: PageRequest) -> str:
     for name, written in shown.items():
         logs.check(f"the page's list of {name}", written)
     return page_assets.template("page.html.j2").render(
-        title=audit_title(audit),
+        title=title,
         started=_readable_moment(audit.manifest.started_at),
         model=model_line(audit),
         compared=None if request.previous is None else _readable_moment(request.previous.manifest.started_at),
@@ -103,19 +105,19 @@ def html_page(request: PageRequest) -> str:
         csp=page_assets.content_security_policy(),
         style=Markup(page_assets.style()),
         scripts=tuple(Markup(script) for script in page_assets.scripts()),
-        audit_json=Markup(_audit_json(request)),
+        audit_json=Markup(_audit_json(request, title)),
         plots_json=Markup(shown["plots"]),
         answers_json=Markup(embedded.text),
         dead_letters_json=Markup(shown["dead letters"]),
     )
 
 
-def _audit_json(request: PageRequest) -> str:
+def _audit_json(request: PageRequest, title: str) -> str:
     models = request.audit.manifest.models
     return compact_json(
         {
             "key": audit_key(request.audit),
-            "title": audit_title(request.audit),
+            "title": title,
             "compared": request.previous is not None,
             "dead_letters": _dead_letters_by_reason(request.audit),
             "thresholds": {
@@ -188,11 +190,12 @@ def write_html_report(
     previous: str | Path | None = None,
     answers: int = DEFAULT_PAGE_ANSWERS,
     texts: bool = False,
+    title: str | None = None,
 ) -> None:
     """Write the page of the audit in directory ``audit``; an existing file is replaced once the new page is complete.
 
     ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
-    ``texts`` shows texts from the logs although the audit wrote none.
+    ``texts`` shows texts from the logs although the audit wrote none. Without a ``title`` the logs give one.
 
     Raises:
         UsageError: if there is no such audit, the earlier one has no answer of this one, or the output's directory does
@@ -201,7 +204,7 @@ def write_html_report(
     """
     check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)
-    request = PageRequest(AuditDirectory.open(audit), earlier, answers, texts)
+    request = PageRequest(AuditDirectory.open(audit), earlier, answers, texts, title)
     page = html_page(request)
     with as_private_as([audit] if previous is None else [audit, previous]):
         write_lines(str(output), [page])

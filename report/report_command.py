@@ -9,7 +9,7 @@ from pathlib import Path
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
-from attribeam.report.messages import Messages
+from attribeam.report.messages import Messages, one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
 from attribeam.report.privacy import as_private_as
 from attribeam.report.row_export import csv_lines, jsonl_lines
@@ -34,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows", choices=[EVIDENCE, DEAD_LETTERS], default=EVIDENCE,
         help="rows to write with csv and jsonl (default: %(default)s)",
     )  # fmt: skip
+    add(
+        "--title",
+        type=one_line,
+        metavar="TEXT",
+        help="the title of the page (default: the log's name, or its folder's)",
+    )
     add("--previous", metavar="DIR", help="an earlier audit to compare the page's figures with")
     add(
         "--answers", type=positive_count, metavar="N",
@@ -68,6 +74,7 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     """
     wanted = arguments.format
     for option, is_given, formats in (
+        ("--title", arguments.title is not None, (HTML,)),
         ("--previous", arguments.previous is not None, (HTML,)),
         ("--answers", arguments.answers is not None, (HTML, MARKDOWN)),
         ("--texts", arguments.texts, (HTML, MARKDOWN)),
@@ -85,7 +92,12 @@ def _write_page(arguments: argparse.Namespace) -> None:
 
     answers = DEFAULT_PAGE_ANSWERS if arguments.answers is None else arguments.answers
     write_html_report(
-        arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers, texts=arguments.texts
+        arguments.audit,
+        Path(arguments.output),
+        previous=arguments.previous,
+        answers=answers,
+        texts=arguments.texts,
+        title=arguments.title,
     )
     if arguments.previous is not None:
         audits = AuditDirectory.open(arguments.audit), AuditDirectory.open(arguments.previous)

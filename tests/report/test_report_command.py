@@ -79,10 +79,16 @@ def test_comparison_with_an_audit_of_other_logs_says_so(
     assert remark in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
+def test_the_page_takes_the_title_that_is_given(made: MadeAudit, tmp_path: Path) -> None:
+    assert _report(made, tmp_path / "out.html", "--title", "Night\udcff <1>") == 0
+    assert "<title>Night\ufffd &lt;1&gt; · attribeam</title>" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
         (("--format", "csv", "--answers", "5"), "--answers"),
+        (("--format", "csv", "--title", "x"), "--title"),
         (("--format", "md", "--rows", "dead_letters"), "--rows"),
         (("--format", "jsonl", "--previous", "x"), "--previous"),
     ],
