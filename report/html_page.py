@@ -70,6 +70,7 @@ def write_html_report(
     previous: AuditDirectory | None = None,
     answers: int = DEFAULT_PAGE_ANSWERS,
     texts: bool = False,
+    title: str | None = None,
 ) -> None:
     """Write the page; an existing file is replaced once the new page is complete.
 
@@ -78,7 +79,7 @@ def write_html_report(
         RunError: as ``html_page``, and if the page cannot be written.
     """
     check_output(str(output))
-    page = html_page(audit, previous=previous, answers=answers, texts=texts)
+    page = html_page(audit, previous=previous, answers=answers, texts=texts, title=title)
     with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):
         write_lines(str(output), [page])
 
@@ -89,6 +90,7 @@ def html_page(
     previous: AuditDirectory | None = None,
     answers: int = DEFAULT_PAGE_ANSWERS,
     texts: bool = False,
+    title: str | None = None,
 ) -> str:
     """The whole page, self-contained.
 
@@ -97,12 +99,14 @@ def html_page(
         previous: an earlier audit to compare it with.
         answers: the most answers in the worklist.
         texts: whether to show texts from the logs although the audit wrote none.
+        title: that of the page; None for one from the logs.
 
     Raises:
         UsageError: if the earlier audit has no answer of this one.
         RunError: if a file of the audit cannot be read.
         LeakError: if the page would show what the audit masks.
     """
+    title = title or audit_title(audit)
     logs = AuditedLogs.of(audit, texts=texts)
     comparison = None if previous is None else compare_audits(audit, previous)
     also = () if comparison is None else comparison.changed[: answers // _SHARE_OF_CHANGED]
@@ -122,7 +126,7 @@ def html_page(
         logs.check(f"the page's list of {name}", written)
     style, scripts = asset(*_STYLES), [asset(name) for name in _SCRIPTS]
     return template("page.html.j2").render(
-        title=audit_title(audit),
+        title=title,
         started=_readable_moment(audit.manifest.started_at),
         model=model_line(audit),
         compared=None if previous is None else _readable_moment(previous.manifest.started_at),
@@ -139,14 +143,14 @@ def html_page(
         csp=security_policy(styles=(style, asset(_PLOT_STYLE).rstrip("\n")), scripts=scripts),
         style=Markup(style),
         scripts=tuple(map(Markup, scripts)),
-        audit_json=Markup(_audit_json(audit, compared=previous is not None)),
+        audit_json=Markup(_audit_json(audit, title, compared=previous is not None)),
         plots_json=Markup(shown["plots"]),
         answers_json=Markup(embedded.text),
         dead_letters_json=Markup(shown["dead letters"]),
     )
 
 
-def _audit_json(audit: AuditDirectory, *, compared: bool) -> str:
+def _audit_json(audit: AuditDirectory, title: str, *, compared: bool) -> str:
     models = audit.manifest.models
     rows: Counter[str] = Counter()
     for letter in audit.counts.dead_letters:
@@ -154,7 +158,7 @@ def _audit_json(audit: AuditDirectory, *, compared: bool) -> str:
     return compact_json(
         {
             "key": audit_key(audit),
-            "title": audit_title(audit),
+            "title": title,
             "compared": compared,
             "dead_letters": [{"reason": reason, "rows": count} for reason, count in rows.most_common()],
             "thresholds": {"supported": models.get("supported_threshold"), "weak": models.get("weak_threshold")},

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
-from attribeam.report.messages import Messages
+from attribeam.report.messages import Messages, one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, as_private_as, check_output, write_lines
 from attribeam.schemas.errors import RunError, UsageError
 
@@ -46,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--answers", type=positive_count, metavar="N",
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
+    )  # fmt: skip
+    add(
+        "--title", type=one_line, metavar="TEXT", help="the title of the page (default: the log's name, or its folder's)"
     )  # fmt: skip
     add("--texts", action="store_true", help=f"{TEXTS_HELP}; with {HTML} and {MARKDOWN}")
 
@@ -79,6 +82,7 @@ def _check_usage(arguments: argparse.Namespace) -> None:
         ("--previous", arguments.previous is not None, (HTML,)),
         ("--answers", arguments.answers is not None, (HTML, MARKDOWN)),
         ("--texts", arguments.texts, (HTML, MARKDOWN)),
+        ("--title", arguments.title is not None, (HTML,)),
         ("--rows", arguments.rows != EVIDENCE, (CSV, JSONL)),
     ):
         if is_given and wanted not in formats:
@@ -93,7 +97,14 @@ def _write_page(arguments: argparse.Namespace, audit: AuditDirectory) -> None:
 
     answers = arguments.answers or DEFAULT_PAGE_ANSWERS
     previous = None if arguments.previous is None else AuditDirectory.open(arguments.previous)
-    write_html_report(audit, Path(arguments.output), previous=previous, answers=answers, texts=arguments.texts)
+    write_html_report(
+        audit,
+        Path(arguments.output),
+        previous=previous,
+        answers=answers,
+        texts=arguments.texts,
+        title=arguments.title,
+    )
     if previous is not None and (remark := comparison_remark(audit, previous)):
         _MESSAGES.say(remark)
 

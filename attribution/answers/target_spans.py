@@ -120,13 +120,36 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         tree = sentence_tree(parsed, start, end)
         owners = _owners(tree, _fact_words(parsed, answer, tree, scheme))
         owners = _without_fragments(parsed, answer, tree, owners, scheme)
-        apart = [(owner, parts[start + word]) for word, owner in enumerate(owners)]
-        for one in dict.fromkeys(apart):
-            owned = [start + word for word, its_owner in enumerate(apart) if its_owner == one]
-            owned = [word for word in owned if word not in in_label]
-            words = trimmed_words(parsed, owned, answer)
-            if words and not _is_function_word(parsed, words, answer):
-                yield words_range(parsed, words)
+        facts: dict[tuple[int, int | None], list[int]] = {}
+        for word, owner in enumerate(owners, start):
+            if word not in in_label:
+                facts.setdefault((owner, parts[word]), []).append(word)
+        for run in _nested_or_apart(parsed, [*facts.values()], answer):
+            if not _is_function_word(parsed, run, answer):
+                yield words_range(parsed, run)
+
+
+def _nested_or_apart(parsed: ParsedAnswer, facts: Iterable[Sequence[int]], answer: str) -> list[range]:
+    """The facts from first to last word, ascending; of two that cross, the earlier one ends where the later begins."""
+    runs = {run: words for words in facts if (run := trimmed_words(parsed, words, answer))}
+    while crossing := _first_crossing(sorted(runs, key=lambda run: run.start)):
+        earlier, later = crossing
+        words = [word for word in runs.pop(earlier) if word < later.start]
+        if run := trimmed_words(parsed, words, answer):
+            runs[run] = words
+    return sorted(runs, key=lambda run: run.start)
+
+
+def _first_crossing(runs: Iterable[range]) -> tuple[range, range] | None:
+    """Of runs by their start the first two that overlap, and of which neither lies within the other."""
+    around: list[range] = []
+    for run in runs:
+        while around and around[-1].stop <= run.start:
+            around.pop()
+        if around and around[-1].stop < run.stop:
+            return around[-1], run
+        around.append(run)
+    return None
 
 
 _BOLD_LABEL = re.compile(

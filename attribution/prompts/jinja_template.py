@@ -38,6 +38,7 @@ _FAILURES = (
     AttributeError,
     RecursionError,
 )
+_TOO_LARGE = "it asks for more memory than there is"
 
 
 class RenderError(ValueError):
@@ -96,6 +97,8 @@ def render_chat(source: str, *, message: str, special_tokens: Mapping[str, Any])
         )
     except _FAILURES as error:
         raise RenderError(str(error)) from error
+    except MemoryError:
+        raise RenderError(_TOO_LARGE) from None
     return str(rendered[0][0])
 
 
@@ -136,6 +139,8 @@ class JinjaTemplate:
                 self._checked_render(_PROBE.text[:40], passages, first_index=3)
             except RenderError as error:
                 raise ValueError(f"{error}{error.detail}") from error
+            except MemoryError:
+                raise ValueError(f"{_TOO_LARGE}, for a sample row; make it smaller") from None
 
     @classmethod
     def from_file(cls, path: str | Path) -> JinjaTemplate:

@@ -265,7 +265,8 @@ class VerdictModel:
     def provenance(self, strictness: Strictness, prior: float) -> dict[str, str]:
         """The model's digest, the thresholds in force, and what they gave in cross-validation.
 
-        With a ``prior`` other than one half, risks of the cross-validation are moved by it.
+        With a ``prior`` other than one half, risks of the cross-validation are moved by it. Of short answers nothing is
+        said where they were not measured apart, as in calibration.
         """
         unsupported = self.thresholds.unsupported(strictness)
         level = 1 / (1 + math.exp(log_odds(prior) - log_odds(1 - unsupported)))
@@ -277,7 +278,10 @@ class VerdictModel:
             "support_score_threshold": f"{self.thresholds.supported:g}",
             "verdict_measured_on": self.measured_on,
         }
-        for prefix, points in (("verdict", self.operating_points), ("verdict_short", self.short_operating_points)):
+        measured = [("verdict", self.operating_points)]
+        if self.short_operating_points != self.operating_points:
+            measured.append(("verdict_short", self.short_operating_points))
+        for prefix, points in measured:
             nearest = min(points, key=lambda one: abs(one.answer_risk - level))
             found |= {
                 f"{prefix}_{name}": f"{getattr(nearest, name):.3f}" for name in ("precision", "recall", "false_alarms")

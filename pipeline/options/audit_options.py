@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -194,6 +195,14 @@ def audit_groups() -> Mapping[str, list[Option]]:
     return {heading: [one for one in every if one.group in groups] for heading, groups in _GROUPS.items()}
 
 
+def setting_of_model(name: str) -> str:
+    """Where a setting belongs that an audit leaves to the model, such as ``top_k``; empty if no name is like it."""
+    settings = [one.name for one in declared(AuditOptions).values() if one.in_directory]
+    own = {one.name for group in audit_groups().values() for one in group}
+    near = [one for one in get_close_matches(name, settings, n=1, cutoff=0.8) if one not in own]
+    return f"{near[0]} stands in the file of --attribution-config" if near else ""
+
+
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     """Add all options to a parser without ``--help``; one that a command line does not give is None."""
     parser.add_argument("-h", "--help", action=_EverydayHelp, nargs=0, help="show the everyday options")
@@ -286,8 +295,9 @@ def _check_run(options: AuditOptions) -> None:
     """
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
-        flags = [f"--{name.replace('_', '-')}" for name in AuditOptions.model_fields]
-        meant = did_you_mean(options.beam_arguments[0].partition("=")[0], flags)
+        flag = options.beam_arguments[0].partition("=")[0]
+        flags = [one.flag for group in audit_groups().values() for one in group]
+        meant = setting_of_model(flag.strip("-").replace("-", "_")) or did_you_mean(flag, flags)
         hint = meant or "see attribeam audit --help-all (Beam's own options are passed on with --runner only)"
         raise UsageError(f"unknown arguments: {' '.join(options.beam_arguments)}; {hint}")
     if not options.input:

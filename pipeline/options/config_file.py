@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.attribution.option_declaration import TEXT, Option, declared
-from attribeam.pipeline.options.audit_options import AuditOptions, audit_groups, read_run_options, read_settings
+from attribeam.pipeline.options.audit_options import (
+    AuditOptions,
+    audit_groups,
+    read_run_options,
+    read_settings,
+    setting_of_model,
+)
 from attribeam.report.messages import CONSOLE_FLAG, ConsoleKind, console_kind
 from attribeam.schemas.errors import UsageError, did_you_mean
 
@@ -171,7 +177,8 @@ def _option_name(key: str) -> str:
         return name
     if name == "config":
         raise ValueError("a file cannot name another one; leave it out")
-    hint = did_you_mean(name, OPTIONS, otherwise="attribeam config print lists all options")
+    meant = setting_of_model(name)
+    hint = meant or did_you_mean(name, OPTIONS, otherwise="attribeam config print lists all options")
     raise ValueError(f"there is no such option; {hint}")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -47,12 +48,14 @@ class ReusedAudit:
 
         Raises:
             UsageError: if it has not; the message says what differs.
+            RunError: if it is damaged.
         """
 
         def refuse(what: str) -> UsageError:
             return UsageError(f"--reuse {root}: {what}; leave --reuse out")
 
-        manifest = AuditDirectory.open(root).manifest
+        with _reading(root):
+            manifest = AuditDirectory.open(root).manifest
         if manifest.status is not RunStatus.DONE:
             raise refuse(f"the audit should be done, is {manifest.status}")
         if manifest.attribeam_version != __version__:
@@ -73,6 +76,15 @@ class ReusedAudit:
         return cls(root, manifest.models, {file.path: audited[file.sha256] for file in inputs})
 
 
+@contextmanager
+def _reading(root: str) -> Iterator[None]:
+    """Say of every error while the audit in ``root`` is read that it is the reused one, and the way out."""
+    try:
+        yield
+    except (RunError, UsageError) as error:
+        raise type(error)(f"the audit of --reuse {root}: {error}; or leave --reuse out") from error
+
+
 def _deciding(options: Mapping[str, Any]) -> dict[str, object]:
     """The options that decide the evidence and were given, by name."""
     of_method = {name: value for name, value in options["method"].items() if name not in _VERDICT_ONLY}
@@ -86,7 +98,8 @@ class ReusedEvidence:
 
     def __init__(self, audit: ReusedAudit) -> None:
         self._audit = audit
-        self._directory = AuditDirectory.open(audit.root)
+        with _reading(audit.root):
+            self._directory = AuditDirectory.open(audit.root)
 
     @cached_property
     def _chunks(self) -> Mapping[str, Sequence[tuple[int, int, str, str]]]:
@@ -111,7 +124,8 @@ class ReusedEvidence:
         by_file: dict[str, list[AuditRow]] = defaultdict(list)
         for row in rows:
             by_file[row.record.source.source_file].append(row)
-        stored = {name: self._stored(name, of_file) for name, of_file in by_file.items()}
+        with _reading(self._audit.root):
+            stored = {name: self._stored(name, of_file) for name, of_file in by_file.items()}
         return [self._outcome(row, *stored[row.record.source.source_file]) for row in rows]
 
     def _stored(

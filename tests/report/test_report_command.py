@@ -41,8 +41,9 @@ def _report(made: MadeAudit, output: str | Path, *more: str) -> int:
         (("--format", "jsonl"), '"record_id": "ferry-1"'),
         (("--format", "md"), "### 1. ferry"),
         ((), "<!doctype html>"),
+        (("--title", "Night\udcff <1>"), "<title>Night\ufffd &lt;1&gt; · attribeam</title>"),
     ],
-    ids=["csv", "dead letters", "jsonl", "md", "html by default"],
+    ids=["csv", "dead letters", "jsonl", "md", "html by default", "with a title"],
 )
 def test_every_format_is_written(made: MadeAudit, tmp_path: Path, more: tuple[str, ...], text: str) -> None:
     assert _report(made, tmp_path / "out", *more) == 0
@@ -91,6 +92,7 @@ def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers
         ("out", "csv --answers 5", "--answers"),
         ("out", "md --rows dead_letters", "--rows"),
         ("out", "jsonl --previous x", "--previous"),
+        ("out", "csv --title x", "--title"),
         ("", "csv", "existing directory"),
         ("nowhere/rows.csv", "csv", "existing directory"),
     ],

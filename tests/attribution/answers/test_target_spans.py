@@ -103,6 +103,14 @@ def test_conjoined_clauses_are_two_facts() -> None:
     assert texts(notation, "facts") == ["She wrote novels", "painted grey ships"]
 
 
+def test_of_facts_whose_words_cross_the_earlier_ends_where_the_later_begins() -> None:
+    notation = (
+        "It/nsubj/2/PRON rains/root/0/VERB we/nsubj/6/PRON hard/advmod/2/ADV and/cc/6/CCONJ sing/conj/2/VERB "
+        "loudly/advmod/6/ADV"
+    )
+    assert texts(notation, "facts") == ["It rains", "we hard and sing loudly"]
+
+
 def test_conjunct_of_two_words_is_part_of_the_fact_before_it() -> None:
     notation = (
         "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN"

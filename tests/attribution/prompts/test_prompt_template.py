@@ -201,6 +201,7 @@ def test_template_that_can_think_is_told_not_to() -> None:
         ("{{ messages[0].content }}{{ messages[0].content }}", "repeats or changes"),
         ("Hello.", "leaves it out"),
         ("{{ raise_exception('no user') }}", "its chat template fails: no user"),
+        ("{{ messages[0].content }}{{ 'x' * 10**15 }}", "asks for more memory than there is"),
         ("{{ messages[0].content", "its chat template fails"),
     ],
 )
@@ -358,6 +359,7 @@ def test_passages_of_a_jinja_template_keep_their_numbers() -> None:
         (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"),
         (looped("{{ p.text }}{{ p.body }}"), "'body'"),
         (looped("{{ p.text }}{{ 1 // 0 }}"), "ZeroDivisionError"),
+        (looped("{{ p.text }}{{ 'x' * 10**15 }}"), "asks for more memory than there is"),
         (looped("{{ p.text }}{{ p.__class__.__mro__ }}"), "SecurityError"),
         (looped("{{ p.text }}{{ p.title | trim(chars='', chars='') }}"), "SyntaxError"),
         (looped("{{ loop.index }} {{ p.text }}"), r"line 1: loop\.index should be passage\.index"),

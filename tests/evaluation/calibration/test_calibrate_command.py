@@ -9,6 +9,7 @@ import pytest
 from tests.evaluation.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, save
 from tests.report.made_audit import MadeAudit
 
+from attribeam.attribution.option_types import Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
@@ -42,6 +43,9 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     assert fitted.measured_on == "120 marked answers of log.parquet, which its thresholds were fitted to"
     assert fitted.digest != base.digest
     assert fitted.operating_points == fitted.short_operating_points
+    told = fitted.provenance(Strictness.BALANCED, 0.5)
+    assert "verdict_recall" in told
+    assert "verdict_short_recall" not in told
     text = capsys.readouterr().out
     assert "240 marks: 120 answers and 240 claims" in text
     assert "95% interval" in text

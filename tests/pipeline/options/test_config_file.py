@@ -117,6 +117,7 @@ def test_without_a_file_there_must_be_an_input(tmp_path: Path, capsys: pytest.Ca
     ("text", "mistake"),
     [
         ("workrs = 3", "FILE, line 1: workrs: there is no such option; did you mean workers or model_workers?"),
+        ("topk = 3", "FILE, line 1: topk: there is no such option; top_k stands in the file of --attribution-config"),
         ("\n\nzz = 3", "FILE, line 3: zz: there is no such option; attribeam config print lists all options"),
         ("workers = 'four'", "FILE, line 1: workers: should be a whole number from 1, was: 'four'"),
         ("workers = 0", "FILE, line 1: workers: should be a whole number from 1, was: '0'"),

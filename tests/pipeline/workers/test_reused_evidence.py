@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
+from tests.pipeline.audit_process import (
+    AuditProcess,
+    finished_chunks,
+    log_rows,
+    output_digests,
+    read_all,
+    wait_until,
+    write_log,
+)
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.option_types import MASS_FILE
@@ -65,6 +74,34 @@ def test_no_model_is_loaded(audit: AuditProcess, earlier: Path, tmp_path: Path) 
     finally:
         aside.rename(weights)
     assert output_digests(tmp_path / "out") == output_digests(earlier)
+
+
+def test_a_killed_run_goes_on_to_the_bytes_of_an_audit_from_scratch(audit: AuditProcess, tmp_path: Path) -> None:
+    longer = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "log.parquet", log_rows(60)))
+    options = ("--quiet", "--no-report", "--rows-per-chunk", "2", "--workers", "1")
+    reusing = (*options, "--reuse", str(tmp_path / "earlier"))
+    assert longer.run_here(tmp_path / "earlier", *options) == 0
+    process = longer.start(tmp_path / "killed", *reusing)
+    wait_until(process, lambda: finished_chunks(tmp_path / "killed") > 0)
+    process.kill()
+    process.communicate()
+    assert finished_chunks(tmp_path / "killed") < 30
+    assert longer.run_here(tmp_path / "killed", *reusing) == 0
+    assert output_digests(tmp_path / "killed") == output_digests(tmp_path / "earlier")
+
+
+def test_of_a_damaged_audit_the_message_names_it_and_the_way_out(
+    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "damaged"
+    copytree(earlier, damaged)
+    evidence = min((damaged / "evidence").iterdir())
+    for content in (b"?" * evidence.stat().st_size, b"cut"):
+        evidence.write_bytes(content)
+        assert audit.run_here(tmp_path / "out", "--quiet", "--reuse", str(damaged)) == 1
+        message = capsys.readouterr().err
+        assert f"the audit of --reuse {damaged}: {evidence} " in message
+        assert "or leave --reuse out" in message
 
 
 @pytest.mark.parametrize(
