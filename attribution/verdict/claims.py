@@ -50,9 +50,9 @@ def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan]
 
     A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
     it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
-    and is a claim of its own where there is none. A fact around other facts is a claim of its own for the words that
-    are left, unless fewer than two of them carry content: then it belongs to the first of those facts. A span that is
-    given again belongs to the claim of the first.
+    else to one whose edge it crosses, and is a claim of its own where there is none. A fact around other facts is a
+    claim of its own for the words that are left, unless fewer than two of them carry content: then it belongs to the
+    first of those facts. A span that is given again belongs to the claim of the first.
     """
     content = [
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
@@ -145,7 +145,8 @@ class _SpanClaims:
             if kinds[index] == ClaimKind.CLAIM:
                 left = sum(self._content[word] and self._kinds[word] == ClaimKind.CLAIM for word in own[index])
                 heads[index] = inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index
-        for index in (one for one in order if self._spans[one].kind not in _CLAIMING):
+        mentions = [one for one in order if self._spans[one].kind not in _CLAIMING]
+        for index in sorted(mentions, key=lambda one: self._parents[one] is not None):
             if kinds[index] == ClaimKind.CLAIM:
                 parent = self._parents[index]
                 heads[index] = index if parent is None else heads[parent]
@@ -153,10 +154,16 @@ class _SpanClaims:
 
 
 def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
-    """For each span the smallest claiming span around it, the first of equal ones; None where there is none."""
+    """For each span the smallest claiming span around it, the first of equal ones; None where there is none.
+
+    A mention that only crosses the edge of a claiming span belongs to it, too, and else to a mention that it crosses:
+    no two claims share words.
+    """
     parents: list[int | None] = [None] * len(spans)
     open_spans: list[int] = []
     order = sorted(range(len(spans)), key=lambda one: (spans[one].chars.char_start, -spans[one].chars.char_end, one))
+    claiming = [one for one in order if spans[one].kind in _CLAIMING]
+    alone: int | None = None
     for index in order:
         chars = spans[index].chars
         open_spans = [one for one in open_spans if spans[one].chars.char_end > chars.char_start]
@@ -164,6 +171,11 @@ def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
         parents[index] = min(around, key=lambda one: _length(spans[one].chars), default=None)
         if spans[index].kind in _CLAIMING:
             open_spans.append(index)
+        elif parents[index] is None:
+            following = bisect_left(claiming, chars.char_start, key=lambda one: spans[one].chars.char_start)
+            crossed = [*open_spans[-1:], *claiming[following : following + 1], *([] if alone is None else [alone])]
+            parents[index] = next((one for one in crossed if chars.overlaps(spans[one].chars)), None)
+            alone = index if parents[index] is None else alone
     return parents
 
 

@@ -60,6 +60,23 @@ def test_a_mention_belongs_to_the_fact_around_it() -> None:
     assert found["Mira Falk"] == found["1931"] == (fact, "claim")
 
 
+@pytest.mark.parametrize(
+    ("fact", "mention"),
+    [((0, 17), (10, 29)), ((10, 37), (0, 17))],
+    ids=["begins-within", "ends-within"],
+)
+def test_a_mention_across_the_edge_of_a_fact_belongs_to_it(fact: tuple[int, int], mention: tuple[int, int]) -> None:
+    spans = [TargetSpan(SpanKind.FACTS, CharRange(*fact)), TargetSpan(SpanKind.MENTIONS, CharRange(*mention))]
+    found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
+    assert [one.claim_index for one in found] == [0, 0]
+
+
+def test_of_mentions_that_cross_outside_facts_the_first_is_the_claim() -> None:
+    spans = [TargetSpan(SpanKind.MENTIONS, CharRange(*chars)) for chars in ((0, 17), (10, 29), (33, 37))]
+    found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
+    assert [one.claim_index for one in found] == [0, 0, 2]
+
+
 def test_a_fact_around_another_keeps_a_claim_of_its_own() -> None:
     answer = "The baker, who was born in Oslo, opened a shop in Bergen."
     inner, outer = TargetSpan(SpanKind.FACTS, CharRange(11, 31)), TargetSpan(SpanKind.FACTS, CharRange(0, 56))
