@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
     )  # fmt: skip
     add(
-        "--title", type=one_line, metavar="TEXT", help="the title of the page (default: the log's name, or its folder's)"
+        "--title", type=one_line, metavar="TEXT", help="the page's title (default: the log's name, or its folder's)"
     )  # fmt: skip
     add("--texts", action="store_true", help=f"{TEXTS_HELP}; with {HTML} and {MARKDOWN}")
 
