@@ -104,9 +104,12 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
         if not bare:
             ends.append(bool(ends) and ends[-1])
             continue
+        if bare[-1] not in _END_MARKS:
+            ends.append(False)
+            continue
         whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
         numbered = whole in _BEFORE_NUMBERS and "".join(words[place + 1 : place + 2])[:1].isdigit()
-        ends.append(bare[-1] in _END_MARKS and whole not in _BEFORE_MORE and not numbered)
+        ends.append(whole not in _BEFORE_MORE and not numbered)
     return ends
 
 

@@ -37,7 +37,7 @@ def _line_sentences(text: str, line: re.Match[str], *, at_clauses: bool) -> Iter
     forms = [word.group() for word in words]
     first = 0
     for place, ended in enumerate(sentence_ends(forms)):
-        clause = forms[place].rstrip(_CLOSING).endswith(_CLAUSE_MARKS)
-        if (ended and (at_clauses or not clause)) or place == len(words) - 1:
+        is_end = ended and (at_clauses or not forms[place].rstrip(_CLOSING).endswith(_CLAUSE_MARKS))
+        if is_end or place == len(words) - 1:
             yield CharRange(words[first].start(), words[place].end())
             first = place + 1

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
-from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, stem
 from attribeam.schemas import EvidencePiece, Passage, SpanEvidence
 
 _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
@@ -28,8 +28,7 @@ _Floats = npt.NDArray[np.float64]
 class Sentence:
     """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
 
-    ``line`` is its line among those that are not blank, ``content`` are its words with content in lower case, and
-    ``named`` says of each clause whether it has a name.
+    ``line`` is its line among those that are not blank, and ``named`` says of each clause whether it has a name.
     """
 
     text: str
@@ -39,7 +38,6 @@ class Sentence:
     words: tuple[str, ...]
     lowered: tuple[str, ...]
     stems: tuple[str, ...]
-    content: tuple[str, ...]
     clauses: tuple[range, ...]
     named: tuple[bool, ...]
 
@@ -170,7 +168,8 @@ def _sentence(
     texts = (*WORD_OR_MARK.findall(text), *also)
     lowered = tuple(map(str.lower, texts))
     bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(texts)]
-    clauses = tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1)
+    clauses = tuple([range(one, two) for one, two in pairwise(bounds) if two - one > 1])
+    is_capital = [word[:1].isupper() for word in texts]
     return Sentence(
         text,
         -1 if start is None else start,
@@ -179,7 +178,6 @@ def _sentence(
         texts,
         lowered,
         tuple(map(stem, texts)),
-        tuple(filter(carries_content, lowered)),
         clauses,
-        tuple(any(word[:1].isupper() for word in texts[max(one.start, 1) : one.stop]) for one in clauses),
+        tuple([any(is_capital[max(one.start, 1) : one.stop]) for one in clauses]),
     )

@@ -118,10 +118,7 @@ class Premises:
         columns = {one: column for column, one in enumerate(dict.fromkeys(spoken))}
         self._columns = np.array([columns.get(one, -1) for one in answer.stems], dtype=np.int64)
         self._weights = np.array([table.weight(one) for one in answer.stems], dtype=np.float64)
-        self._rows = np.array(
-            [table.row(one) if ok else -1 for one, ok in zip(answer.lowered, answer.content, strict=True)],
-            dtype=np.int64,
-        )
+        self._rows = table.rows(answer.lowered)
         stems = [one.stems for one in sentences.all]
         lengths = np.array([*map(len, stems)], dtype=np.int64)
         found = np.fromiter(map(columns.get, chain.from_iterable(stems), repeat(-1)), np.int64, lengths.sum())
@@ -222,20 +219,22 @@ class Premises:
     def _window_cosines(self) -> npt.NDArray[np.float32]:
         """float32 [words, sentences]: the largest cosine, from 0 on, of each word with a word of each window."""
         found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
-        rows = [[row for row in map(self._table.row, one.content) if row >= 0] for one in self.sentences.all]
-        counts = np.array([*map(len, rows)], dtype=np.int64)
+        words = [one.lowered for one in self.sentences.all]
+        every = self._table.rows(chain.from_iterable(words))
+        sentence_of = np.repeat(np.arange(len(words)), [*map(len, words)])[every >= 0]
+        counts = np.bincount(sentence_of, minlength=len(words))
         filled, of_words = np.flatnonzero(counts), np.flatnonzero(self._rows >= 0)
         if len(filled) and len(of_words):
             vectors = self._table.vectors
             places, starts = self._windows
-            columns, place_of = np.unique([*chain.from_iterable(rows)], return_inverse=True)
+            columns, place_of = np.unique(every[every >= 0], return_inverse=True)
             firsts = (np.cumsum(counts) - counts)[filled]
             at_once = max(1, _MOST_COSINES // max(len(place_of), len(places)))
-            for words in np.split(of_words, range(at_once, len(of_words), at_once)):
-                cosines = (vectors[self._rows[words]] @ vectors[columns].T)[:, place_of]
-                of_sentences = np.zeros((len(words), len(rows)), dtype=np.float32)
+            for some in np.split(of_words, range(at_once, len(of_words), at_once)):
+                cosines = (vectors[self._rows[some]] @ vectors[columns].T)[:, place_of]
+                of_sentences = np.zeros((len(some), len(words)), dtype=np.float32)
                 of_sentences[:, filled] = np.maximum.reduceat(cosines, firsts, axis=1)
-                found[words] = np.maximum.reduceat(of_sentences[:, places], starts, axis=1)
+                found[some] = np.maximum.reduceat(of_sentences[:, places], starts, axis=1)
         return np.clip(found, 0.0, 1.0)
 
 
@@ -401,7 +400,9 @@ class _OneClaim:
     def _gaps(self) -> dict[str, float]:
         of, own, columns = self._of, self._own, self._of._columns[self._own]
         is_subject, heads = of._is_subject[own], of._heads[own]
-        is_subject |= of._is_subject[heads] & np.isin(heads, own)
+        is_own = np.zeros(len(of._heads), dtype=bool)
+        is_own[own] = True
+        is_subject |= of._is_subject[heads] & is_own[heads]
         kinds = np.array([of._is_name[own], of._is_number[own], is_subject, of._is_noun[own]])
         sentences = self._gap_of_words(self._in_sentences, of._carried[:, columns])
         clauses = self._gap_of_words(self._in_clauses, of._clause_carried[:, columns]) if of._clauses else sentences

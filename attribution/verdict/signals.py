@@ -212,7 +212,7 @@ class _Measured:
 
     def _compare(self) -> None:
         """Find how alike a word each content word has in the passages, and beside the sentences of its groups."""
-        rows = np.array([self._table.row(self._lowered[word]) for word in self.content.tolist()], dtype=np.int64)
+        rows = self._table.rows(self._lowered)[self.content]
         groups = self._sentences, self._clauses
         pairs = [one.covered.pair_start[one.of] for one in groups]
         bounds = np.searchsorted(self.content, self.starts).tolist()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.passage_sentences import read_sentences
 from attribeam.attribution.verdict.record_fields import RecordLine, record_lines
-from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, stem
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import Passage
 
@@ -68,7 +68,7 @@ def _text_words(text: str, table: WordTable) -> _TextWords:
         line_of + 1 + np.cumsum(ends) - ends,
         len(lines) + int(ends.sum()) + 1,
         np.array([line.truth for line in lines], dtype=np.int64)[line_of],
-        np.array([table.row(one) if carries_content(one) else -1 for one in lowered], dtype=np.int64),
+        table.rows(lowered),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -15,7 +16,7 @@ from pydantic import Field, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from attribeam.attribution.verdict.word_forms import stem
+from attribeam.attribution.verdict.word_forms import carries_content, stem
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import Form, read_form, read_regular
 
@@ -54,7 +55,7 @@ class WordTable:
         self._rarities = {one: self._rarity_of(count) for one, count in frequencies.items()}
         self._rarest = self._rarity_of(1)
         self._weights = {one: rarity + _EVERY_WORD_COUNTS for one, rarity in self._rarities.items()}
-        self._rows = {word: row for row, word in enumerate(words)}
+        self._rows = {word: row for row, word in enumerate(words) if carries_content(word)}
 
     def rarity(self, word_stem: str) -> float:
         """The inverse document frequency of a stem: ln((documents + 1) / (documents with it + 1))."""
@@ -67,9 +68,9 @@ class WordTable:
     def _rarity_of(self, documents: int) -> float:
         return math.log((self._documents + 1) / (documents + 1))
 
-    def row(self, word: str) -> int:
-        """The row of a word in lower case, -1 if it has no vector."""
-        return self._rows.get(word, -1)
+    def rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
+        """int64 [words]: the row of each word in lower case, -1 if it has no vector or carries no content."""
+        return np.array([*map(self._rows.get, words, repeat(-1))], dtype=np.int64)
 
     @classmethod
     def from_directory(cls, directory: Path) -> WordTable:

@@ -38,6 +38,8 @@ _MAX_SOCKET_BYTES = 107
 _SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 10
+_NEW_OBJECTS = 50_000
+"""How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
 _T = TypeVar("_T")
 
 
@@ -198,6 +200,7 @@ def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable
         connection.send(WorkerFailed(explain_load_failure(error, settings), is_load_refusal(error)))
         return None
     gc.freeze()  # models stay; searching them for garbage again and again takes time
+    gc.set_threshold(_NEW_OBJECTS)
     gc.enable()
     return loaded
 
