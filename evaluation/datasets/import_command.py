@@ -155,8 +155,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool, marks or format: {', '.join(names)}"
     )
+    add("files", nargs="*", metavar="PATH", help="the same as --data")
     add(
-        "--data", required=True, nargs="+", metavar="PATH",
+        "--data", default=[], nargs="+", metavar="PATH",
         help="logs, or folders or patterns of them; of a data set its file, or the directory of its files",
     )  # fmt: skip
     add("--output", type=Path, metavar="LOG.parquet", help="the log to write")
@@ -172,9 +173,12 @@ def run(args: argparse.Namespace) -> None:
     """Import the data set or the log, and print what happened to its rows.
 
     Raises:
-        UsageError: if ``--output`` cannot be written to, or an option says nothing to the format.
+        UsageError: if no file is named, ``--output`` cannot be written to, or an option says nothing to the format.
         DataError, RunError: as ``import_log`` and ``import_foreign_log``.
     """
+    args.data = [*args.data, *args.files]
+    if not args.data:
+        raise UsageError(f"name the files of {args.source} behind it, or with --data")
     _check_log_options(args)
     if args.source == MARKS:
         print_lines(*import_marks([Path(path) for path in args.data], args.output, overwrite=args.overwrite))

@@ -71,7 +71,7 @@ def test_the_merged_marks_of_two_people_are_what_calibrate_takes(
 ) -> None:
     files = [save(tmp_path / f"{name}.jsonl", claim_marks(range(ANSWERS))) for name in ("ada", "ben")]
     merged = tmp_path / "merged.jsonl"
-    assert main(["import", "marks", "--data", *map(str, files), "--output", str(merged)]) == 0
+    assert main(["import", "marks", *map(str, files), "--output", str(merged)]) == 0
     assert calibrate(made, merged, tmp_path / "verdict") == 0
     assert "240 marks: 120 answers and 240 claims" in capsys.readouterr().out
 
