@@ -229,7 +229,8 @@ class MassTally(_SupportTally):
         super().__init__(column, limit=MASS_BINS + 1)
 
     def _values(self, column: pa.Array) -> pa.Array:
-        bins = pc.multiply(column, pa.scalar(MASS_BINS, column.type))
+        known = pc.if_else(pc.is_nan(column), None, column)
+        bins = pc.multiply(known, pa.scalar(MASS_BINS, column.type))
         return pc.min_element_wise(pc.floor(bins).cast(pa.int64()), MASS_BINS - 1, skip_nulls=False)
 
     def result(self) -> tuple[SupportCounts, ...]:

@@ -149,15 +149,23 @@ class _SpanClaims:
         for index in sorted(mentions, key=lambda one: self._parents[one] is not None):
             if kinds[index] == ClaimKind.CLAIM:
                 parent = self._parents[index]
-                heads[index] = index if parent is None else heads[parent]
+                head = None if parent is None else heads[parent]
+                heads[index] = index if head is None and not self._is_within(index, parent) else head
         return heads
+
+    def _is_within(self, index: int, parent: int | None) -> bool:
+        """Whether a span lies in its parent, and does not only cross its edge."""
+        if parent is None:
+            return False
+        inner, outer = self._spans[index].chars, self._spans[parent].chars
+        return outer.char_start <= inner.char_start and inner.char_end <= outer.char_end
 
 
 def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
     """For each span the smallest claiming span around it, the first of equal ones; None where there is none.
 
     A mention that only crosses the edge of a claiming span belongs to it, too, and else to a mention that it crosses:
-    no two claims share words.
+    so no two claims share words, but where the log's own spans cross.
     """
     parents: list[int | None] = [None] * len(spans)
     open_spans: list[int] = []

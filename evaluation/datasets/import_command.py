@@ -155,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool, marks or format: {', '.join(names)}"
     )
-    add("files", nargs="*", metavar="PATH", help="the same as --data")
+    add("files", nargs="*", metavar="PATH", help="the same as --data, right behind FORMAT")
     add(
         "--data", default=[], nargs="+", metavar="PATH",
         help="logs, or folders or patterns of them; of a data set its file, or the directory of its files",

@@ -161,7 +161,7 @@ def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
     ("column", "shares", "bins"),
     [
         ("support_score", [0.5, 0.5, None, 1.0], {MASS_BINS // 2: 2, MASS_BINS - 1: 1}),
-        ("evidence_mass", [0.5, None, 1.0], {MASS_BINS // 2: 1, MASS_BINS - 1: 1}),
+        ("evidence_mass", [0.5, float("nan"), 1.0], {MASS_BINS // 2: 1, MASS_BINS - 1: 1}),
         ("evidence_mass", [None, None], {}),
     ],
 )

@@ -71,6 +71,12 @@ def test_a_mention_across_the_edge_of_a_fact_belongs_to_it(fact: tuple[int, int]
     assert [one.claim_index for one in found] == [0, 0]
 
 
+def test_a_mention_across_the_edge_of_a_fact_that_claims_nothing_is_a_claim_of_its_own() -> None:
+    answer = "I hope that this helps you. Mira Falk painted the harbour."
+    spans = [TargetSpan(SpanKind.FACTS, CharRange(0, 26)), TargetSpan(SpanKind.MENTIONS, CharRange(23, 37))]
+    assert [one.claim_index for one in claims_among(answer, spans).spans] == [None, 1]
+
+
 def test_of_mentions_that_cross_outside_facts_the_first_is_the_claim() -> None:
     spans = [TargetSpan(SpanKind.MENTIONS, CharRange(*chars)) for chars in ((0, 17), (10, 29), (33, 37))]
     found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
