@@ -25,7 +25,8 @@ from attribeam.attribution.attention.model_check import (
     is_exact,
     top_columns_agreement,
 )
-from attribeam.attribution.attention.reduction import top_columns
+from attribeam.attribution.attention.plain_attention import AttentionRule
+from attribeam.attribution.attention.reduction import LayerCount, RowAttention, RowRequest, reduce_row, top_columns
 from attribeam.attribution.models.model_errors import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -460,3 +461,20 @@ def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_pa
     assert is_exact(AttentionModel.from_pretrained(options), options)
     assert not is_exact(model, rounded)
     assert not is_exact(AttentionModel.from_pretrained(options), options.replaced(quantization=Quantization.INT8))
+
+
+@pytest.mark.parametrize("broken", [None, 0, 2])
+def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "MAX_WEIGHTS", 1)
+    query, key = torch.ones(1, 4, 2), torch.ones(1, 4, 2)
+    if broken is not None:
+        query[0, broken] = torch.nan
+    attention = RowAttention(query, key, None, AttentionRule(causal=False, reach=None, scaling=1.0))
+    request = RowRequest(torch.arange(3), token_count=4, column_passage=torch.tensor([-1, 0, 1]), passage_count=2)
+    assert bool(reduce_row(attention, request, top_k=2).finite) is (broken is None)
+
+
+def test_layers_that_do_not_know_their_number_are_counted_from_0() -> None:
+    knows, layers = torch.nn.Identity(), LayerCount()
+    knows.layer_idx = 7
+    assert [layers.index_of(one) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]
