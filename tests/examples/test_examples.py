@@ -252,3 +252,16 @@ def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: 
     rows = [row for row in evidence if row["record_id"] == record_id and value in row["text"]]
     assert rows
     assert all(value not in one for row in rows for one in row["unmatched_values"])
+
+
+def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
+    shown = json.loads((ROOT / "README.md").read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0])
+    (row,) = [row for row in evidence if (row["record_id"], row["text"]) == (shown["record_id"], shown["text"])]
+    assert list(shown) == [name for name in row if name in shown]
+    rounded = {"margin", "evidence_mass", "support_score", "answer_risk"}
+    assert {name: row[name] for name in rounded} == pytest.approx({name: shown[name] for name in rounded}, abs=0.01)
+    assert [shown[name] for name in shown if name not in {"evidence", *rounded}] == [
+        row[name] for name in shown if name not in {"evidence", *rounded}
+    ]
+    for piece, found in zip(shown["evidence"], row["evidence"], strict=False):
+        assert piece == pytest.approx({name: found[name] for name in piece}, abs=0.01)
