@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Self
 
 from attribeam.evaluation.datasets.dataset_file import data_files
+from attribeam.evaluation.datasets.labelled_answer import SkippedRow
 from attribeam.evaluation.measures.bootstrap import Estimate, Interval
 from attribeam.report.messages import one_line
 from attribeam.schemas import QARecord, RowFault
-from attribeam.schemas.labelled_answer import SkippedRow
 from attribeam.schemas.written_files import file_sha256, new_file
 
 

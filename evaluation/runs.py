@@ -30,6 +30,7 @@ from attribeam.attribution.options import (
     ModelOptions,
 )
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer, LabelledDataset
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
 from attribeam.evaluation.measures.accuracy import comparison_remarks, comparison_table, run_methods, score_methods
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE
@@ -45,7 +46,6 @@ from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab
 from attribeam.evaluation.report import Figures, data_digest, skip_remarks
 from attribeam.logs.arguments import log_options
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 
 load_once = loaded_once(load_models)
 """Keeps the last models, so that a suite does not load them for each data set."""

@@ -13,6 +13,7 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.evaluation.datasets.dataset_file import data_files
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset
 from attribeam.evaluation.datasets.loaders import JUDGED_LOADERS, LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE, Estimate, RowBootstrap
@@ -45,7 +46,6 @@ from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
 from attribeam.schemas.written_files import file_sha256
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ import pyarrow.dataset as ds
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AnswerRisk, EmbeddedAnswer, audited_answers, with_texts, without_texts
 from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
-from attribeam.schemas.claim_rows import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.evidence_record import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
 
 UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3

@@ -22,9 +22,8 @@ from pyarrow import fs
 from attribeam.logs.columns import is_carried
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
+from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError, check_version
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
-from attribeam.schemas.version import check_version
 
 CHUNKS, EVIDENCE, DEAD_LETTERS = "_chunks", "evidence", "dead_letters"
 _SUFFIX = ".json"

@@ -20,7 +20,7 @@ from attribeam.report.answer_ranking import AnswerRanking, RiskTally
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.schemas import VERDICTS, QARecord, RowSource
-from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows, judged_rows
+from attribeam.schemas.evidence_record import CLAIM_COLUMNS, claim_rows, judged_rows
 
 SUPPORTS = tuple(support.value for support in VERDICTS)
 

@@ -2,6 +2,7 @@
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.dead_letter import DeadLetter, Reason, RowFault, Stage, dead_letter_row, dead_letter_schema
+from attribeam.schemas.errors import SCHEMA_VERSION
 from attribeam.schemas.evidence_record import (
     VERDICTS,
     EvidencePiece,
@@ -12,11 +13,9 @@ from attribeam.schemas.evidence_record import (
     TargetSpan,
     TokenEvidence,
     UnsupportedReason,
-    evidence_row,
     evidence_schema,
 )
 from attribeam.schemas.qa_record import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.version import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -41,6 +40,5 @@ __all__ = [
     "UnsupportedReason",
     "dead_letter_row",
     "dead_letter_schema",
-    "evidence_row",
     "evidence_schema",
 ]

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from attribeam.schemas.errors import SCHEMA_VERSION
 from attribeam.schemas.qa_record import RowSource
-from attribeam.schemas.version import SCHEMA_VERSION
 
 
 class Stage(StrEnum):

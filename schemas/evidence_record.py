@@ -5,18 +5,22 @@ Tables are made column by column, which is faster than row by row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, chain
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
+from attribeam.schemas.errors import SCHEMA_VERSION
 from attribeam.schemas.evidence_html import span_html
 from attribeam.schemas.qa_record import CharRange, QARecord
-from attribeam.schemas.version import SCHEMA_VERSION
+
+_T = TypeVar("_T")
 
 
 class SpanKind(StrEnum):
@@ -181,7 +185,7 @@ class SpanEvidence:
 
     @property
     def is_counted(self) -> bool:
-        """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.claim_rows``."""
+        """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.evidence_record``."""
         return self.claim_index in (None, self.span_index)
 
     @property
@@ -208,78 +212,35 @@ class SpanEvidence:
         return self.evidence_mass
 
 
-def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
-    """The Parquet row of one span of one record, in the order of ``evidence_schema``."""
-    return {
-        "record_id": record.record_id,
-        "source_file": record.source.source_file,
-        "source_row": record.source.source_row,
-        "answered_at": record.answered_at,
-        "generator": record.generator,
-        "span_index": span.span_index,
-        "span_kind": str(span.span_kind),
-        "char_start": span.chars.char_start,
-        "char_end": span.chars.char_end,
-        "text": span.text,
-        "atomic_fact": [_range_row(chars) for chars in span.atomic_fact],
-        "evidence": [_piece_row(piece) for piece in span.evidence],
-        "passage_scores": list(span.passage_scores),
-        "top_passage_index": span.top_passage_index,
-        "top_passage_id": span.top_passage_id,
-        "margin": span.margin,
-        "evidence_mass": span.evidence_mass,
-        "evidence_isolated": span.evidence_isolated,
-        "support": str(span.support),
-        "unmatched_values": list(span.unmatched_values),
-        "sentence_cut": span.sentence_cut,
-        "claim_kind": str(span.claim_kind),
-        "claim_index": span.claim_index,
-        "support_score": span.support_score,
-        "answer_kind": str(span.answer_kind),
-        "answer_risk": span.answer_risk,
-        "unsupported_words": [_range_row(chars) for chars in span.unsupported_words],
-        "reason": _word(span.reason),
-        "expected": span.expected,
-        "how": _word(span.how),
-        "evidence_agrees": span.evidence_agrees,
-        "cited_passages": list(span.cited_passages),
-        "citation_agrees": span.citation_agrees,
-        "token_evidence": _token_rows(span),
-        **dict(record.extra_columns),
-    }
+_AS_STORED = (
+    "span_index", "text", "top_passage_index", "top_passage_id", "margin", "evidence_mass", "evidence_isolated",
+    "sentence_cut", "claim_index",
+)  # fmt: skip
 
 
 def stored_evidence(row: Mapping[str, Any]) -> SpanEvidence:
-    """What a row of ``evidence_row`` says of its span, without its verdict."""
+    """What a row of ``evidence_table`` says of its span, without its verdict."""
     tokens = row["token_evidence"]
     return SpanEvidence(
-        span_index=row["span_index"],
+        **{name: row[name] for name in _AS_STORED},
         span_kind=SpanKind(row["span_kind"]),
         chars=_range_of(row),
-        text=row["text"],
         atomic_fact=tuple(map(_range_of, row["atomic_fact"])),
-        evidence=tuple(
-            EvidencePiece(
-                one["passage_index"], one["passage_id"], one["in_title"], _range_of(one), one["text"], one["score"]
-            )
-            for one in row["evidence"]
-        ),
+        evidence=tuple(_located(EvidencePiece, piece) for piece in row["evidence"]),
         passage_scores=tuple(row["passage_scores"]),
-        top_passage_index=row["top_passage_index"],
-        top_passage_id=row["top_passage_id"],
-        margin=row["margin"],
-        evidence_mass=row["evidence_mass"],
-        evidence_isolated=row["evidence_isolated"],
         support=Support.NOT_CALIBRATED,
         unmatched_values=tuple(row["unmatched_values"]),
-        sentence_cut=row["sentence_cut"],
-        claim_index=row["claim_index"],
-        token_evidence=None
-        if tokens is None
-        else tuple(
-            TokenEvidence(one["passage_index"], one["in_title"], _range_of(one), one["score"]) for one in tokens
-        ),
+        token_evidence=None if tokens is None else tuple(_located(TokenEvidence, token) for token in tokens),
     )
+
+
+def _range_of(row: Mapping[str, Any]) -> CharRange:
+    return CharRange(row["char_start"], row["char_end"])
+
+
+def _located(kind: Callable[..., _T], row: Mapping[str, Any]) -> _T:
+    """A piece or token of evidence, whose range is two fields of its row."""
+    return kind(chars=_range_of(row), **{name: value for name, value in row.items() if name not in _RANGE_FIELDS})
 
 
 def evidence_schema(
@@ -307,50 +268,12 @@ def evidence_schema(
     return pa.schema([*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})})
 
 
-def _word(member: StrEnum | None) -> str | None:
-    return None if member is None else member.value
-
-
-def _range_row(chars: CharRange) -> dict[str, object]:
-    return {"char_start": chars.char_start, "char_end": chars.char_end}
-
-
-def _range_of(row: Mapping[str, Any]) -> CharRange:
-    return CharRange(row["char_start"], row["char_end"])
-
-
-def _piece_row(piece: EvidencePiece) -> dict[str, object]:
-    return {
-        "passage_index": piece.passage_index,
-        "passage_id": piece.passage_id,
-        "in_title": piece.in_title,
-        **_range_row(piece.chars),
-        "text": piece.text,
-        "score": piece.score,
-    }
-
-
-def _token_rows(span: SpanEvidence) -> list[dict[str, object]] | None:
-    return None if span.token_evidence is None else [_token_row(token) for token in span.token_evidence]
-
-
-def _token_row(token: TokenEvidence) -> dict[str, object]:
-    return {
-        "passage_index": token.passage_index,
-        "in_title": token.in_title,
-        **_range_row(token.chars),
-        "score": token.score,
-    }
-
-
 def _field(name: str, kind: pa.DataType, nullable: bool, description: str) -> pa.Field:
     return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
 
-_RANGE = [
-    pa.field("char_start", pa.int32(), nullable=False),
-    pa.field("char_end", pa.int32(), nullable=False),
-]
+_RANGE_FIELDS = ("char_start", "char_end")
+_RANGE = [pa.field(name, pa.int32(), nullable=False) for name in _RANGE_FIELDS]
 _PIECE = pa.struct(
     [
         pa.field("passage_index", pa.int32(), nullable=False),
@@ -448,6 +371,22 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
 )
 
 
+_OF_RECORD = {
+    "record_id": attrgetter("record_id"),
+    "source_file": attrgetter("source.source_file"),
+    "source_row": attrgetter("source.source_row"),
+    "answered_at": attrgetter("answered_at"),
+    "generator": attrgetter("generator"),
+}
+_STRUCTS = {"atomic_fact": "", "evidence": "chars.", "unsupported_words": "", "token_evidence": "chars."}
+"""Fields with lists of structs, and where an item keeps its range."""
+_OF_SPAN = {
+    name: attrgetter(f"chars.{name}" if name in _RANGE_FIELDS else name)
+    for name, *_ in _EVIDENCE_FIELDS
+    if name not in _OF_RECORD and name not in _STRUCTS
+}
+
+
 def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], schema: pa.Schema) -> pa.Table:
     """The spans of records, in their order, as a table of ``schema``, which comes from ``evidence_schema``.
 
@@ -455,80 +394,67 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
     """
     records = [record for record, spans in rows for _ in spans]
     spans = [span for _, of_record in rows for span in of_record]
-    columns = _plain_columns(records, spans)
-    for place, name in enumerate(name for name, _ in records[0].extra_columns) if records else ():
-        columns[name] = [record.extra_columns[place][1] for record in records]
-    arrays = {name: pa.array(values, type=schema.field(name).type) for name, values in columns.items()}
-    arrays["atomic_fact"] = _range_lists([span.atomic_fact for span in spans], schema.field("atomic_fact").type)
-    unsupported = [span.unsupported_words for span in spans]
-    arrays["unsupported_words"] = _range_lists(unsupported, schema.field("unsupported_words").type)
-    arrays["evidence"] = _piece_lists([span.evidence for span in spans], schema.field("evidence").type)
-    arrays["token_evidence"] = pa.array(map(_token_rows, spans), type=schema.field("token_evidence").type)
     if not spans:
         return schema.empty_table()
+    columns = {name: [*map(value, records)] for name, value in _OF_RECORD.items()}
+    columns |= {name: [*map(value, spans)] for name, value in _OF_SPAN.items()}
+    for index, (name, _) in enumerate(records[0].extra_columns):
+        columns[name] = [record.extra_columns[index][1] for record in records]
+    arrays = {name: pa.array(values, type=schema.field(name).type) for name, values in columns.items()}
+    for name, prefix in _STRUCTS.items():
+        arrays[name] = _struct_lists([getattr(span, name) for span in spans], schema.field(name).type, prefix)
     found = [arrays[field.name] if field.name in arrays else pa.nulls(len(spans), field.type) for field in schema]
     return pa.Table.from_arrays(found, schema=schema)
 
 
-def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -> dict[str, list[object]]:
-    """The values of every field of the evidence record without structs; both arguments have one item per span."""
-    return {
-        "record_id": [one.record_id for one in records],
-        "source_file": [one.source.source_file for one in records],
-        "source_row": [one.source.source_row for one in records],
-        "answered_at": [one.answered_at for one in records],
-        "generator": [one.generator for one in records],
-        "span_index": [one.span_index for one in spans],
-        "span_kind": [one.span_kind.value for one in spans],
-        "char_start": [one.chars.char_start for one in spans],
-        "char_end": [one.chars.char_end for one in spans],
-        "text": [one.text for one in spans],
-        "passage_scores": [one.passage_scores for one in spans],
-        "top_passage_index": [one.top_passage_index for one in spans],
-        "top_passage_id": [one.top_passage_id for one in spans],
-        "margin": [one.margin for one in spans],
-        "evidence_mass": [one.evidence_mass for one in spans],
-        "evidence_isolated": [one.evidence_isolated for one in spans],
-        "support": [one.support.value for one in spans],
-        "unmatched_values": [one.unmatched_values for one in spans],
-        "sentence_cut": [one.sentence_cut for one in spans],
-        "claim_kind": [one.claim_kind.value for one in spans],
-        "claim_index": [one.claim_index for one in spans],
-        "support_score": [one.support_score for one in spans],
-        "answer_kind": [one.answer_kind.value for one in spans],
-        "answer_risk": [one.answer_risk for one in spans],
-        "reason": [_word(one.reason) for one in spans],
-        "expected": [one.expected for one in spans],
-        "how": [_word(one.how) for one in spans],
-        "evidence_agrees": [one.evidence_agrees for one in spans],
-        "cited_passages": [one.cited_passages for one in spans],
-        "citation_agrees": [one.citation_agrees for one in spans],
-    }
+def _struct_lists(lists: Sequence[Sequence[object] | None], kind: pa.ListType, prefix: str) -> pa.ListArray:
+    """Lists of structs, made from columns with the items of all lists; the range of an item is below ``prefix``."""
+    items = [*chain.from_iterable(one or () for one in lists)]
+    fields = [*kind.value_type]
+    names = [f"{prefix}{field.name}" if field.name in _RANGE_FIELDS else field.name for field in fields]
+    columns = [pa.array([*map(attrgetter(name), items)], field.type) for name, field in zip(names, fields, strict=True)]
+    offsets = pa.array(accumulate((len(one or ()) for one in lists), initial=0), pa.int32())
+    absent = pa.array([one is None for one in lists]) if None in lists else None
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=fields), type=kind, mask=absent)
 
 
-def _range_lists(of_spans: Sequence[Sequence[CharRange]], kind: pa.ListType) -> pa.ListArray:
-    flat = list(chain.from_iterable(of_spans))
-    columns = [[one.char_start for one in flat], [one.char_end for one in flat]]
-    return _list_array([len(one) for one in of_spans], columns, kind)
+COUNTED_COLUMNS = ("span_index", "claim_index")
+"""What ``counted_rows`` needs of a batch."""
+
+CLAIM_COLUMNS = (*COUNTED_COLUMNS, "support")
+"""What ``claim_rows`` needs of a batch."""
+
+CLAIM_SUPPORTS = (*VERDICTS, Support.NOT_CALIBRATED)
+"""What ``support`` says of claims; the others say that there is none, or none that can be judged."""
+
+_SUPPORTS = pa.array([support.value for support in CLAIM_SUPPORTS])
+_VERDICTS = pa.array([support.value for support in VERDICTS])
 
 
-def _piece_lists(of_spans: Sequence[Sequence[EvidencePiece]], kind: pa.ListType) -> pa.ListArray:
-    flat = list(chain.from_iterable(of_spans))
-    columns: dict[str, list[object]] = {
-        "passage_index": [one.passage_index for one in flat],
-        "passage_id": [one.passage_id for one in flat],
-        "in_title": [one.in_title for one in flat],
-        "char_start": [one.chars.char_start for one in flat],
-        "char_end": [one.chars.char_end for one in flat],
-        "text": [one.text for one in flat],
-        "score": [one.score for one in flat],
-    }
-    return _list_array([len(one) for one in of_spans], [columns[field.name] for field in kind.value_type], kind)
+def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
+    return _kept(batch, _counted(batch))
 
 
-def _list_array(lengths: Sequence[int], columns: Sequence[Sequence[object]], kind: pa.ListType) -> pa.ListArray:
-    """Lists of structs, from the structs' columns with the items of all lists concatenated."""
-    fields = list(kind.value_type)
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)]
-    offsets = pa.array([0, *accumulate(lengths)], type=pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=fields), type=kind)
+def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The counted rows that are claims."""
+    return _kept(batch, claim_mask(batch))
+
+
+def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The counted rows that are claims with a verdict."""
+    return _kept(batch, pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_VERDICTS)))
+
+
+def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """True for each row that ``SpanEvidence.is_claim``."""
+    return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_SUPPORTS))
+
+
+def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), True)
+
+
+def _kept(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows where ``mask`` is true; no copy where it is true everywhere."""
+    return batch if pc.all(mask).as_py() else batch.filter(mask)

@@ -18,11 +18,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
-from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
-from attribeam.schemas.errors import SchemaVersionError
-from attribeam.schemas.evidence_record import Support
+from attribeam.schemas.errors import SCHEMA_VERSION, SchemaVersionError, check_version
+from attribeam.schemas.evidence_record import CLAIM_SUPPORTS, Support
 from attribeam.schemas.passage_sample import CutPassages, PassageEnd
-from attribeam.schemas.version import SCHEMA_VERSION, check_version
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
@@ -386,48 +384,30 @@ class _ReadModels:
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     """The counts of several disjoint sets of rows together; dead letters are sorted by stage and reason."""
-    rows = audited = 0
+    counts = [*parts]
     letters: Counter[tuple[str, str]] = Counter()
-    spans: Counter[str] = Counter()
-    claims: Counter[str] = Counter()
-    not_judged: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
-    tokens: int | None = 0
-    in_windows: int | None = 0
-    unread: int | None = None
-    asked: int | None = None
-    for part in parts:
-        rows, audited = rows + part.rows, audited + part.audited
-        letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
-        spans.update(part.spans)
-        claims.update(part.claims)
-        not_judged.update(part.not_judged)
-        answers.update(part.answers)
-        tokens = _sum_if_known(tokens, part.tokens)
-        in_windows = _sum_if_known(in_windows, part.rows_in_windows)
-        unread = _sum_of_known(unread, part.rows_unread)
-        asked = _sum_of_known(asked, part.rows_asked)
+    tallies: dict[str, Counter[str]] = {name: Counter() for name in ("spans", "claims", "not_judged", "answers")}
+    for part in counts:
+        letters.update({(letter.stage, letter.reason): letter.rows for letter in part.dead_letters})
+        for name, tally in tallies.items():
+            tally.update(getattr(part, name))
+    tokens, in_windows = [part.tokens for part in counts], [part.rows_in_windows for part in counts]
     return AuditCounts(
-        rows=rows,
-        audited=audited,
+        rows=sum(part.rows for part in counts),
+        audited=sum(part.audited for part in counts),
         dead_letters=dead_letter_counts(letters),
-        spans=dict(sorted(spans.items())),
-        tokens=tokens,
-        rows_in_windows=in_windows,
-        rows_unread=unread,
-        rows_asked=asked,
-        claims=dict(sorted(claims.items())),
-        not_judged=dict(sorted(not_judged.items())),
-        answers=dict(sorted(answers.items())),
+        tokens=_sum_of_known(tokens) or 0 if None not in tokens else None,
+        rows_in_windows=_sum_of_known(in_windows) or 0 if None not in in_windows else None,
+        rows_unread=_sum_of_known(part.rows_unread for part in counts),
+        rows_asked=_sum_of_known(part.rows_asked for part in counts),
+        **{name: dict(sorted(tally.items())) for name, tally in tallies.items()},
     )
 
 
-def _sum_if_known(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def _sum_of_known(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one + (other or 0)
+def _sum_of_known(numbers: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSeconds, ...]:

@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+from attribeam.evaluation.datasets.labelled_answer import SkippedRow
 from attribeam.schemas import Passage, RowSource
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import SkippedRow
 
 _Value = TypeVar("_Value")
 

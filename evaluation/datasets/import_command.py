@@ -20,6 +20,13 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_types import positive_integer
+from attribeam.evaluation.datasets.labelled_answer import (
+    JudgedAnswer,
+    JudgedDataset,
+    LabelledAnswer,
+    LabelledDataset,
+    SkippedRow,
+)
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS
 from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
@@ -38,7 +45,6 @@ from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_ma
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledAnswer, LabelledDataset, SkippedRow
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import fmean
 
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows, select_from_files, select_rows
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
 
 _PASSAGE = re.compile(r"^passage (\d+):", re.MULTILINE)
 _Source = tuple[str, str, tuple[Passage, ...]]

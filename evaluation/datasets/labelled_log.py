@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attribeam.evaluation.datasets.dataset_file import DataRow
-from attribeam.logs.columns import LogOptions, columns_like
-from attribeam.logs.qa_log import QALog
-from attribeam.logs.rows import FaultyRow
-from attribeam.schemas import CharRange, QARecord
-from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import (
+from attribeam.evaluation.datasets.labelled_answer import (
     JudgedAnswer,
     JudgedDataset,
     LabelledAnswer,
@@ -22,6 +17,11 @@ from attribeam.schemas.labelled_answer import (
     SkippedRow,
     UnsupportedRange,
 )
+from attribeam.logs.columns import LogOptions, columns_like
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow
+from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,

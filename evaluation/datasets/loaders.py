@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
+from attribeam.evaluation.datasets.labelled_answer import JudgedDataset, LabelledDataset
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_clapnq, load_lfqa, load_quotesum, load_veri_gran
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.labelled_answer import JudgedDataset, LabelledDataset
 
 LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
     "quotesum": load_quotesum,

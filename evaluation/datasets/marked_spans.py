@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_json_rows
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import audited_answers
 from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.export_command import ANSWER, LABELS, QUESTION
 from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, QARecord, Support
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
-from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
 
 _NOT_MARKED, _NOT_IN_LOG, _ANSWER_CHANGED = "not_marked", "not_in_log", "answer_changed"
 _OUT_OF_RANGE, _NO_VERDICT = "span_out_of_range", "no_verdict"

@@ -18,8 +18,8 @@ from attribeam.evaluation.datasets.dataset_file import (
     select_from_files,
     select_rows,
 )
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer, LabelledDataset, PassageRange
 from attribeam.schemas import CharRange, Passage, QARecord
-from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, PassageRange
 
 _OPENING = re.compile(r"\[ (\d+) ")
 _MARKED = re.compile(r"\[ (\d+) (.*?) ?\]", re.DOTALL)

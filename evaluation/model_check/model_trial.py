@@ -39,6 +39,7 @@ from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import held_size, total_size
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, ModelOptions, Quantization
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.accuracy import (
     REFERENCE_METHOD,
@@ -62,7 +63,6 @@ from attribeam.logs.columns import LogOptions
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError, ModelLoadError, RunError, UsageError
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
 CANDIDATES = (ATTN_UNION_DEP, ATTN_UNION, "hss-union-dep", "hss-union", "hss-avg-dep", "hss-avg")

@@ -27,6 +27,7 @@ from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
@@ -39,7 +40,6 @@ from attribeam.evaluation.measures.layer_sweep import (
 )
 from attribeam.evaluation.methods.registry import audit_name, lab_methods
 from attribeam.evaluation.report import interval_cell, text_table
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 ROUNDS = 10
 LEAST_SOURCES = 10

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import Support
-from attribeam.schemas.claim_rows import COUNTED_COLUMNS, counted_rows
 from attribeam.schemas.errors import RunError
+from attribeam.schemas.evidence_record import COUNTED_COLUMNS, counted_rows
 from attribeam.schemas.run_manifest import AuditCounts, dead_letter_counts
 
 _BATCH_ROWS = 16_384

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.overview import AgreementTally, ShareBy, ShareTally
 from attribeam.schemas import VERDICTS, Support
-from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
+from attribeam.schemas.evidence_record import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
 
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",

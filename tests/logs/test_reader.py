@@ -15,6 +15,7 @@ import pytest
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
+from attribeam.evaluation.datasets.labelled_answer import SkippedRow
 from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
 from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions
@@ -22,7 +23,6 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named, reader_names, runs
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas.errors import LogFormatError, UsageError
-from attribeam.schemas.labelled_answer import SkippedRow
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "extending.md"

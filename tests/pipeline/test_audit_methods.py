@@ -22,6 +22,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.methods.registry import LabelledContext, audit_name, lab_methods
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas
@@ -29,7 +30,6 @@ from attribeam.pipeline.command_line import main
 from attribeam.pipeline.failures import explain_chunk_failure
 from attribeam.pipeline.workers.worker import load_models as load_audit
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.labelled_answer import LabelledAnswer
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 

@@ -33,9 +33,9 @@ from attribeam.schemas import (
     UnsupportedReason,
     dead_letter_row,
     dead_letter_schema,
-    evidence_row,
     evidence_schema,
 )
+from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -133,15 +133,13 @@ def made_audit(
     write_made_log(log, [*records, made_record(log, len(records), answer="", record_id="ferry-bad")], columns)
     root = folder / "audit"
     spans = spans or {}
-    evidence = [
-        evidence_row(record, span)
-        for record in records
-        for span in spans.get(record.source.source_row, (supported_span(), unsupported_span()))
-    ]
+    usual = (supported_span(), unsupported_span())
+    schema = evidence_schema(extra_fields=extra_fields)
+    table = evidence_table([(record, spans.get(record.source.source_row, usual)) for record in records], schema)
+    evidence = table.to_pylist()
     letter = DeadLetter(
         "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
     )
-    schema = evidence_schema(extra_fields=extra_fields)
     chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
     content = log.read_bytes()
     manifest = made_manifest(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,13 +30,12 @@ from attribeam.schemas import (
     Stage,
     Support,
     SupportedHow,
+    TokenEvidence,
     UnsupportedReason,
     dead_letter_row,
     dead_letter_schema,
-    evidence_row,
     evidence_schema,
 )
-from attribeam.schemas.claim_rows import claim_mask
 from attribeam.schemas.errors import (
     AttribeamError,
     DataError,
@@ -46,7 +46,7 @@ from attribeam.schemas.errors import (
     SchemaVersionError,
     UsageError,
 )
-from attribeam.schemas.evidence_record import evidence_table
+from attribeam.schemas.evidence_record import claim_mask, evidence_table
 from attribeam.schemas.passage_sample import CutPassages, cut_passages, merge_samples, sample_passages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
@@ -80,12 +80,24 @@ SPAN = SpanEvidence(
 )
 
 
-def test_evidence_row_has_the_fields_of_its_schema_in_their_order() -> None:
-    schema = evidence_schema(extra_fields=[pa.field("region", pa.string())])
-    row = evidence_row(RECORD, SPAN)
-    assert list(row) == schema.names
-    (read,) = pa.Table.from_pylist([row], schema=schema).to_pylist()
-    assert read == row
+def _row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
+    """The row of a span, field by field; ranges of pieces and tokens stand beside their other fields."""
+
+    def flat(item: dict[str, Any]) -> dict[str, Any]:
+        return item.pop("chars") | item
+
+    fields = flat(asdict(span))
+    tokens = fields["token_evidence"]
+    return {
+        "record_id": record.record_id,
+        **asdict(record.source),
+        "answered_at": record.answered_at,
+        "generator": record.generator,
+        **fields,
+        "evidence": [*map(flat, fields["evidence"])],
+        "token_evidence": None if tokens is None else [*map(flat, tokens)],
+        **dict(record.extra_columns),
+    }
 
 
 def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
@@ -97,9 +109,10 @@ def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
         SPAN, span_index=1, evidence=(), passage_scores=(0.0,), top_passage_index=None, margin=None, unmatched_values=()
     )
     reasoned = replace(SPAN, reason=UnsupportedReason.OTHER_VALUE, expected="1874", how=SupportedHow.QUOTED)
+    reasoned = replace(reasoned, token_evidence=(TokenEvidence(0, True, CharRange(1, 3), 0.25),))
     rows = [(RECORD, (SPAN, bare)), (RECORD, ()), (other, (replace(reasoned, evidence=(PIECE, PIECE)),))]
     table = evidence_table(rows, schema)
-    expected = [evidence_row(record, span) for record, spans in rows for span in spans]
+    expected = [_row(record, span) for record, spans in rows for span in spans]
     assert table.equals(pa.Table.from_pylist(expected, schema=schema), check_metadata=True)
 
 
@@ -145,7 +158,7 @@ def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
 def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
     copied = replace(SPAN, claim_kind=ClaimKind.LANGUAGE, claim_index=None)
     assert copied.is_claim
-    rows = pa.Table.from_pylist([evidence_row(RECORD, copied)]).to_batches()[0]
+    rows = pa.Table.from_pylist([_row(RECORD, copied)]).to_batches()[0]
     assert claim_mask(rows).to_pylist() == [True]
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import DataRow, data_files, read_rows
 from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 
 PAGES = "wikipedia/pages.jsonl"
 _DOMAINS = ("ectsum", "news", "podcast", "qmsumm", "sales_call", "sales_email", "samsum", "scitldr")

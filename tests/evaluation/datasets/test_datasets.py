@@ -26,6 +26,7 @@ from tests.evaluation.dataset_rows import (
 )
 
 from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, LabelledAnswer, SkippedRow
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.evaluation.datasets.span_datasets import (
@@ -40,7 +41,6 @@ from attribeam.evaluation.datasets.span_datasets import (
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, SkippedRow
 
 
 def marked_texts(marked: str) -> list[tuple[str, int]]:

@@ -25,6 +25,7 @@ from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import MadeAudit, made_audit
 
 from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
+from attribeam.evaluation.datasets.labelled_answer import LabelledDataset, PassageRange, SkippedRow, UnsupportedRange
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
@@ -33,7 +34,6 @@ from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import CharRange, Passage
 from attribeam.schemas.errors import DataError, ExitCode
-from attribeam.schemas.labelled_answer import LabelledDataset, PassageRange, SkippedRow, UnsupportedRange
 from attribeam.schemas.qa_record import labelled_log_schema
 
 ANSWER = "Ada lit it. A buoy lies there."

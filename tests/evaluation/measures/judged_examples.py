@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
-from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 
 
 def place(part: str, text: str) -> CharRange:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribeam.evaluation.datasets.labelled_answer import PassageRange
 from attribeam.evaluation.measures.accuracy import (
     HighlightOverlap,
     best_sentences,
@@ -27,7 +28,6 @@ from attribeam.evaluation.measures.bootstrap import (
     verdict_figures,
 )
 from attribeam.schemas import CharRange, EvidencePiece, Passage
-from attribeam.schemas.labelled_answer import PassageRange
 
 
 @pytest.mark.parametrize(

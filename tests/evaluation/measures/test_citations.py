@@ -19,6 +19,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.verifiers.pair_classifier import entailment_label
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.measures.citations import (
     CitationCounts,
     CitingSentence,
@@ -32,7 +33,6 @@ from attribeam.evaluation.measures.citations import (
 )
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
 @dataclass

@@ -14,6 +14,7 @@ from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures import faithfulness
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
@@ -21,7 +22,6 @@ from attribeam.evaluation.methods.language_context import LanguageContext
 from attribeam.evaluation.methods.registry import LabelledContext, OraclePassage, RandomPassage
 from attribeam.evaluation.methods.words import SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
 class DropsByHand:

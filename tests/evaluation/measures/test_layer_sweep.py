@@ -20,6 +20,7 @@ from attribeam.attribution.methods.method import MethodSettings, Need, PassageSc
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.measures import accuracy
 from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
 from attribeam.evaluation.measures.bootstrap import FOLDS, best_threshold, source_folds
@@ -35,7 +36,6 @@ from attribeam.evaluation.methods.registry import lab_methods, needs_of
 from attribeam.evaluation.methods.words import SpanWords
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
 

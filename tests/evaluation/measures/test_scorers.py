@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from tests.evaluation.measures.judged_examples import judged, place, span
 
+from attribeam.evaluation.datasets.labelled_answer import UnsupportedRange
 from attribeam.evaluation.measures.judged_answers import (
     AuditedAnswer,
     Overlap,
@@ -17,7 +18,6 @@ from attribeam.evaluation.measures.judged_answers import (
 )
 from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, SpanKind, Support
-from attribeam.schemas.labelled_answer import UnsupportedRange
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED

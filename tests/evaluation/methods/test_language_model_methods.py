@@ -15,6 +15,7 @@ from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.methods.gradients import ContrastiveGradients
 from attribeam.evaluation.methods.language_context import (
     LanguageContext,
@@ -33,7 +34,6 @@ from attribeam.evaluation.methods.registry import (
 )
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTENCES[1]), Passage(text="A bell buoy."))

@@ -25,9 +25,9 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
 from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.labelled_answer import LabelledAnswer
 
 PASSAGES = (
     Passage(text="Jon dances when Ada sings in the tower, and the keeper lived there.", title="Lamp"),

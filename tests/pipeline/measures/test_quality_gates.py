@@ -38,8 +38,8 @@ from attribeam.pipeline.measures.quality_gates import (
     quality_gate,
 )
 from attribeam.pipeline.outcome.run_record import FinishedRun
-from attribeam.schemas.claim_rows import claim_rows
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.evidence_record import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 
