@@ -1,18 +1,25 @@
-"""The metrics of one audit, under the names used in ``metrics.json`` and ``--fail-if``.
+"""The metrics of one audit, under the names used in ``metrics.json``, and the quality gates of ``--fail-if`` on them.
 
-Most come from the run manifest, the others from sums over all evidence.
+Most metrics come from the run manifest, the others from sums over all evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import argparse
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from math import sqrt
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals, RiskTotals
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
-from attribeam.schemas.run_manifest import RunManifest
+from attribeam.schemas.errors import UsageError, did_you_mean
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 Value = float | None
 
@@ -27,6 +34,11 @@ class RunMetrics:
 
     manifest: RunManifest
     evidence: EvidenceTotals | None = None
+
+    @property
+    def counts(self) -> AuditCounts:
+        """What became of the rows."""
+        return self.manifest.counts
 
     @property
     def started(self) -> float:
@@ -53,11 +65,11 @@ class RunMetrics:
 
     def dead_letters(self, reason: Reason) -> int:
         """Rows refused for one reason, at any stage."""
-        return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
+        return sum(one.rows for one in self.counts.dead_letters if one.reason == reason)
 
     def claims(self, support: Support) -> int:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
-        return self.manifest.counts.claims.get(support, 0)
+        return self.counts.claims.get(support, 0)
 
     def claims_because(self, reason: UnsupportedReason) -> int | None:
         """Unsupported claims with one reason."""
@@ -69,7 +81,7 @@ class RunMetrics:
 
     def answers(self, kind: AnswerKind) -> int:
         """Audited rows of one kind."""
-        return self.manifest.counts.answers.get(kind, 0)
+        return self.counts.answers.get(kind, 0)
 
     def spans_of_kind(self, kind: SpanKind, support: Support | None = None) -> int | None:
         """Target spans of one kind, claims or within one, of one support or all that have a verdict."""
@@ -78,13 +90,26 @@ class RunMetrics:
         wanted = list(VERDICTS) if support is None else [support]
         return sum(self.evidence.spans.get((kind, one), 0) for one in wanted)
 
+    @property
+    def risks(self) -> RiskTotals:
+        """The risks of the answers; those of none where the run did not finish."""
+        return RiskTotals() if self.evidence is None else self.evidence.risks
+
+    def share_of_claims(self, support: Support) -> Value:
+        """Claims of one support among all."""
+        return share(self.claims(support), self.counts.claim_count)
+
+    def share_of_kind(self, kind: SpanKind, support: Support) -> Value:
+        """Spans of one support among those of the kind that have a verdict."""
+        return share(self.spans_of_kind(kind, support), self.spans_of_kind(kind))
+
 
 _ValueOf = Callable[[RunMetrics], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of an audit.
+    """One metric of an audit; docs/nightly.md says what each is.
 
     Attributes:
         unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
@@ -94,10 +119,9 @@ class Metric:
 
     name: str
     unit: str
-    meaning: str
     value: _ValueOf
-    of_run: bool = False
     error: _ValueOf | None = None
+    of_run: bool = False
 
 
 def share(part: float | None, whole: float | None) -> Value:
@@ -110,162 +134,175 @@ def _share_error(part: int, whole: int) -> Value:
     return sqrt(part * (whole - part) / whole) / whole if whole else None
 
 
-def _row_metrics() -> Iterator[Metric]:
-    yield Metric("rows", "rows", "rows read", lambda run: run.manifest.counts.rows)
-    yield Metric("audited_rows", "rows", "rows audited", lambda run: run.manifest.counts.audited)
-    yield Metric("dead_letters", "rows", "rows refused", lambda run: run.manifest.counts.dead_lettered)
-    yield Metric(
-        "dead_letter_share", "share", "dead letters among the rows read",
-        lambda run: share(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
-        error=lambda run: _share_error(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
-    )  # fmt: skip
-    for reason in Reason:
-        yield Metric(f"dead_letters.{reason}", "rows", f"rows refused for the reason {reason}", _dead_letters(reason))
+def _summed(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
+    """A value of the sums over the evidence; None where there are none."""
+    return lambda run: None if run.evidence is None else value(run.evidence)
 
 
-def _claim_metrics() -> Iterator[Metric]:
-    yield Metric("spans", "spans", "target spans, those within a claim too", lambda run: run.manifest.counts.span_count)
-    yield Metric("claims", "claims", "claims", lambda run: run.manifest.counts.claim_count)
-    for support in VERDICTS:
-        yield Metric(f"{support}_spans", "claims", f"{support} claims", _claims(support))
-    for reason in UnsupportedReason:
-        because = f"unsupported claims with the reason {reason}"
-        yield Metric(f"unsupported_spans.{reason}", "claims", because, _because(reason))
-    for how in SupportedHow:
-        yield Metric(f"supported_spans.{how}", "claims", f"supported claims that are {how}", _supported(how))
-    yield Metric(
-        "not_calibrated_spans", "claims", "claims that no verdict is made for", _claims(Support.NOT_CALIBRATED)
-    )
-    yield Metric("no_claim_spans", "spans", "spans that claim nothing", _claims(Support.NO_CLAIM))
-    yield Metric("not_judged_spans", "spans", "spans that cannot be judged", _claims(Support.NOT_JUDGED))
-    yield Metric(
-        "not_judged_share", "share", "spans that cannot be judged among these and the claims", _not_judged_share
-    )
-    for support in VERDICTS:
-        yield Metric(
-            f"{support}_share", "share", f"{support} claims among all claims", _support_share(support),
-            error=_support_error(support),
-        )  # fmt: skip
-        for kind in SpanKind:
-            name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"
-            yield Metric(name, "share", meaning, _kind_share(kind, support))
-    same = "the same as unsupported_share"
-    yield Metric("unsupported_claims_share", "share", same, _support_share(Support.UNSUPPORTED))
+def _claim_shares(support: Support) -> Iterator[Metric]:
+    error = _summed(lambda sums: sums.answers.share_error(support))
+    yield Metric(f"{support}_share", "share", partial(RunMetrics.share_of_claims, support=support), error)
+    for kind in SpanKind:
+        value = partial(RunMetrics.share_of_kind, kind=kind, support=support)
+        yield Metric(f"{support}_share.{kind}", "share", value)
 
 
-def _answer_metrics() -> Iterator[Metric]:
-    def risks(run: RunMetrics) -> RiskTotals:
-        return RiskTotals() if run.evidence is None else run.evidence.risks
-
-    def mean_risk(run: RunMetrics) -> Value:
-        return share(risks(run).risk, risks(run).answers)
-
-    def at_risk(run: RunMetrics) -> Value:
-        return share(risks(run).at_risk, risks(run).answers)
-
-    yield Metric("refusals", "rows", "answers that refuse and claim nothing", _answers(AnswerKind.REFUSAL))
-    yield Metric(
-        "partial_refusals", "rows", "answers that claim something and refuse something", _answers(AnswerKind.PARTIAL)
-    )
-    yield Metric(
-        "mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk,
-        error=lambda run: risks(run).mean_error,
-    )  # fmt: skip
-    yield Metric(
-        "answers_at_risk", "share", "answers at risk among those that have a risk", at_risk,
-        error=lambda run: _share_error(risks(run).at_risk, risks(run).answers),
-    )  # fmt: skip
-
-
-def _dead_letters(reason: Reason) -> _ValueOf:
-    return lambda run: run.dead_letters(reason)
-
-
-def _claims(support: Support) -> _ValueOf:
-    return lambda run: run.claims(support)
-
-
-def _because(reason: UnsupportedReason) -> _ValueOf:
-    return lambda run: run.claims_because(reason)
-
-
-def _supported(how: SupportedHow) -> _ValueOf:
-    return lambda run: run.claims_supported(how)
-
-
-def _answers(kind: AnswerKind) -> _ValueOf:
-    return lambda run: run.answers(kind)
-
-
-def _not_judged_share(run: RunMetrics) -> Value:
-    counts = run.manifest.counts
-    return share(counts.not_judged_count, counts.not_judged_count + counts.claim_count)
-
-
-def _support_share(support: Support) -> _ValueOf:
-    return lambda run: share(run.claims(support), run.manifest.counts.claim_count)
-
-
-def _support_error(support: Support) -> _ValueOf:
-    return lambda run: None if run.evidence is None else run.evidence.answers.share_error(support)
-
-
-def _kind_share(kind: SpanKind, support: Support) -> _ValueOf:
-    return lambda run: share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
+_ALL = (
+    Metric("rows", "rows", lambda run: run.counts.rows),
+    Metric("audited_rows", "rows", lambda run: run.counts.audited),
+    Metric("dead_letters", "rows", lambda run: run.counts.dead_lettered),
+    Metric(
+        "dead_letter_share", "share", lambda run: share(run.counts.dead_lettered, run.counts.rows),
+        lambda run: _share_error(run.counts.dead_lettered, run.counts.rows),
+    ),
+    *(Metric(f"dead_letters.{why}", "rows", partial(RunMetrics.dead_letters, reason=why)) for why in Reason),
+    Metric("spans", "spans", lambda run: run.counts.span_count),
+    Metric("claims", "claims", lambda run: run.counts.claim_count),
+    *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
+    *(
+        Metric(f"unsupported_spans.{why}", "claims", partial(RunMetrics.claims_because, reason=why))
+        for why in UnsupportedReason
+    ),
+    *(
+        Metric(f"supported_spans.{how}", "claims", partial(RunMetrics.claims_supported, how=how))
+        for how in SupportedHow
+    ),
+    Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),
+    Metric("no_claim_spans", "spans", lambda run: run.claims(Support.NO_CLAIM)),
+    Metric("not_judged_spans", "spans", lambda run: run.counts.not_judged_count),
+    Metric(
+        "not_judged_share", "share",
+        lambda run: share(run.counts.not_judged_count, run.counts.not_judged_count + run.counts.claim_count),
+    ),
+    *chain.from_iterable(map(_claim_shares, VERDICTS)),
+    Metric("unsupported_claims_share", "share", lambda run: run.share_of_claims(Support.UNSUPPORTED)),
+    Metric("refusals", "rows", lambda run: run.answers(AnswerKind.REFUSAL)),
+    Metric("partial_refusals", "rows", lambda run: run.answers(AnswerKind.PARTIAL)),
+    Metric(
+        "mean_answer_risk", "share", lambda run: share(run.risks.risk, run.risks.answers),
+        lambda run: run.risks.mean_error,
+    ),
+    Metric(
+        "answers_at_risk", "share", lambda run: share(run.risks.at_risk, run.risks.answers),
+        lambda run: _share_error(run.risks.at_risk, run.risks.answers),
+    ),
+    Metric("cited_claims", "claims", _summed(lambda sums: sums.cited_claims)),
+    Metric("cited_share", "share", _summed(lambda sums: share(sums.cited_claims, sums.claims))),
+    Metric("citation_agreement", "share", _summed(lambda sums: share(sums.agreeing_claims, sums.cited_claims))),
+    Metric("evidence_agreement", "share", _summed(lambda sums: share(sums.attended_claims, sums.told_claims))),
+    Metric("unmatched_spans", "claims", _summed(lambda sums: sums.unmatched_spans)),
+    Metric("unmatched_share", "share", _summed(lambda sums: share(sums.unmatched_spans, sums.claims))),
+    Metric("isolated_spans", "claims", _summed(lambda sums: sums.isolated_spans)),
+    Metric("isolated_share", "share", _summed(lambda sums: share(sums.isolated_spans, sums.claims))),
+    Metric("evidence_mass_mean", "share", _summed(lambda sums: share(sums.evidence_mass, sums.claims))),
+    Metric("tokens", "tokens", lambda run: run.counts.tokens),
+    Metric("seconds", "seconds", lambda run: run.manifest.seconds, of_run=True),
+    Metric("load_seconds", "seconds", lambda run: run.manifest.load_seconds, of_run=True),
+    Metric("rows_per_second", "rows/s", lambda run: run.manifest.rows_per_second or None, of_run=True),
+)  # fmt: skip
+METRICS = {metric.name: metric for metric in _ALL}
 
 
-def _evidence_metrics() -> Iterator[Metric]:
-    def unmatched(run: RunMetrics) -> Value:
-        return None if run.evidence is None else run.evidence.unmatched_spans
-
-    def unmatched_share(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.claims)
-
-    def isolated(run: RunMetrics) -> Value:
-        return None if run.evidence is None else run.evidence.isolated_spans
-
-    def isolated_share(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.isolated_spans, run.evidence.claims)
-
-    def mass_mean(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.claims)
-
-    def cited(run: RunMetrics) -> Value:
-        return None if run.evidence is None else run.evidence.cited_claims
-
-    def cited_share(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.cited_claims, run.evidence.claims)
-
-    def agreement(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.agreeing_claims, run.evidence.cited_claims)
-
-    def attended(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.attended_claims, run.evidence.told_claims)
-
-    agreeing = "claims whose best passages include a cited one, among the claims with a citation"
-    yield Metric("cited_claims", "claims", "claims for which the answer cites a passage", cited)
-    yield Metric("cited_share", "share", "those claims among all claims", cited_share)
-    yield Metric("citation_agreement", "share", agreeing, agreement)
-    where_told = "claims whose evidence lies where the passages have their words, among those whose words they have"
-    yield Metric("evidence_agreement", "share", where_told, attended)
-    yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched)
-    yield Metric("unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share)
-    yield Metric("isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated)
-    yield Metric("isolated_share", "share", "those claims among all claims", isolated_share)
-    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the claims", mass_mean)
+GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_GATE = re.compile(r"\s*([^\s<>=!]+)\s*([<>=!]+)\s*(\S+)\s*")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
-def _run_metrics() -> Iterator[Metric]:
-    def rows_per_second(run: RunMetrics) -> Value:
-        return run.manifest.rows_per_second or None
+@dataclass(frozen=True, slots=True)
+class QualityGate:
+    """The audit fails if the metric compares to the limit as the operator says."""
 
-    loading = "part of it before the first row: planning, loading the models"
-    speed = "rows per second that the last run audited itself, without loading"
-    yield Metric("tokens", "tokens", "tokens of the audited rows", lambda run: run.manifest.counts.tokens)
-    yield Metric("seconds", "seconds", "duration of the last run", lambda run: run.manifest.seconds, of_run=True)
-    yield Metric("load_seconds", "seconds", loading, lambda run: run.manifest.load_seconds, of_run=True)
-    yield Metric("rows_per_second", "rows/s", speed, rows_per_second, of_run=True)
+    metric: str
+    operator: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.operator} {_exact(self.limit)}"
 
 
-_ALL = (_row_metrics, _claim_metrics, _answer_metrics, _evidence_metrics, _run_metrics)
-METRICS = {metric.name: metric for metrics in _ALL for metric in metrics()}
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """One judged gate; a gate whose metric has no value (None) has failed."""
+
+    gate: QualityGate
+    value: float | None
+    failed: bool
+
+
+def quality_gate(text: str) -> QualityGate:
+    """Parse the gate of ``--fail-if TEXT``.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is not NAME OP NUMBER, or can never be judged.
+    """
+    parts = _GATE.fullmatch(text)
+    if parts is None:
+        raise argparse.ArgumentTypeError(f"should be NAME OP NUMBER, such as 'unsupported_share > 0.05', was: {text!r}")
+    name, relation, number = parts.groups()
+    _check_name(name)
+    if relation not in _OPERATORS:
+        raise argparse.ArgumentTypeError(f"should have one of {' '.join(_OPERATORS)} as operator, was: {relation!r}")
+    return QualityGate(name, relation, _limit(name, number))
+
+
+def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
+    """One verdict per gate, in order."""
+    return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
+
+
+def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind]) -> None:
+    """Refuse gates on metrics that this run will not have.
+
+    Raises:
+        UsageError: if one needs a kind of span that is not chosen.
+    """
+    for gate in gates:
+        kind = gate.metric.partition("_share.")[2]
+        if kind and SpanKind(kind) not in span_kinds:
+            raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
+
+
+def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
+    failed = value is None or _OPERATORS[gate.operator](value, gate.limit)
+    return GateVerdict(gate, value, failed)
+
+
+def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
+    """One line per failed gate, with value and limit."""
+    for verdict in verdicts:
+        if verdict.value is None:
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} has no value, there is nothing to count"
+        elif verdict.failed:
+            value, limit = f"{verdict.value:.10g}", _exact(verdict.gate.limit)
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} is {value}, the limit is {limit}"
+
+
+def _exact(number: float) -> str:
+    """The shortest text of this very number, so that different gates never look the same."""
+    return repr(number).removesuffix(".0")
+
+
+def _check_name(name: str) -> None:
+    if name in GATE_NAMES:
+        return
+    if name in METRICS:
+        raise argparse.ArgumentTypeError(
+            f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
+        )
+    hint = did_you_mean(name, GATE_NAMES, otherwise=f"there are: {', '.join(GATE_NAMES)}")
+    raise argparse.ArgumentTypeError(f"unknown metric {name!r}; {hint}")
+
+
+def _limit(name: str, text: str) -> float:
+    limit = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(limit):
+        raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {text!r}")
+    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
+        raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {text}")
+    return limit

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attribeam.logs.privacy.masked_record import check_masked
 from attribeam.logs.privacy.settings import redacting
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
-from attribeam.pipeline.measures.metrics import RunMetrics, Value
-from attribeam.pipeline.measures.quality_gates import GateVerdict
+from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, Value
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
 from attribeam.schemas.errors import UsageError
@@ -69,114 +68,79 @@ class Family:
         return tuple(sample for sample in self.samples if sample.value is not None)
 
 
+_SINGLE = (
+    ("rows", Unit.ROWS, "rows", "Rows read by the audit."),
+    ("audited_rows", Unit.ROWS, "audited_rows", "Rows audited."),
+    ("dead_letter_ratio", Unit.RATIO, "dead_letter_share", "Dead letters among the rows read."),
+    ("tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows."),
+    ("claims", Unit.CLAIMS, "claims", "Claims."),
+    ("not_judged_ratio", Unit.RATIO, "not_judged_share", "Spans that cannot be judged among these and the claims."),
+    ("unmatched_spans", Unit.CLAIMS, "unmatched_spans", "Claims with an unmatched value."),
+    ("unmatched_span_ratio", Unit.RATIO, "unmatched_share", "Claims with an unmatched value among all claims."),
+    ("cited_claims", Unit.CLAIMS, "cited_claims", "Claims for which the answer cites a passage."),
+    ("cited_claim_ratio", Unit.RATIO, "cited_share", "Claims for which the answer cites a passage among all claims."),
+    (
+        "citation_agreement_ratio", Unit.RATIO, "citation_agreement",
+        "Claims whose evidence lies in a cited passage among those with a citation.",
+    ),
+    (
+        "evidence_agreement_ratio", Unit.RATIO, "evidence_agreement",
+        "Claims whose evidence lies where the passages have their words, among those whose words they have.",
+    ),
+    ("isolated_spans", Unit.CLAIMS, "isolated_spans", "Claims whose whole evidence was isolated."),
+    ("isolated_span_ratio", Unit.RATIO, "isolated_share", "Claims whose whole evidence was isolated among all claims."),
+    ("evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", "Mean evidence mass of the claims."),
+    ("answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers."),
+    ("answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", "Answers at risk among those that have a risk."),
+    ("run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run."),
+    ("run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."),
+    ("rows_per_second", Unit.SPEED, "rows_per_second", "Rows per second audited by the last run, without loading."),
+)  # fmt: skip
+"""The families of one sample each: name, unit, metric and meaning."""
+
+
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
     """All families; labelled ones have a sample for each label, even if it is zero."""
-    yield from _row_families(metrics)
-    yield from _claim_families(metrics)
-    yield from _answer_families(metrics)
-    yield from _run_families(metrics)
+    for name, unit, metric, meaning in _SINGLE:
+        yield Family(name, unit, meaning, (Sample(metrics.value(metric)),))
+    for name, unit, meaning, samples in _labelled(metrics):
+        yield Family(name, unit, meaning, tuple(samples))
     gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
     yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
 
 
-def _row_families(metrics: RunMetrics) -> Iterator[Family]:
-    letters = tuple(Sample(metrics.dead_letters(reason), (("reason", reason),)) for reason in Reason)
-    share = "Dead letters among the rows read."
-    yield _single_family(metrics, "rows", Unit.ROWS, "rows", "Rows read by the audit.")
-    yield _single_family(metrics, "audited_rows", Unit.ROWS, "audited_rows", "Rows audited.")
-    yield Family("dead_letters", Unit.ROWS, "Rows refused, by reason.", letters)
-    yield _single_family(metrics, "dead_letter_ratio", Unit.RATIO, "dead_letter_share", share)
-    yield _single_family(metrics, "tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows.")
+def _labelled(metrics: RunMetrics) -> Iterator[tuple[str, Unit, str, Iterable[Sample]]]:
+    """Name, unit, meaning and samples of the other families."""
 
+    def by(label: str, members: Iterable[str], value: Callable[[Any], Value]) -> list[Sample]:
+        return [Sample(value(member), ((label, member),)) for member in members]
 
-def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
-    claims = tuple(Sample(metrics.claims(support), _support_label(support)) for support in Support)
-    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in VERDICTS)
-    kinds = tuple(
-        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
+    manifest = metrics.manifest
+    yield "dead_letters", Unit.ROWS, "Rows refused, by reason.", by("reason", Reason, metrics.dead_letters)
+    spans = by("support", Support, metrics.claims)
+    yield "spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", spans
+    shares = by("support", VERDICTS, metrics.share_of_claims)
+    yield "span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares
+    reasons = by("reason", UnsupportedReason, metrics.claims_because)
+    yield "unsupported_claims", Unit.CLAIMS, "Unsupported claims, by reason.", reasons
+    hows = by("how", SupportedHow, metrics.claims_supported)
+    yield "supported_claims", Unit.CLAIMS, "Supported claims, by how the passages support them.", hows
+    kinds = [
+        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), ("support", support)))
         for kind in SpanKind
         for support in VERDICTS
-    )
-    reasons = tuple(Sample(metrics.claims_because(one), (("reason", one),)) for one in UnsupportedReason)
-    hows = tuple(Sample(metrics.claims_supported(one), (("how", one),)) for one in SupportedHow)
-    unmatched = "Claims with an unmatched value"
-    not_judged = "Spans that cannot be judged among these and the claims."
-    yield Family("spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", claims)
-    yield Family("span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares)
-    yield Family("unsupported_claims", Unit.CLAIMS, "Unsupported claims, by reason.", reasons)
-    yield Family("supported_claims", Unit.CLAIMS, "Supported claims, by how the passages support them.", hows)
-    yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
-    yield _single_family(metrics, "claims", Unit.CLAIMS, "claims", "Claims.")
-    yield _single_family(metrics, "not_judged_ratio", Unit.RATIO, "not_judged_share", not_judged)
-    yield _single_family(metrics, "unmatched_spans", Unit.CLAIMS, "unmatched_spans", f"{unmatched}.")
-    yield _single_family(
-        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all claims."
-    )
-    cited, agreeing = "Claims for which the answer cites a passage", "Claims whose evidence lies in a cited passage"
-    yield _single_family(metrics, "cited_claims", Unit.CLAIMS, "cited_claims", f"{cited}.")
-    yield _single_family(metrics, "cited_claim_ratio", Unit.RATIO, "cited_share", f"{cited} among all claims.")
-    yield _single_family(
-        metrics,
-        "citation_agreement_ratio",
-        Unit.RATIO,
-        "citation_agreement",
-        f"{agreeing} among those with a citation.",
-    )
-    yield _single_family(
-        metrics,
-        "evidence_agreement_ratio",
-        Unit.RATIO,
-        "evidence_agreement",
-        "Claims whose evidence lies where the passages have their words, among those whose words they have.",
-    )
-    isolated = "Claims whose whole evidence was isolated"
-    yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
-    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")
-    mean = "Mean evidence mass of the claims."
-    yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
-
-
-def _answer_families(metrics: RunMetrics) -> Iterator[Family]:
-    answers = tuple(Sample(metrics.answers(kind), (("answer_kind", kind),)) for kind in AnswerKind)
-    at_risk = "Answers at risk among those that have a risk."
-    yield Family("answers", Unit.ROWS, "Audited rows, by kind of answer.", answers)
-    yield _single_family(metrics, "answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers.")
-    yield _single_family(metrics, "answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", at_risk)
-
-
-def _run_families(metrics: RunMetrics) -> Iterator[Family]:
-    started, ended = (Sample(metrics.started),), (Sample(metrics.ended),)
-    speed = "Rows per second audited by the last run, without loading."
-    yield _single_family(metrics, "run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run.")
-    yield _single_family(
-        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."
-    )
-    yield _single_family(metrics, "rows_per_second", Unit.SPEED, "rows_per_second", speed)
-    yield Family("run_start_timestamp_seconds", Unit.SECONDS, "Start of the last run, in seconds since 1970.", started)
-    yield Family("run_end_timestamp_seconds", Unit.SECONDS, "End of the last run, in seconds since 1970.", ended)
-    yield Family("run_status", Unit.NONE, "1 for how the last run ended, else 0.", _status_samples(metrics))
-    yield Family(
-        "audit_info", Unit.NONE, "Version and models of the audit; always 1.", (Sample(1, _info_labels(metrics)),)
-    )
-
-
-def _status_samples(metrics: RunMetrics) -> tuple[Sample, ...]:
+    ]
+    yield "kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds
+    yield "answers", Unit.ROWS, "Audited rows, by kind of answer.", by("answer_kind", AnswerKind, metrics.answers)
+    start, end = "Start of the last run, in seconds since 1970.", "End of the last run, in seconds since 1970."
+    yield "run_start_timestamp_seconds", Unit.SECONDS, start, [Sample(metrics.started)]
+    yield "run_end_timestamp_seconds", Unit.SECONDS, end, [Sample(metrics.ended)]
     ends = [status for status in RunStatus if status is not RunStatus.RUNNING]
-    return tuple(Sample(float(metrics.manifest.status is status), (("status", status),)) for status in ends)
-
-
-def _info_labels(metrics: RunMetrics) -> tuple[tuple[str, str], ...]:
-    manifest = metrics.manifest
+    status = by("status", ends, lambda end: float(manifest.status is end))
+    yield "run_status", Unit.NONE, "1 for how the last run ended, else 0.", status
     models = tuple((name, manifest.models.get(name, "")) for name in _MODELS)
-    return (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
-
-
-def _support_label(support: Support) -> tuple[tuple[str, str], ...]:
-    return (("support", support),)
-
-
-def _single_family(metrics: RunMetrics, name: str, unit: Unit, metric: str, meaning: str) -> Family:
-    return Family(name, unit, meaning, (Sample(metrics.value(metric)),))
+    labels = (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
+    yield "audit_info", Unit.NONE, "Version and models of the audit; always 1.", [Sample(1, labels)]
 
 
 _PREFIX = "attribeam_"

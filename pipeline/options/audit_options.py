@@ -39,7 +39,7 @@ from attribeam.logs.arguments import COLUMNS_HELP, LOG_FORMAT_HELP
 from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
-from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
+from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.options.devices import is_list, named_gpus
 from attribeam.pipeline.options.runner_options import beam_arguments
 from attribeam.report.messages import ConsoleKind, Messages

@@ -23,9 +23,8 @@ from attribeam.pipeline.chunks.configuration import (
 from attribeam.pipeline.chunks.input_plan import Chunk, InputCheck, InputPlan
 from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
-from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, failed_gate_lines, judge_gates
 from attribeam.pipeline.measures.metrics_export import metric_families, metrics_json, prometheus_text, send_metrics
-from attribeam.pipeline.measures.quality_gates import GateVerdict, failed_gate_lines, judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.report.audit_directory import AuditDirectory

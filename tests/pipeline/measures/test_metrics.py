@@ -15,12 +15,11 @@ from tests.pipeline.measures.made_metrics import made_manifest, made_metrics, me
 from tests.report.made_audit import made_audit, supported_span, told_spans, unsupported_span
 
 from attribeam.pipeline.measures.evidence_totals import AnswerTally, EvidenceTotals, RiskTotals, sum_evidence
-from attribeam.pipeline.measures.metrics import METRICS, RunMetrics
+from attribeam.pipeline.measures.metrics import METRICS, RunMetrics, judge_gates, quality_gate
 from attribeam.pipeline.measures.metrics_export import (
     metrics_json,
     prometheus_text,
 )
-from attribeam.pipeline.measures.quality_gates import judge_gates, quality_gate
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import ClaimKind, SpanEvidence, Support
 from attribeam.schemas.passage_sample import CutPassages

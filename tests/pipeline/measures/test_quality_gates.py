@@ -30,13 +30,13 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.measures import metrics_export
-from attribeam.pipeline.measures.metrics_export import choose_exporters, metric_families, record_gauges, send_metrics
-from attribeam.pipeline.measures.quality_gates import (
+from attribeam.pipeline.measures.metrics import (
     QualityGate,
     failed_gate_lines,
     judge_gates,
     quality_gate,
 )
+from attribeam.pipeline.measures.metrics_export import choose_exporters, metric_families, record_gauges, send_metrics
 from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import claim_rows
