@@ -32,7 +32,7 @@ TESTS = {
     "attribution/attention/capture.py": "test_capture",
     "attribution/attention/reduction.py": "test_attention_model",
     "pipeline/chunks/chunk_store.py": "test_chunk_store",
-    "pipeline/chunks/reconciliation.py": "test_chunk_store",
+    "pipeline/chunks/chunk_attempt.py": "test_chunk_store",
     "attribution/answers/answer_values.py": "test_unmatched_values test_values_as_people_compare",
     "attribution/answers/numbers_and_dates.py": "test_unmatched_values test_values_as_people_compare",
     "attribution/verdict/judge.py": "test_judge test_claims",
@@ -107,7 +107,7 @@ MUTANTS = {
         ("if removed:\n            self.remove_results()", "if removed:\n            pass"),
         ("(now := there.get(name)) is None or", "(now := there.get(name)) is not None and"),
     ),
-    "pipeline/chunks/reconciliation.py": (
+    "pipeline/chunks/chunk_attempt.py": (
         ('pc.equal(batch.column("span_index"), 0)', 'pc.greater_equal(batch.column("span_index"), 0)'),
         ("np.flatnonzero(outcomes != 1)", "np.flatnonzero(outcomes > 1)"),
         ("outcomes != 1)\n    if", "outcomes < 1)\n    if"),

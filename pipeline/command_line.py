@@ -62,11 +62,11 @@ class Command:
 
 
 COMMANDS = (
-    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.commands.demo_command"),
+    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.demo_command"),
     Command(
         "audit",
         "audit QA logs: Parquet in, evidence records out",
-        "attribeam.pipeline.commands.audit_command",
+        "attribeam.pipeline.audit_command",
         takes_config=True,
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
@@ -85,7 +85,7 @@ COMMANDS = (
         "make a log from traces, a labelling tool or a published data set",
         "attribeam.evaluation.datasets.import_command",
     ),
-    Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
+    Command("config", "check or print a configuration file of audit", "attribeam.pipeline.config_file"),
     Command(
         "models",
         "check whether a model can serve, and choose its layer",

@@ -5,42 +5,110 @@ What workers of a cluster do with a chunk before and after its rows stands here,
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 from uuid import uuid4
 
 import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners import create_runner
 from apache_beam.runners.runner import PipelineState
 
-from attribeam.logs.files import ArrowStorage
+from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog
-from attribeam.pipeline.chunks.chunk_attempt import read_attempt
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, read_attempt
 from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
 from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.failures import RESUME_HINT
-from attribeam.pipeline.graph import build_graph
-from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.options.runner_options import beam_options
-from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_run
+from attribeam.pipeline.console import print_outcome
+from attribeam.pipeline.measures.metrics_export import FinishedRun
+from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
+from attribeam.pipeline.workers.worker_messages import RESUME_HINT
 from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import RunError, UsageError, did_you_mean
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest
+from attribeam.transforms.audit_answers import through_stages
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
+from attribeam.transforms.prepare_rows import read_rows
 from attribeam.transforms.row_groups import RowGroup
 from attribeam.transforms.write_group import write_group
 
+
+def build_graph(
+    pipeline: beam.Pipeline,
+    chunks: Sequence[Chunk],
+    *,
+    settings: AuditSettings,
+    storage: LogStorage,
+    evidence: pa.Schema,
+    take_up: Callable[[Chunk], bool],
+    commit: Callable[[RowGroup], None],
+) -> None:
+    """Add the audit of ``chunks`` to ``pipeline``; ``commit`` gets the tables of each.
+
+    The list is shuffled, less than 1 kB a chunk and no rows, and ``take_up`` says whether a chunk is to be audited.
+    Each is committed as soon as it is finished, because nothing waits for others.
+    """
+    read = (
+        pipeline
+        | "ListChunks" >> beam.Create([RowGroup(chunk, [chunk.rows]) for chunk in chunks], reshuffle=False)
+        | "SpreadChunks" >> beam.Reshuffle()
+        | "TakeUp" >> beam.Filter(_taken_up, take_up)
+        | "ReadRows" >> beam.Map(_started, settings, storage).with_output_types(RowGroup)
+    )
+    through_stages(read, settings, evidence) | "Commit" >> beam.Map(commit)
+
+
+def _taken_up(group: RowGroup, take_up: Callable[[Chunk], bool]) -> bool:
+    return take_up(group.chunk)
+
+
+def _started(group: RowGroup, settings: AuditSettings, storage: LogStorage) -> RowGroup:
+    return read_rows(replace(group, started=time.time()), settings, storage)
+
+
 _MARK_DIGITS = 12
+
+
+def beam_options(options: RunOptions) -> PipelineOptions:
+    """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
+
+    Beam drops an option that it does not know without a word, so a note names it; the runner's Java half may have it.
+
+    Raises:
+        UsageError: if Beam has no such runner, or an option does not take its value.
+    """
+    parsers: list[argparse.ArgumentParser] = []
+    PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
+    parsers[0].error = _refuse  # type: ignore[method-assign]
+    known = [flag for action in parsers[0]._actions for flag in action.option_strings]
+    for argument in parsers[0].parse_known_args(options.beam_arguments)[1]:
+        if argument.startswith("--"):
+            hint = did_you_mean(flag := argument.partition("=")[0], known)
+            options.messages.say(f"Beam's Python half has no option {flag}{'; ' * bool(hint)}{hint}")
+    found = PipelineOptions([f"--runner={options.runner}", *options.beam_arguments])
+    try:
+        create_runner(options.runner)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
+    FileSystems.set_options(found)
+    return found
+
+
+def _refuse(message: str) -> NoReturn:
+    raise UsageError(f"Beam does not take this option as it is: {message}")
 
 
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:

@@ -9,23 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
-from attribeam.pipeline.chunks.worker_messages import (
-    ChunkAttempt,
+from attribeam.pipeline.console import Progress, print_outcome
+from attribeam.pipeline.measures.metrics_export import FinishedRun
+from attribeam.pipeline.run_record import RunClock, RunRecord, end_status, finish_run
+from attribeam.pipeline.workers.devices import plan_model_workers, with_auto_dtype
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit
+from attribeam.pipeline.workers.worker_messages import (
     ModelsLoaded,
     RowsFinished,
     RunRows,
     WorkerDied,
+    describe_death,
+    describe_failure,
+    describe_rows,
 )
-from attribeam.pipeline.failures import describe_death, describe_failure, describe_rows
-from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.options.devices import plan_model_workers
-from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, end_status, finish_run
-from attribeam.pipeline.progress import Progress
-from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
-from attribeam.pipeline.workers.reused_evidence import ReusedAudit
 from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.pipeline.workers.worker_process import Worker
 from attribeam.schemas.errors import RunError, UsageError

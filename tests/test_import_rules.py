@@ -96,7 +96,7 @@ SUB_ROOMS = {
     ),
     "evaluation": ("datasets", "methods", "measures", "calibration", "model_check"),
     "logs": ("traces", "privacy"),
-    "pipeline": ("chunks", "measures", "options", "workers", "outcome", "commands"),
+    "pipeline": ("chunks", "measures", "workers"),
 }  # fmt: skip
 """The rooms within a room, in an order in which each imports itself and those before it."""
 
@@ -183,7 +183,7 @@ with TemporaryDirectory() as folder:
     run_chunk(rows, settings=settings, schemas=schemas, folder=Path(folder) / "attempt", on_rows=lambda _: None)
 """
 CHECKED_OPTIONS = """
-from attribeam.pipeline.options.audit_options import AuditOptions, read_run_options
+from attribeam.pipeline.audit_options import AuditOptions, read_run_options
 read_run_options(AuditOptions(input=("a",), output="b"))
 """
 NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}

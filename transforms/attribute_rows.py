@@ -12,8 +12,7 @@ from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowGroup, packs
-from attribeam.transforms.stage_metrics import stage, thread_stage
+from attribeam.transforms.row_groups import RowGroup, packs, stage, thread_stage
 
 if TYPE_CHECKING:
     import torch

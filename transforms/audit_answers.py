@@ -17,17 +17,27 @@ from apache_beam.utils.timestamp import Timestamp
 
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.attribution.record_input import check_record, outcome_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.logs.arrow_logs import in_python
 from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
-from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import UsageError
+from attribeam.logs.rows import check_size
+from attribeam.schemas import (
+    DeadLetter,
+    QARecord,
+    Reason,
+    RowFault,
+    RowSource,
+    Stage,
+    dead_letter_schema,
+    evidence_schema,
+)
+from attribeam.schemas.errors import DataError, UsageError
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.hide_texts import HideTexts
 from attribeam.transforms.make_evidence import audit_stages
-from attribeam.transforms.read_rows import read_answers
 from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.write_group import dead_letter_table
+from attribeam.transforms.write_group import HideTexts, dead_letter_table
 
 
 class RowGroupCoder(Coder):
@@ -53,6 +63,9 @@ registry.register_coder(RowGroup, RowGroupCoder)
 _DEAD_LETTERS = "dead_letters"
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
+
+_NO_SOURCE = RowSource("", 0)
+_FIELDS = ("record_id", "question", "passages", "answer", "target_spans")
 
 _PLAIN: dict[pa.DataType, type] = {
     pa.string(): str,
@@ -142,6 +155,94 @@ def through_stages(groups: beam.PCollection, settings: AuditSettings, evidence: 
 
 def _read(answers: list[object], settings: AuditSettings) -> RowGroup:
     return read_answers(RowGroup(None, answers), settings)
+
+
+def read_answers(group: RowGroup, settings: AuditSettings) -> RowGroup:
+    """``QARecord``s, dicts, ``beam.Row``s or named tuples in, valid records out.
+
+    What is wrong with an element harms no other. A dead letter has the element's id, if there is one, and names
+    the field.
+    """
+
+    def records() -> Iterator[QARecord]:
+        for element in group.rows:
+            given: Mapping[str, object] | QARecord | None = None
+            try:
+                given = element if isinstance(element, QARecord) else _fields(element, settings)
+                record = _record(given, settings)
+            except RowFault as fault:
+                group.refuse(_letter_of_element(given, fault, settings))
+            except DataError as error:
+                invalid = RowFault(Reason.INVALID_VALUE, str(error), column=_field_named(str(error)))
+                group.refuse(_letter_of_element(given, invalid, settings))
+            else:
+                yield record
+
+    return group.of(records())
+
+
+def _fields(element: object, settings: AuditSettings) -> dict[str, object]:
+    """The element's values by the names of a record's fields; those that it lacks are left out."""
+    plain = _plain(element)
+    if not isinstance(plain, dict):
+        kind = type(element).__name__
+        raise RowFault(Reason.INVALID_VALUE, f"an element should be a QARecord, a dict or a row, was a {kind}")
+    names = {field: field for field in _FIELDS} | dict(settings.columns)
+    return {field: plain[names[field]] for field in _FIELDS if names[field] in plain}
+
+
+def _record(given: Mapping[str, object] | QARecord, settings: AuditSettings) -> QARecord:
+    names = dict(settings.columns)
+    if not isinstance(given, QARecord):
+        missing = next((field for field in _FIELDS[:-1] if given.get(field) is None), None)
+        if missing is not None:
+            name = names.get(missing, missing)
+            found = "was None" if missing in given else "is not there; rename it, or map it with columns={...}"
+            message = f"the field {name!r} should have a value, {found}"
+            raise RowFault(Reason.MISSING_VALUE, message, column=name)
+    record = outcome_of(given, _NO_SOURCE)
+    if isinstance(record, RowFault):
+        raise record
+    check_record(record)
+    try:
+        check_size(record, settings.max_text_chars, column=names.get("passages", "passages"))
+    except RowFault as fault:
+        raise RowFault(fault.reason, in_python(str(fault)), column=fault.column) from fault
+    return record
+
+
+def _letter_of_element(
+    given: Mapping[str, object] | QARecord | None, fault: RowFault, settings: AuditSettings
+) -> DeadLetter:
+    fields = {"record_id": given.record_id, "answer": given.answer} if isinstance(given, QARecord) else given or {}
+    record_id, answer = fields.get("record_id"), fields.get("answer")
+    return DeadLetter(
+        record_id=str(record_id) if isinstance(record_id, str | int) else None,
+        source=given.source if isinstance(given, QARecord) else _NO_SOURCE,
+        stage=Stage.VALIDATE,
+        reason=fault.reason,
+        message=str(fault),
+        column=fault.column,
+        answer=answer if settings.dead_letter_text and isinstance(answer, str) else None,
+    )
+
+
+def _field_named(message: str) -> str | None:
+    """The field that an error of ``record_input`` begins with."""
+    return next((field for field in _FIELDS if message.startswith(field)), None)
+
+
+def _plain(value: Any) -> Any:
+    """Rows and named tuples as dicts, at any depth."""
+    if hasattr(value, "as_dict"):  # a beam.Row
+        return {name: _plain(item) for name, item in value.as_dict().items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
+    return value
 
 
 def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:

@@ -25,8 +25,7 @@ from attribeam.schemas.passage_sample import sample_passages
 from attribeam.transforms.attribute_rows import attributed_blocks
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.prepare_rows import encode_rows, parse_answers
-from attribeam.transforms.row_groups import RowCounts, RowGroup, dead_letter
-from attribeam.transforms.stage_metrics import stage, tell_rows_finished
+from attribeam.transforms.row_groups import RowCounts, RowGroup, dead_letter, stage, tell_rows_finished
 
 
 def audit_stages(settings: AuditSettings, evidence: pa.Schema) -> dict[str, Callable[[RowGroup], RowGroup]]:

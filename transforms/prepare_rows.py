@@ -6,7 +6,7 @@ Tokens come first, so that an answer too long for the model is refused before th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
@@ -15,10 +15,72 @@ from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.schemas import QARecord, RowFault, Stage
+from attribeam.logs.files import LogStorage
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow, RowRange
+from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, Stage
+from attribeam.schemas.dead_letter import reading_stage
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowGroup, dead_letter, packs
-from attribeam.transforms.stage_metrics import stage
+from attribeam.transforms.row_groups import RowGroup, dead_letter, packs, stage
+
+
+def read_rows(
+    group: RowGroup, settings: AuditSettings, storage: LogStorage, fatal_rows: Mapping[int, str] | None = None
+) -> RowGroup:
+    """Ranges in, the records of their rows out, in order.
+
+    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended. They are None
+    before the last try, in which rows that memory does not suffice to read become dead letters, too.
+    """
+    fatal = fatal_rows or {}
+
+    def records() -> Iterator[QARecord]:
+        for rows in group.rows:
+            for outcome in _outcomes(rows, settings, storage, last_try=fatal_rows is not None):
+                if isinstance(outcome, FaultyRow):
+                    group.refuse(_letter_of(outcome, settings))
+                elif (how := fatal.get(outcome.source.source_row)) is not None:
+                    group.refuse(dead_letter(outcome, worker_died(how), Stage.READ, settings))
+                else:
+                    yield outcome
+
+    return group.of(records())
+
+
+def _outcomes(
+    rows: RowRange, settings: AuditSettings, storage: LogStorage, *, last_try: bool
+) -> Iterator[QARecord | FaultyRow]:
+    outcomes = QALog(rows.file, settings.log_options, storage, rows.stamp).outcomes(
+        range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows, last_try=last_try
+    )
+    while True:
+        with stage("read"):
+            outcome = next(outcomes, None)
+        if outcome is None:
+            return
+        yield outcome
+
+
+def _letter_of(row: FaultyRow, settings: AuditSettings) -> DeadLetter:
+    return DeadLetter(
+        record_id=row.record_id,
+        source=row.source,
+        stage=reading_stage(row.fault.reason),
+        reason=row.fault.reason,
+        message=str(row.fault),
+        column=row.fault.column,
+        answer=row.answer if settings.dead_letter_text else None,
+    )
+
+
+def worker_died(how: str) -> RowFault:
+    """The fault of a row whose worker process ended by, say, "signal SIGKILL"."""
+    return RowFault(
+        Reason.WORKER_DIED,
+        f"the worker process should survive any row, but ended by {how} on this row alone; give it more memory, or "
+        "leave the row out of the log",
+    )
+
 
 MICRO_BATCH_ROWS = 64
 MICRO_BATCH_CHARS = 50_000

@@ -26,7 +26,7 @@ from typing import Any, Self
 import yaml
 from deploy.flink.get_flink import FlinkFiles
 
-from attribeam.pipeline.options.runner_options import beam_arguments
+from attribeam.pipeline.audit_options import beam_arguments
 
 TASK_MANAGERS = 2
 RESTARTS = 4

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attribeam.logs.files import WritableStorage, fingerprint_file
-from attribeam.pipeline.chunks.chunk_attempt import manifest_of
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, manifest_of
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
 from attribeam.schemas.errors import SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus

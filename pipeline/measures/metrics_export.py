@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 from attribeam.logs.privacy.masked_record import check_masked
 from attribeam.logs.privacy.settings import redacting
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
-from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, Value
+from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, Value, failed_gate_lines
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
 if TYPE_CHECKING:
@@ -288,3 +288,25 @@ def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
         if isinstance(exporter, MetricExporter):
             return exporter
     raise UsageError(f"OpenTelemetry has no metric exporter {name!r} here; install its package, or {OTEL_INSTALL_HINT}")
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A finished run with its judged gates."""
+
+    metrics: RunMetrics
+    verdicts: tuple[GateVerdict, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """``GATE_FAILED`` if a gate failed."""
+        return ExitCode.GATE_FAILED if any(verdict.failed for verdict in self.verdicts) else ExitCode.DONE
+
+    def report(self, exporters: Sequence[MetricExporter], messages: Messages = TEXT_MESSAGES) -> ExitCode:
+        """Send the metrics and name the failed gates."""
+        version = self.metrics.manifest.attribeam_version
+        if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):
+            messages.say("the audit is done, but its metrics could not be sent, see OTEL_*")
+        for line in failed_gate_lines(self.verdicts):
+            messages.say(line, event="gate_failed")
+        return self.exit_code

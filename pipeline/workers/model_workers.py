@@ -31,14 +31,21 @@ from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
-from attribeam.pipeline.chunks.worker_messages import MODEL_WORKER, ModelsLoaded, WorkerDied, WorkerFailed
-from attribeam.pipeline.failures import ModelWorkersError, describe_death, is_out_of_memory
-from attribeam.pipeline.options.devices import ModelWorkerPlan
+from attribeam.pipeline.workers.devices import ModelWorkerPlan
+from attribeam.pipeline.workers.worker_messages import (
+    MODEL_WORKER,
+    ModelsLoaded,
+    ModelWorkersError,
+    WorkerDied,
+    WorkerFailed,
+    describe_death,
+    is_out_of_memory,
+)
 from attribeam.pipeline.workers.worker_process import Worker, load_or_tell, start_process
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.attribute_rows import Pending
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import add_stage_seconds
+from attribeam.transforms.row_groups import add_stage_seconds
 
 BLOCKS_AHEAD = 2
 """The most blocks that one worker has with the model workers: one to wait for, and the next one."""

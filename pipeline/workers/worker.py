@@ -17,27 +17,25 @@ from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.chunk_attempt import read_attempt
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, read_attempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
-from attribeam.pipeline.chunks.worker_messages import (
-    ChunkAttempt,
+from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, RemoteModels
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit, ReusedEvidence
+from attribeam.pipeline.workers.worker_messages import (
     ModelsLoaded,
     RowsFinished,
     RunRows,
     WorkerDied,
     WorkerFailed,
+    explain_chunk_failure,
+    is_out_of_memory,
 )
-from attribeam.pipeline.failures import explain_chunk_failure, is_out_of_memory
-from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, RemoteModels
-from attribeam.pipeline.workers.reused_evidence import ReusedAudit, ReusedEvidence
 from attribeam.pipeline.workers.worker_process import load_or_tell
 from attribeam.transforms.attribute_rows import run_blocks_elsewhere
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.make_evidence import audit_stages
-from attribeam.transforms.prepare_rows import return_parser, take_parser
-from attribeam.transforms.read_rows import read_rows
-from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds
+from attribeam.transforms.prepare_rows import read_rows, return_parser, take_parser
+from attribeam.transforms.row_groups import RowGroup, listening_for_rows, take_stage_seconds
 from attribeam.transforms.write_group import write_group
 
 _REPORT_SECONDS = 0.5

@@ -12,26 +12,29 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import (
+from attribeam.pipeline.workers.devices import ModelWorkerPlan
+from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
+from attribeam.pipeline.workers.reused_evidence import ReusedAudit
+from attribeam.pipeline.workers.worker_messages import (
+    RESUME_HINT,
     WORKER,
-    ChunkAttempt,
     ModelsLoaded,
     RowsFinished,
     RunRows,
     WorkerDied,
     WorkerFailed,
+    describe_death,
+    describe_failure,
+    describe_rows,
 )
-from attribeam.pipeline.failures import RESUME_HINT, describe_death, describe_failure, describe_rows
-from attribeam.pipeline.options.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
-from attribeam.pipeline.workers.reused_evidence import ReusedAudit
 from attribeam.pipeline.workers.worker_process import Worker, start_import_server, start_process
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
-    from attribeam.pipeline.options.audit_options import RunOptions
+    from attribeam.pipeline.audit_options import RunOptions
 
 _END_SECONDS = 10
 _TICK_SECONDS = 1.0

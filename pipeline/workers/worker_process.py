@@ -27,8 +27,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, WORKER, WorkerDied, WorkerFailed
-from attribeam.pipeline.failures import explain_load_failure, is_load_refusal
+from attribeam.pipeline.workers.worker_messages import (
+    OUT_OF_MEMORY,
+    WORKER,
+    WorkerDied,
+    WorkerFailed,
+    explain_load_failure,
+    is_load_refusal,
+)
 from attribeam.report.messages import let_libraries_speak
 from attribeam.transforms.audit_settings import AuditSettings
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from attribeam.pipeline.audit_options import AuditOptions
 from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.options.audit_options import AuditOptions
-from attribeam.pipeline.options.config_file import read_options
+from attribeam.pipeline.config_file import read_options
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nightly"

@@ -14,8 +14,8 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings

@@ -27,8 +27,8 @@ from attribeam.evaluation.methods.registry import LabelledContext, audit_name, l
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.failures import explain_chunk_failure
 from attribeam.pipeline.workers.worker import load_models as load_audit
+from attribeam.pipeline.workers.worker_messages import explain_chunk_failure
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings

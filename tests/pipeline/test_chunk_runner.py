@@ -14,8 +14,8 @@ from tests.pipeline.audit_fixtures import save_tiny_audit
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.run_manifest import sum_counts

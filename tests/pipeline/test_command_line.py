@@ -23,16 +23,16 @@ from attribeam.evaluation.command import add_arguments
 from attribeam.evaluation.model_check import model_trial
 from attribeam.evaluation.runs import model_choice
 from attribeam.pipeline import command_line, local_driver
-from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
-from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.options.audit_options import (
+from attribeam.pipeline.audit_options import (
     AuditOptions,
     RunOptions,
     add_audit_arguments,
     read_run_options,
     read_settings,
 )
-from attribeam.pipeline.options.config_file import read_options
+from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
+from attribeam.pipeline.command_line import COMMANDS, main
+from attribeam.pipeline.config_file import read_options
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.transforms.audit_settings import AuditSettings

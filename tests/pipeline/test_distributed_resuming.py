@@ -30,12 +30,12 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
+from attribeam.pipeline.audit_command import interrupted_once
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
-from attribeam.pipeline.commands.audit_command import interrupted_once
 from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command

@@ -18,7 +18,7 @@ from tests.pipeline.audit_fixtures import (
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.schemas import Reason, RowFault
 from attribeam.transforms import attribute_rows
 from attribeam.transforms.audit_settings import AuditSettings

@@ -20,9 +20,9 @@ from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs

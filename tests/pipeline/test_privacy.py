@@ -40,7 +40,7 @@ from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.hide_texts import HideTexts
+from attribeam.transforms.write_group import HideTexts
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, made_night
 
-from attribeam.pipeline import progress
+from attribeam.pipeline import console
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.progress import choose_progress
+from attribeam.pipeline.console import choose_progress
 from attribeam.report import messages
 from attribeam.report.messages import ConsoleKind, Messages, console_kind, event_line, let_libraries_speak
 
@@ -62,7 +62,7 @@ def test_what_is_asked_for_is_known_before_the_arguments_are_parsed(argv: str, k
 
 def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 4.0, 20.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
     shown = choose_progress(quiet=False, console=ConsoleKind.JSON, stream=stream)
     shown.start(total=500, finished=100)

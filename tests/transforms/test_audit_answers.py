@@ -18,9 +18,8 @@ from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
 from attribeam.logs.privacy.redactor import MASK
-from attribeam.transforms.audit_answers import row_type, rows_of
+from attribeam.transforms.audit_answers import read_answers, row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.read_rows import read_answers
 from attribeam.transforms.row_groups import RowGroup
 
 RUNNERS = {

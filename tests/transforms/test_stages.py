@@ -41,13 +41,10 @@ from attribeam.transforms import attribute_rows
 from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
 from attribeam.transforms.audit_answers import RowGroupCoder
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.hide_texts import HideTexts
 from attribeam.transforms.make_evidence import redacted
-from attribeam.transforms.prepare_rows import parse_each
-from attribeam.transforms.read_rows import read_rows
-from attribeam.transforms.row_groups import RowGroup, dead_letter, packs
-from attribeam.transforms.stage_metrics import stage, take_stage_seconds
-from attribeam.transforms.write_group import DEAD_LETTER_FILE, write_group
+from attribeam.transforms.prepare_rows import parse_each, read_rows
+from attribeam.transforms.row_groups import RowGroup, dead_letter, packs, stage, take_stage_seconds
+from attribeam.transforms.write_group import DEAD_LETTER_FILE, HideTexts, write_group
 
 SCHEMAS = (evidence_schema(), dead_letter_schema(), PrivacySettings())
 

@@ -20,11 +20,10 @@ from tests.pipeline.measures.made_metrics import made_manifest
 from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, ReconciliationError, count_rows
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
-from attribeam.pipeline.chunks.reconciliation import ReconciliationError, count_rows
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas import written_files as new_file
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import (

@@ -21,12 +21,12 @@ from attribeam.attribution.options import (
     ModelOptions,
     Quantization,
 )
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunks.configuration import output_metadata, plain_settings
-from attribeam.pipeline.commands.option_docs import with_table
-from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.options.config_file import OPTIONS
+from attribeam.pipeline.config_file import OPTIONS
 from attribeam.schemas import SpanKind
 from attribeam.transforms.audit_settings import AuditSettings
+from lab.option_docs import with_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 BOTH = {**declared(ModelOptions), **declared(MethodOptions)}
@@ -34,7 +34,7 @@ BOTH = {**declared(ModelOptions), **declared(MethodOptions)}
 
 def test_docs_are_those_of_the_declarations() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert text == with_table(text), "run python -m attribeam.pipeline.commands.option_docs docs/options.md"
+    assert text == with_table(text), "run python -m lab.option_docs docs/options.md"
     rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert {*OPTIONS, *BOTH} - {"beam_arguments"} <= {*rows}
 

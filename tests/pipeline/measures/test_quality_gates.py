@@ -36,8 +36,13 @@ from attribeam.pipeline.measures.metrics import (
     judge_gates,
     quality_gate,
 )
-from attribeam.pipeline.measures.metrics_export import choose_exporters, metric_families, record_gauges, send_metrics
-from attribeam.pipeline.outcome.run_record import FinishedRun
+from attribeam.pipeline.measures.metrics_export import (
+    FinishedRun,
+    choose_exporters,
+    metric_families,
+    record_gauges,
+    send_metrics,
+)
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest

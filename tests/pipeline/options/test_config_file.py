@@ -11,16 +11,16 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from tests.pipeline.audit_process import log_rows, write_log
 
-from attribeam.pipeline.command_line import main
-from attribeam.pipeline.options.audit_options import (
+from attribeam.pipeline.audit_options import (
     AuditOptions,
     RunOptions,
     add_audit_arguments,
     read_run_options,
     read_settings,
 )
-from attribeam.pipeline.options.config_file import OPTIONS, expand_variables, read_config, read_options
-from attribeam.pipeline.options.runner_options import beam_options
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.config_file import OPTIONS, expand_variables, read_config, read_options
+from attribeam.pipeline.distributed_driver import beam_options
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
 

@@ -10,17 +10,17 @@ from dataclasses import replace
 import pytest
 from tests.pipeline.measures.made_metrics import made_manifest, made_metrics
 
-from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
-from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.outcome.console import summary_lines
-from attribeam.pipeline.outcome.run_record import with_row_notes
-from attribeam.pipeline.progress import (
+from attribeam.pipeline.console import (
     LineProgress,
     Progress,
     choose_progress,
     progress_line,
     readable_duration,
+    summary_lines,
 )
+from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
+from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.run_record import with_row_notes
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,

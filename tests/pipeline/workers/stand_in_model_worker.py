@@ -7,8 +7,8 @@ import pickle
 import signal
 from multiprocessing.connection import Connection
 
-from attribeam.pipeline.chunks.worker_messages import ModelsLoaded, WorkerFailed
 from attribeam.pipeline.workers.model_workers import BlockReply, RunBlock
+from attribeam.pipeline.workers.worker_messages import ModelsLoaded, WorkerFailed
 from attribeam.transforms.audit_settings import AuditSettings
 
 FATAL, BROKEN = "kill", "raise"

@@ -17,10 +17,10 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
-from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.workers import auto_dtype
-from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
+from attribeam.pipeline.workers import devices
+from attribeam.pipeline.workers.devices import with_auto_dtype
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -38,8 +38,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelOptions]:
         asked.append(model)
         return CHOSEN
 
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
-    monkeypatch.setattr(auto_dtype, "_chosen", chosen)
+    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(devices, "_chosen", chosen)
     return asked
 
 
@@ -83,7 +83,7 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
     capsys.readouterr()
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
     assert not capsys.readouterr().err
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    monkeypatch.setattr(devices, "half_precision_instructions", dict)
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
     assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
     assert asked == [SETTINGS.model]
@@ -140,7 +140,7 @@ def test_model_and_decoder_are_chosen_for_one_by_one(
     settings, _ = with_auto_dtype(both, RunOptions(), None)
     assert (settings.model.dtype, settings.method.language_model_dtype) == ("bfloat16", "bfloat16")
     assert [one.model for one in asked] == ["brigg/lighthouse", "brigg/decoder"]
-    monkeypatch.setattr(auto_dtype, "_chosen", lambda model, **_: CHOSEN if model.model == "brigg/lighthouse" else None)
+    monkeypatch.setattr(devices, "_chosen", lambda model, **_: CHOSEN if model.model == "brigg/lighthouse" else None)
     settings, options = with_auto_dtype(both, RunOptions(), None)
     assert settings.model.dtype == "bfloat16"
     assert settings.models.language is not None
@@ -184,11 +184,11 @@ def test_run_that_continues_keeps_the_decoders_choice(
 ) -> None:
     first = with_auto_dtype(probed, RunOptions(), None)
     earlier = with_decoders_manifest(*first, dtype="bfloat16")
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    monkeypatch.setattr(devices, "half_precision_instructions", dict)
     assert with_auto_dtype(probed, RunOptions(), earlier) == first
     assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
     slow = with_auto_dtype(probed, RunOptions(), None)
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
     assert with_auto_dtype(probed, RunOptions(), with_decoders_manifest(*slow, dtype="float32")) == slow
     assert len(asked) == 1
     other = replace(probed, method=probed.method.replaced(language_model="brigg/other"))
@@ -210,8 +210,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
 def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(
     audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
-    monkeypatch.setattr(auto_dtype, "_chosen", lambda *_, **__: CHOSEN)
+    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(devices, "_chosen", lambda *_, **__: CHOSEN)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
     manifest = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
     model, run = manifest.options["model"], manifest.options["run"]
@@ -220,7 +220,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
     assert model["dtype"] == manifest.models["dtype"] == "bfloat16"
     assert run["dtype_choice"] == "bfloat16: products are faster"
     written = output_digests(tmp_path)
-    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    monkeypatch.setattr(devices, "half_precision_instructions", dict)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "bfloat16") == 0
     assert output_digests(tmp_path) == written
     again = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
@@ -229,7 +229,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
 
 def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: AuditProcess) -> None:
     settings = AuditSettings(model=ModelOptions(model=str(audit.model), device="cpu"))
-    found = auto_dtype._chosen(settings.model, threads=1)
+    found = devices._chosen(settings.model, threads=1)
     assert (found is None) is not bool(half_precision_instructions())
     assert found is None or found[0] in ("float32", "bfloat16")
 
@@ -246,5 +246,5 @@ def test_process_is_told_of_the_attribution_config_that_is_named(
 
     monkeypatch.setattr(subprocess, "run", run)
     settings = replace(SETTINGS, model=SETTINGS.model.replaced(attribution_config="own_config.json"))
-    assert auto_dtype._chosen(settings.model, threads=1) is None
+    assert devices._chosen(settings.model, threads=1) is None
     assert json.loads(told[0])["attribution_config"] == "own_config.json"

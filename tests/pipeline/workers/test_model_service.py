@@ -24,9 +24,8 @@ from tests.pipeline.workers.stand_in_model_worker import (
 )
 
 from attribeam.attribution.options import MethodOptions
-from attribeam.pipeline.failures import ModelWorkersError
-from attribeam.pipeline.options.devices import ModelWorkerPlan
 from attribeam.pipeline.workers import model_workers, worker_process
+from attribeam.pipeline.workers.devices import ModelWorkerPlan
 from attribeam.pipeline.workers.model_workers import (
     BLOCKS_AHEAD,
     ModelService,
@@ -34,10 +33,11 @@ from attribeam.pipeline.workers.model_workers import (
     RemoteModels,
     RunBlock,
 )
+from attribeam.pipeline.workers.worker_messages import ModelWorkersError
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import take_stage_seconds
+from attribeam.transforms.row_groups import take_stage_seconds
 
 StartService = Callable[..., "TestedService"]
 WHOLE_ROWS = AuditSettings(method=MethodOptions(method=GRADIENTS))

@@ -15,9 +15,9 @@ from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers import worker_process
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 

@@ -23,16 +23,19 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied
-from attribeam.pipeline.failures import (
+from attribeam.pipeline.workers import model_workers, worker, worker_process
+from attribeam.pipeline.workers.model_workers import RunBlock
+from attribeam.pipeline.workers.worker import load_models
+from attribeam.pipeline.workers.worker_messages import (
+    OUT_OF_MEMORY,
+    ModelsLoaded,
+    RunRows,
+    WorkerDied,
     explain_chunk_failure,
     explain_load_failure,
     is_disk_full,
     is_load_refusal,
 )
-from attribeam.pipeline.workers import model_workers, worker, worker_process
-from attribeam.pipeline.workers.model_workers import RunBlock
-from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 from attribeam.transforms.attribute_rows import OwnModels
 from attribeam.transforms.audit_settings import AuditSettings

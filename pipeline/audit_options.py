@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -40,8 +42,6 @@ from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
 from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
-from attribeam.pipeline.options.devices import is_list, named_gpus
-from attribeam.pipeline.options.runner_options import beam_arguments
 from attribeam.report.messages import ConsoleKind, Messages
 from attribeam.schemas.errors import UsageError, did_you_mean
 from attribeam.transforms.audit_settings import AuditSettings
@@ -57,6 +57,48 @@ def _names(value: object) -> object:
 
 def _gate(text: str) -> str:
     return str(quality_gate(text))
+
+
+ALL_GPUS = "all"
+_GPU = re.compile(r"cuda(:\d+)?")
+
+
+def named_gpus(device: str) -> tuple[str, ...]:
+    """The GPUs that ``--device`` names: ``("cuda:0", "cuda:1")``, ``("all",)``, or none for ``auto`` and ``cpu``.
+
+    Raises:
+        UsageError: if a list names something else, or a GPU twice.
+    """
+    if device == ALL_GPUS or _GPU.fullmatch(device):
+        return (device,)
+    if "," not in device:
+        return ()
+    names = tuple(name.strip() for name in device.split(","))
+    if not all(_GPU.fullmatch(name) for name in names):
+        raise UsageError(f"--device should list GPUs, such as cuda:0,cuda:1, or be all, was: {device!r}")
+    indices = [int(name.partition(":")[2] or 0) for name in names]
+    if len(set(indices)) < len(indices):
+        raise UsageError(f"--device should list each GPU once, was: {device!r}")
+    return names
+
+
+def is_list(gpus: Sequence[str]) -> bool:
+    """Whether the GPUs are more than one, or may be."""
+    return len(gpus) > 1 or gpus == (ALL_GPUS,)
+
+
+def beam_arguments(table: Mapping[str, object]) -> Iterator[str]:
+    """The command line of a table such as ``{"parallelism": 4, "environment_config": {"command": "/boot"}}``.
+
+    A list gives an option several times, a table is written as JSON, true and false turn a switch on and off.
+    """
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, bool):
+                yield from [f"--{name}"] * item
+            else:
+                yield f"--{name}={json.dumps(item) if isinstance(item, Mapping) else item}"
 
 
 def _beam_arguments(value: object) -> object:

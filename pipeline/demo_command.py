@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _audit(output: str) -> ExitCode:
     """The audit of the demo log, as ``attribeam audit`` makes it."""
-    from attribeam.pipeline.commands import audit_command
+    from attribeam.pipeline import audit_command
 
     parser = CommandParser(prog="attribeam demo", add_help=False)
     audit_command.add_arguments(parser)

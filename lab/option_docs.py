@@ -1,4 +1,4 @@
-"""Writes the table of docs/options.md between its marks: ``python -m attribeam.pipeline.commands.option_docs FILE``."""
+"""Writes the table of docs/options.md between its marks: ``python -m lab.option_docs FILE``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.option_declaration import Option, declared
 from attribeam.attribution.options import AttributorOptions, TrainedOptions
+from attribeam.pipeline.audit_options import AuditOptions
 from attribeam.pipeline.command_line import COMMANDS
-from attribeam.pipeline.options.audit_options import AuditOptions
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 _COMMANDS = ("audit", "evaluate", "models")

@@ -1,8 +1,4 @@
-"""What ``--dtype auto`` means in a local audit: decided once, before the workers start, and kept by every later run.
-
-The decision stands in the settings, as if the user had made it. So workers only do as they are told, and a chunk that
-was computed in another precision is of another configuration. This module imports no model library.
-"""
+"""Which devices model workers run on, from ``--device``, ``--model-workers`` and ``--workers``."""
 
 from __future__ import annotations
 
@@ -10,18 +6,111 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from attribeam.attribution.methods.audit_row import runs_models
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
+from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list
 from attribeam.pipeline.chunks.configuration import plain_settings
-from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.workers.worker_process import has_gpu, thread_environment
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
+
+_WAITING_WORKERS = 2
+"""Workers per model worker that wait for blocks at the end of their chunks, while others compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWorkerPlan:
+    """The processes of a run with model workers.
+
+    Attributes:
+        devices: one per model worker.
+        turns: workers besides those that wait for blocks.
+    """
+
+    devices: tuple[str, ...]
+    turns: int
+
+    @property
+    def workers(self) -> int:
+        """Workers: a chunk that waits for its last block keeps its worker, which needs no processor then."""
+        return self.turns + min(self.turns, _WAITING_WORKERS * len(self.devices))
+
+
+def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWorkerPlan | None:
+    """The model workers of a local run; None if every worker process holds the models itself.
+
+    There are model workers if ``--model-workers`` asks for them, or ``--device`` names a GPU, but for ``--workers 1``
+    and a single GPU: then one process does everything.
+
+    Raises:
+        UsageError: if a GPU does not exist, or the method has no model.
+    """
+    if not runs_models(resolve_method(settings.method), settings.method):
+        if options.model_workers is not None or is_list(options.gpus):
+            raise UsageError(
+                f"--method {settings.method.method} has no model, so that --model-workers and several devices say "
+                "nothing; leave them out"
+            )
+        return None
+    by_default = is_list(options.gpus) or (bool(options.gpus) and options.workers != 1)
+    if options.model_workers is None and not by_default:
+        return None
+    if sys.platform == "win32":
+        raise UsageError("--model-workers and several devices need Linux or macOS; use --device cuda --workers 1")
+    devices = _existing(options.gpus) if is_list(options.gpus) else (*options.gpus,) or (settings.model.device,)
+    count = options.model_workers or len(devices)
+    if count < len(devices):
+        raise UsageError(
+            f"--model-workers should be at least the number of devices, {len(devices)}, was: {count}; name fewer in "
+            "--device"
+        )
+    turns = options.workers or len(os.sched_getaffinity(0))
+    return ModelWorkerPlan(tuple(devices[place % len(devices)] for place in range(count)), turns)
+
+
+def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
+    """The listed GPUs by number, or all that there are.
+
+    Raises:
+        UsageError: if there are none, or one does not exist.
+    """
+    count = gpu_count()
+    if not count:
+        raise UsageError(f"--device {','.join(gpus)}: torch finds no CUDA here; use --device cpu")
+    if list(gpus) == [ALL_GPUS]:
+        return tuple(f"cuda:{number}" for number in range(count))
+    missing = [name for name in gpus if int(name.partition(":")[2] or 0) >= count]
+    if missing:
+        found = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise UsageError(f"--device {','.join(gpus)}: there is no {' and no '.join(missing)}, torch finds {found}")
+    return tuple(gpus)
+
+
+def gpu_count() -> int:
+    """Number of GPUs that torch finds; asked in another process, so that the driver need not load torch.
+
+    Raises:
+        UsageError: if torch cannot be loaded.
+    """
+    asked = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+    if asked.returncode:
+        raise UsageError("the number of GPUs cannot be found, because torch cannot be loaded; use --device cpu")
+    return int(asked.stdout)
+
 
 _ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
 

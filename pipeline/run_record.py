@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam import __version__
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
 from attribeam.pipeline.chunks.configuration import (
     OutputSchemas,
@@ -22,14 +23,12 @@ from attribeam.pipeline.chunks.configuration import (
 )
 from attribeam.pipeline.chunks.input_plan import Chunk, InputCheck, InputPlan
 from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
+from attribeam.pipeline.console import Progress, choose_progress
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
-from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, failed_gate_lines, judge_gates
-from attribeam.pipeline.measures.metrics_export import metric_families, metrics_json, prometheus_text, send_metrics
-from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.progress import Progress, choose_progress
+from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, judge_gates
+from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_json, prometheus_text
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.messages import TEXT_MESSAGES, Messages
-from attribeam.schemas.errors import ExitCode, RunError
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.passage_sample import cut_passages, merge_samples
 from attribeam.schemas.run_manifest import (
     ChunkManifest,
@@ -43,7 +42,7 @@ from attribeam.schemas.run_manifest import (
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricExporter
+    pass
 
 
 class RunClock:
@@ -219,28 +218,6 @@ def end_status(error: BaseException) -> RunStatus:
 
 
 RUN_MANIFEST = "run_manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A finished run with its judged gates."""
-
-    metrics: RunMetrics
-    verdicts: tuple[GateVerdict, ...]
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """``GATE_FAILED`` if a gate failed."""
-        return ExitCode.GATE_FAILED if any(verdict.failed for verdict in self.verdicts) else ExitCode.DONE
-
-    def report(self, exporters: Sequence[MetricExporter], messages: Messages = TEXT_MESSAGES) -> ExitCode:
-        """Send the metrics and name the failed gates."""
-        version = self.metrics.manifest.attribeam_version
-        if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):
-            messages.say("the audit is done, but its metrics could not be sent, see OTEL_*")
-        for line in failed_gate_lines(self.verdicts):
-            messages.say(line, event="gate_failed")
-        return self.exit_code
 
 
 def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:

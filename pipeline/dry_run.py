@@ -12,15 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.audit_options import LOCAL, RunOptions
+from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import output_schemas
 from attribeam.pipeline.chunks.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
-from attribeam.pipeline.chunks.worker_messages import ChunkAttempt, RunRows, WorkerDied
-from attribeam.pipeline.failures import describe_failure, describe_rows
-from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
-from attribeam.pipeline.options.devices import plan_model_workers
-from attribeam.pipeline.progress import readable_duration
-from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
+from attribeam.pipeline.console import readable_duration
+from attribeam.pipeline.workers.devices import plan_model_workers, with_auto_dtype
+from attribeam.pipeline.workers.worker_messages import RunRows, WorkerDied, describe_failure, describe_rows
 from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
 from attribeam.pipeline.workers.worker_process import Worker
 from attribeam.report.messages import ConsoleKind, event_line, print_lines

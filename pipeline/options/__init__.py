@@ -1,1 +1,0 @@
-"""What a user may set: declared options, configuration files, devices, hints and options of runners."""

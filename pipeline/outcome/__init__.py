@@ -1,1 +1,0 @@
-"""What a run leaves behind and says: its record and its summary."""
