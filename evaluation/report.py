@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from attribeam.evaluation.datasets.dataset_file import data_files
-from attribeam.evaluation.datasets.labelled_answer import SkippedRow
+from attribeam.evaluation.datasets.dataset_file import SkippedRow, data_files
 from attribeam.evaluation.measures.bootstrap import Estimate, Interval
 from attribeam.report.messages import one_line
 from attribeam.schemas import QARecord, RowFault

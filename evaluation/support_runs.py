@@ -12,8 +12,7 @@ from attribeam.attribution.methods.answer_context import required
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
-from attribeam.evaluation.datasets.dataset_file import data_files
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, JudgedDataset, data_files
 from attribeam.evaluation.datasets.loaders import JUDGED_LOADERS, LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.measures.bootstrap import CONFIDENCE, Estimate, RowBootstrap

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_types import positive_integer
-from attribeam.evaluation.datasets.labelled_answer import (
+from attribeam.evaluation.datasets.dataset_file import (
     JudgedAnswer,
     JudgedDataset,
     LabelledAnswer,

@@ -13,8 +13,15 @@ from json import dumps
 from pathlib import Path
 from statistics import fmean
 
-from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows, select_from_files, select_rows
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import (
+    DataRow,
+    JudgedAnswer,
+    JudgedDataset,
+    UnsupportedRange,
+    read_rows,
+    select_from_files,
+    select_rows,
+)
 from attribeam.schemas import CharRange, Passage, QARecord
 from attribeam.schemas.errors import DataError
 

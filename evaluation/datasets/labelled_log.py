@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from attribeam.evaluation.datasets.dataset_file import DataRow
-from attribeam.evaluation.datasets.labelled_answer import (
+from attribeam.evaluation.datasets.dataset_file import (
+    DataRow,
     JudgedAnswer,
     JudgedDataset,
     LabelledAnswer,

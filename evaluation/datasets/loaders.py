@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from attribeam.evaluation.datasets.dataset_file import JudgedDataset, LabelledDataset
 from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
-from attribeam.evaluation.datasets.labelled_answer import JudgedDataset, LabelledDataset
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_clapnq, load_lfqa, load_quotesum, load_veri_gran
 from attribeam.logs.columns import LogOptions

@@ -10,8 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from attribeam.evaluation.datasets.dataset_file import DataRow, read_json_rows
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import (
+    DataRow,
+    JudgedAnswer,
+    JudgedDataset,
+    SkippedRow,
+    UnsupportedRange,
+    read_json_rows,
+)
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import audited_answers

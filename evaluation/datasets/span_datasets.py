@@ -13,12 +13,14 @@ from pathlib import Path
 from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import (
     DataRow,
+    LabelledAnswer,
+    LabelledDataset,
+    PassageRange,
     read_json_rows,
     read_rows,
     select_from_files,
     select_rows,
 )
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer, LabelledDataset, PassageRange
 from attribeam.schemas import CharRange, Passage, QARecord
 
 _OPENING = re.compile(r"\[ (\d+) ")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from attribeam.attribution.answers.text_sentences import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer, PassageRange, SkippedRow
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, PassageRange, SkippedRow
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.evaluation.report import FailedRow, interval_cell, skip_remarks, text_table

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.bootstrap import Counts, Interval, percentile_interval, row_draws
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
 from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table

@@ -19,7 +19,7 @@ from attribeam.attribution.models.layer_choice import layer_types, layers_with_a
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally, nothing_found, run_methods
 from attribeam.evaluation.methods.hidden_states import HiddenUnion
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod

@@ -13,9 +13,9 @@ from attribeam.attribution.methods.answer_context import AnswerContext, LoadedMo
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.registry import method_named
 from attribeam.attribution.options import UNIONS
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
-from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.hidden_states import HiddenAverage, HiddenAverageDep, HiddenUnion, HiddenUnionDep
+from attribeam.evaluation.methods.language_context import ContrastiveGradients
 from attribeam.evaluation.methods.unions import AugmentedUnion, AugmentedUnionInSentence, ScoredUnion, SentenceUnion
 from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 

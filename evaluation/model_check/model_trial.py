@@ -39,7 +39,7 @@ from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import held_size, total_size
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, ModelOptions, Quantization
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.accuracy import (
     REFERENCE_METHOD,

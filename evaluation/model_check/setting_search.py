@@ -27,7 +27,7 @@ from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally
 from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
 from attribeam.evaluation.measures.layer_sweep import (

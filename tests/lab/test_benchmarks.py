@@ -18,7 +18,7 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.evaluation.datasets.labelled_answer import JudgedDataset
+from attribeam.evaluation.datasets.dataset_file import JudgedDataset
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas import Passage, QARecord, RowSource, SpanKind

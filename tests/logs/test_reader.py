@@ -15,7 +15,7 @@ import pytest
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
-from attribeam.evaluation.datasets.labelled_answer import SkippedRow
+from attribeam.evaluation.datasets.dataset_file import SkippedRow
 from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
 from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions

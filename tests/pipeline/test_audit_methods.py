@@ -22,7 +22,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.registry import LabelledContext, audit_name, lab_methods
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas

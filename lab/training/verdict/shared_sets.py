@@ -13,9 +13,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from attribeam.attribution.answers.text_sentences import whole_sentences
-from attribeam.evaluation.datasets.dataset_file import DataRow, data_files, read_rows
+from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, data_files, read_rows
 from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 PAGES = "wikipedia/pages.jsonl"

@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.attribution.answers.text_sentences import whole_sentences
-from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, read_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from lab.data_files import passage_of, span_chars
 from lab.training.verdict.shared_sets import TrainingAnswer

@@ -25,8 +25,8 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, LabelledAnswer, SkippedRow
 from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, LabelledAnswer, SkippedRow
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.evaluation.datasets.span_datasets import (

@@ -24,8 +24,8 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import MadeAudit, made_audit
 
+from attribeam.evaluation.datasets.dataset_file import LabelledDataset, PassageRange, SkippedRow, UnsupportedRange
 from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
-from attribeam.evaluation.datasets.labelled_answer import LabelledDataset, PassageRange, SkippedRow, UnsupportedRange
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran

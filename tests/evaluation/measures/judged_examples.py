@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attribeam.evaluation.datasets.labelled_answer import JudgedAnswer, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.evaluation.datasets.labelled_answer import PassageRange
+from attribeam.evaluation.datasets.dataset_file import PassageRange
 from attribeam.evaluation.measures.accuracy import (
     HighlightOverlap,
     best_sentences,

@@ -19,7 +19,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.verifiers.pair_classifier import entailment_label
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.citations import (
     CitationCounts,
     CitingSentence,

@@ -14,7 +14,7 @@ from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures import faithfulness
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops

@@ -20,7 +20,7 @@ from attribeam.attribution.methods.method import MethodSettings, Need, PassageSc
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures import accuracy
 from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
 from attribeam.evaluation.measures.bootstrap import FOLDS, best_threshold, source_folds

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from tests.evaluation.measures.judged_examples import judged, place, span
 
-from attribeam.evaluation.datasets.labelled_answer import UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
 from attribeam.evaluation.measures.judged_answers import (
     AuditedAnswer,
     Overlap,

@@ -15,9 +15,9 @@ from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
-from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.language_context import (
+    ContrastiveGradients,
     LanguageContext,
     contrast_tokens,
     contrastive_saliency,

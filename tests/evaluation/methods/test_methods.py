@@ -10,7 +10,7 @@ from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.methods.registry import LabelledContext
 from attribeam.evaluation.methods.unions import passage_scores

@@ -25,7 +25,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.datasets.labelled_answer import LabelledAnswer
+from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 

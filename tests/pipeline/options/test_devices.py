@@ -8,10 +8,9 @@ import pytest
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.audit_options import RunOptions, named_gpus
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.workers import devices
-from attribeam.pipeline.audit_options import named_gpus
 from attribeam.pipeline.workers.devices import plan_model_workers
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
