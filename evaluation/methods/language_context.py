@@ -221,9 +221,6 @@ def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
     return [int(np.argmax(one)) for one in values]
 
 
-_Floats = npt.NDArray[np.float64]
-
-
 TOP_K = 3
 
 
