@@ -208,19 +208,9 @@ def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pa
 
     ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``.
     """
-    manifest = metrics.manifest
-    counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
-    places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
-    return [
-        *_headline(manifest, earlier_rows),
-        "",
-        *counts,
-        *_remarks(manifest),
-        *_without_given(metrics),
-        *_disagreement(metrics),
-        "",
-        *places,
-    ]
+    counts = [*_row_lines(metrics.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
+    head = _headline(metrics.manifest, earlier_rows)
+    return [*head, "", *counts, *_remarks(metrics), "", *_file_lines(output, page=page), *_hints(metrics.counts)]
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -235,14 +225,12 @@ def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
 
 def _row_lines(counts: AuditCounts) -> Iterator[str]:
     yield _count_line("rows read", counts.rows)
-    yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    yield _count_line("  audited", counts.audited, counts.rows)
     if counts.rows_asked is not None and counts.rows_asked < counts.audited:
-        yield _count_line("    in the verdict's band", counts.rows_asked, _share_text(counts.rows_asked, counts.rows))
+        yield _count_line("    in the verdict's band", counts.rows_asked, counts.rows)
     if counts.rows_unread:
-        yield _count_line(
-            "    too long for the verdict", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
-        )
-    yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
+        yield _count_line("    too long for the verdict", counts.rows_unread, counts.rows)
+    yield _count_line("  dead-lettered", counts.dead_lettered, counts.rows)
     for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
         yield _count_line(f"    {letter.reason}", letter.rows)
 
@@ -252,15 +240,15 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
     yield _count_line("claims", counts.claim_count)
     for support in (*VERDICTS, Support.NOT_CALIBRATED):
         if (claims := metrics.claims(support)) or support in VERDICTS:
-            yield _count_line(f"  {support}", claims, _share_text(claims, counts.claim_count))
+            yield _count_line(f"  {support}", claims, counts.claim_count)
         yield from _why_lines(metrics, support)
     if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
-        yield _count_line("  isolated", isolated, _share_text(isolated, counts.claim_count))
+        yield _count_line("  isolated", isolated, counts.claim_count)
     evidence = metrics.evidence
     if evidence is not None and evidence.cited_claims:
         cited, agreeing = evidence.cited_claims, evidence.agreeing_claims
-        yield _count_line("  with a citation", cited, _share_text(cited, counts.claim_count))
-        yield _count_line("    evidence lies there", agreeing, _share_text(agreeing, cited))
+        yield _count_line("  with a citation", cited, counts.claim_count)
+        yield _count_line("    evidence lies there", agreeing, cited)
     if none := metrics.claims(Support.NO_CLAIM):
         yield _count_line("spans without a claim", none)
     if counts.not_judged_count:
@@ -279,56 +267,42 @@ def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
 
 def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
     """Refusals and risks, where there are any."""
-    refusals, partial = metrics.answers(AnswerKind.REFUSAL), metrics.answers(AnswerKind.PARTIAL)
-    if refusals:
-        yield _count_line("refusals", refusals, _share_text(refusals, metrics.manifest.counts.audited))
-    if partial:
-        yield _count_line("refusals in part", partial, _share_text(partial, metrics.manifest.counts.audited))
+    for name, kind in (("refusals", AnswerKind.REFUSAL), ("refusals in part", AnswerKind.PARTIAL)):
+        if answers := metrics.answers(kind):
+            yield _count_line(name, answers, metrics.counts.audited)
     risks = None if metrics.evidence is None else metrics.evidence.risks
     if risks is not None and risks.answers:
-        share = f"{_share_text(risks.at_risk, risks.answers)} of {risks.answers:,} with claims"
-        yield _count_line("answers at risk", risks.at_risk, share)
+        yield _count_line("answers at risk", risks.at_risk, risks.answers, f" of {risks.answers:,} with claims")
         yield f"{'mean answer risk':<28}{risks.risk / risks.answers:>12.2f}"
 
 
-def _remarks(manifest: RunManifest) -> Iterator[str]:
-    """How the logs were read where that was a choice, whether passages seem cut, what judged the answers where it is
-    not the package's verdict, and why there are no verdicts, or not all."""
+def _remarks(metrics: RunMetrics) -> Iterator[str]:
+    """What was a choice when the logs were read, what judged the answers, and what to mind about spans and verdicts."""
+    manifest, evidence = metrics.manifest, metrics.evidence
     notes = Counter[str]()
-    for one in chain.from_iterable(file.notes for file in manifest.inputs):
-        notes[one.note] += one.rows
+    for note in chain.from_iterable(file.notes for file in manifest.inputs):
+        notes[note.note] += note.rows
     yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
     if manifest.cut_passages is not None:
         yield f"note: {manifest.cut_passages}"
     if verdict := fitted_verdict(manifest.models):
         yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
-    if manifest.counts.claims.get(Support.NOT_CALIBRATED, 0):
+    if metrics.claims(Support.NOT_CALIBRATED):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/evaluation.md"
-
-
-def _without_given(metrics: RunMetrics) -> Iterator[str]:
-    """What ``--spans given`` made of rows that give no span."""
-    spans = {} if metrics.evidence is None else metrics.evidence.spans
-    others = sum(count for (kind, _), count in spans.items() if kind != SpanKind.GIVEN)
-    if others and metrics.manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
+    if evidence is None:
+        return
+    others = sum(count for (kind, _), count in evidence.spans.items() if kind != SpanKind.GIVEN)
+    if others and manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
         yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
-
-
-def _disagreement(metrics: RunMetrics) -> Iterator[str]:
-    evidence = metrics.evidence
-    told = evidence and disagreement(evidence.told_claims, evidence.attended_claims)
-    if told:
+    if told := disagreement(evidence.told_claims, evidence.attended_claims):
         yield f"warning: {told}"
 
 
-def _page_line(output: str, *, asked: bool) -> Iterator[str]:
-    if asked:
-        yield f"page to look at {output.rstrip('/')}/{REPORT_PAGE}"
-
-
-def _place_lines(output: str) -> Iterator[str]:
+def _file_lines(output: str, *, page: bool) -> Iterator[str]:
     root = output.rstrip("/")
+    if page:
+        yield f"page to look at {root}/{REPORT_PAGE}"
     yield f"evidence        {root}/evidence/*.parquet"
     yield f"dead letters    {root}/dead_letters/*.parquet"
     yield f"run manifest    {root}/run_manifest.json"
@@ -347,9 +321,7 @@ def _hints(counts: AuditCounts) -> Iterator[str]:
         yield f"Look first at {', then at '.join(worth)}."
 
 
-def _count_line(name: str, count: int, share: str = "") -> str:
+def _count_line(name: str, count: int, whole: int = 0, of: str = "") -> str:
+    """A count, and its share of the ``whole`` where there is one."""
+    share = f"{count / whole:.1%}{of}" if whole else ""
     return f"{name:<28}{count:>12,}  {share:>7}".rstrip()
-
-
-def _share_text(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else ""

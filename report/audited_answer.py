@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -22,13 +22,10 @@ from attribeam.schemas import (
     QARecord,
     RowSource,
     SpanEvidence,
-    SpanKind,
     Support,
-    SupportedHow,
-    TokenEvidence,
-    UnsupportedReason,
     evidence_schema,
 )
+from attribeam.schemas.evidence_record import span_of_row
 from attribeam.schemas.qa_record import RETRIEVALS
 
 _OWN = frozenset({*evidence_schema().names, RETRIEVALS})
@@ -100,46 +97,11 @@ def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAns
         source=source,
         answered_at=first["answered_at"],
         generator=first["generator"],
-        spans=tuple(map(_span, rows)),
+        spans=tuple(map(span_of_row, rows)),
         extra_columns=tuple((name, value) for name, value in first.items() if name not in _OWN),
     )
 
 
-def _span(row: EvidenceRow) -> SpanEvidence:
-    values = {name: row[name] for name in _SPAN_FIELDS}
-    values |= {name: made(row[name]) for name, made in _MADE.items() if row[name] is not None}
-    return SpanEvidence(chars=_range(row), **values)
-
-
-def _piece(row: EvidenceRow) -> EvidencePiece:
-    place = row["passage_index"], row["passage_id"], row["in_title"]
-    return EvidencePiece(*place, _range(row), row["text"], row["score"])
-
-
-def _token(row: EvidenceRow) -> TokenEvidence:
-    return TokenEvidence(row["passage_index"], row["in_title"], _range(row), row["score"])
-
-
-def _range(row: EvidenceRow) -> CharRange:
-    return CharRange(row["char_start"], row["char_end"])
-
-
-_SPAN_FIELDS = [field.name for field in fields(SpanEvidence) if field.name != "chars"]
-_MADE: Mapping[str, Callable[[Any], object]] = {
-    "span_kind": SpanKind,
-    "support": Support,
-    "claim_kind": ClaimKind,
-    "answer_kind": AnswerKind,
-    "reason": UnsupportedReason,
-    "how": SupportedHow,
-    "passage_scores": tuple,
-    "unmatched_values": tuple,
-    "cited_passages": tuple,
-    "atomic_fact": lambda rows: tuple(map(_range, rows)),
-    "unsupported_words": lambda rows: tuple(map(_range, rows)),
-    "evidence": lambda rows: tuple(map(_piece, rows)),
-    "token_evidence": lambda rows: tuple(map(_token, rows)),
-}
 """Fields whose values are made of those of a row."""
 
 

@@ -6,7 +6,7 @@ Tables are made column by column, which is faster than row by row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -212,26 +212,25 @@ class SpanEvidence:
         return self.evidence_mass
 
 
-_AS_STORED = (
-    "span_index", "text", "top_passage_index", "top_passage_id", "margin", "evidence_mass", "evidence_isolated",
-    "sentence_cut", "claim_index",
-)  # fmt: skip
+def span_of_row(row: Mapping[str, Any]) -> SpanEvidence:
+    """What a row of ``evidence_table`` says of its span, from Python values."""
+    values = {field.name: row[field.name] for field in fields(SpanEvidence) if field.name != "chars"}
+    values |= {name: make(row[name]) for name, make in _MADE.items() if row[name] is not None}
+    return SpanEvidence(chars=_range_of(row), **values)
 
 
 def stored_evidence(row: Mapping[str, Any]) -> SpanEvidence:
-    """What a row of ``evidence_table`` says of its span, without its verdict."""
-    tokens = row["token_evidence"]
-    return SpanEvidence(
-        **{name: row[name] for name in _AS_STORED},
-        span_kind=SpanKind(row["span_kind"]),
-        chars=_range_of(row),
-        atomic_fact=tuple(map(_range_of, row["atomic_fact"])),
-        evidence=tuple(_located(EvidencePiece, piece) for piece in row["evidence"]),
-        passage_scores=tuple(row["passage_scores"]),
-        support=Support.NOT_CALIBRATED,
-        unmatched_values=tuple(row["unmatched_values"]),
-        token_evidence=None if tokens is None else tuple(_located(TokenEvidence, token) for token in tokens),
-    )
+    """The same without its verdict."""
+    unjudged: dict[str, Any] = {
+        field.name: field.default for field in fields(SpanEvidence) if field.name in _OF_VERDICT
+    }
+    return replace(span_of_row(row), support=Support.NOT_CALIBRATED, **unjudged)
+
+
+_OF_VERDICT = frozenset(
+    {"claim_kind", "support_score", "answer_kind", "answer_risk", "unsupported_words", "reason", "expected", "how"}
+    | {"evidence_agrees", "cited_passages", "citation_agrees"}
+)
 
 
 def _range_of(row: Mapping[str, Any]) -> CharRange:
@@ -241,6 +240,27 @@ def _range_of(row: Mapping[str, Any]) -> CharRange:
 def _located(kind: Callable[..., _T], row: Mapping[str, Any]) -> _T:
     """A piece or token of evidence, whose range is two fields of its row."""
     return kind(chars=_range_of(row), **{name: value for name, value in row.items() if name not in _RANGE_FIELDS})
+
+
+def _ranges_of(rows: Sequence[Mapping[str, Any]]) -> tuple[CharRange, ...]:
+    return tuple(map(_range_of, rows))
+
+
+_MADE: Mapping[str, Callable[[Any], object]] = {
+    "span_kind": SpanKind,
+    "support": Support,
+    "claim_kind": ClaimKind,
+    "answer_kind": AnswerKind,
+    "reason": UnsupportedReason,
+    "how": SupportedHow,
+    "passage_scores": tuple,
+    "unmatched_values": tuple,
+    "cited_passages": tuple,
+    "atomic_fact": _ranges_of,
+    "unsupported_words": _ranges_of,
+    "evidence": lambda rows: tuple(_located(EvidencePiece, row) for row in rows),
+    "token_evidence": lambda rows: tuple(_located(TokenEvidence, row) for row in rows),
+}
 
 
 def evidence_schema(
