@@ -32,7 +32,7 @@ from attribeam.evaluation.methods.registry import lab_methods
 from attribeam.evaluation.report import Figures, write_json
 from attribeam.evaluation.runs import evaluate_citations, evaluate_faithfulness, evaluate_passages
 from attribeam.evaluation.support_runs import GROUPINGS, evaluate_support
-from attribeam.logs.arguments import add_log_arguments
+from attribeam.logs.reader import add_log_arguments
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
 

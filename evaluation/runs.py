@@ -44,7 +44,7 @@ from attribeam.evaluation.measures.citations import (
 )
 from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab_methods, needs_of
 from attribeam.evaluation.report import Figures, data_digest, skip_remarks
-from attribeam.logs.arguments import log_options
+from attribeam.logs.reader import log_options
 from attribeam.schemas.errors import DataError, UsageError
 
 load_once = loaded_once(load_models)

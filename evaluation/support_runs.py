@@ -40,8 +40,8 @@ from attribeam.evaluation.report import (
     verdict_in_use,
 )
 from attribeam.evaluation.runs import LANGUAGE_OPTIONS, load_dataset, load_once, method_settings, model_choice
-from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
+from attribeam.logs.reader import log_options
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, UsageError

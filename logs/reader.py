@@ -6,6 +6,7 @@ Readers of other packages are found by the entry-point group ``attribeam.log_rea
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
-from attribeam.logs.columns import PARQUET, ColumnPart
+from attribeam.logs.columns import PARQUET, ColumnPart, LogOptions, parse_column_mapping
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import UsageError
 
@@ -126,3 +127,22 @@ def reader_named(name: str) -> LogReader:
             )
         return loaded
     raise UsageError(f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}")
+
+
+LOG_FORMAT_HELP = f"{', '.join(OWN_READERS)}, or that of a package"
+COLUMNS_HELP = "which column holds which field, e.g. record_id=trace_id,answer=response"
+
+
+def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
+    """Add ``--log-format`` and ``--columns`` with the ``add_argument`` of a parser or a group."""
+    add("--log-format", default=PARQUET, metavar="NAME", help=f"{LOG_FORMAT_HELP} (default: %(default)s)")
+    add("--columns", default="", metavar="FIELD=COLUMN,...", help=COLUMNS_HELP)
+
+
+def log_options(arguments: argparse.Namespace) -> LogOptions:
+    """How to read the logs.
+
+    Raises:
+        UsageError: if ``--columns`` is no list of fields and columns.
+    """
+    return LogOptions(parse_column_mapping(arguments.columns), format=arguments.log_format)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.privacy.masked_values import ValueChange, masking
+from attribeam.logs.privacy.masked_record import ValueChange, masking
 from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, dead_letter_row, dead_letter_schema, evidence_schema

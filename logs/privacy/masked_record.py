@@ -1,15 +1,120 @@
-"""A record with its masks: what is masked in one of its texts is masked in all of them, however they mention it."""
+"""A record with its masks: what is masked in one of its texts is masked in all of them, however they mention it.
+
+And the texts in Arrow arrays of any type, however deep they are nested, and the numbers that are secrets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
 
-from attribeam.logs.privacy.masked_values import changed_together
+import pyarrow as pa
+
+from attribeam.logs.columns import is_text, list_item_type
 from attribeam.logs.privacy.redactor import Redactor, without_secrets
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import LeakError
+
+ChangeText = Callable[[str, str], str]
+"""Gets the name of the column, or of the member of a struct, and a text; gives the text to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """What becomes of the values of a column.
+
+    Attributes:
+        text: changes each text. Bytes are changed as the UTF-8 that they should hold.
+        hides_number: whether a number is null instead; None keeps all numbers.
+        texts: changes the texts of a list, in which an item may go on where the last one ended, before ``text`` does.
+    """
+
+    text: ChangeText
+    hides_number: Callable[[str], bool] | None = None
+    texts: Callable[[Sequence[str]], list[str]] | None = None
+
+    def array(self, name: str, array: pa.Array) -> pa.Array:
+        """The changed values of a column, in the same type; an array without any text or number is left alone."""
+        if not self._concerns(array.type):
+            return array
+        values = array.to_pylist()
+        if is_text(array.type):
+            distinct = {value: self._value(name, value, array.type) for value in set(values)}
+            return pa.array([distinct[value] for value in values], type=array.type)
+        return pa.array([self._value(name, value, array.type) for value in values], type=array.type)
+
+    def _concerns(self, kind: pa.DataType) -> bool:
+        if is_text(kind) or pa.types.is_fixed_size_binary(kind):
+            return True
+        if pa.types.is_nested(kind):
+            return any(self._concerns(kind.field(index).type) for index in range(kind.num_fields))
+        return self.hides_number is not None and _is_number(kind)
+
+    def _value(self, name: str, value: object, kind: pa.DataType) -> object:
+        if isinstance(value, str):
+            return self.text(name, value)
+        if isinstance(value, bytes):
+            return self._bytes(name, value)
+        if isinstance(value, Mapping):
+            return {part: self._value(part, one, kind.field(part).type) for part, one in value.items()}
+        if isinstance(value, list) and pa.types.is_map(kind):
+            return [(self._key(name, key, kind), self._value(name, one, kind.item_type)) for key, one in value]
+        if isinstance(value, list):
+            return [self._value(name, one, list_item_type(kind) or kind) for one in self._together(value)]
+        return None if self._is_hidden(value) else value
+
+    def _together(self, items: list[object]) -> list[object]:
+        return items if self.texts is None else changed_together(items, self.texts)
+
+    def _key(self, name: str, key: object, kind: pa.MapType) -> object:
+        """A key cannot be null; a number that is hidden is 0."""
+        return 0 if self._is_hidden(key) else self._value(name, key, kind.key_type)
+
+    def _is_hidden(self, value: object) -> bool:
+        if self.hides_number is None or isinstance(value, bool):
+            return False
+        if isinstance(value, float):
+            return value.is_integer() and self.hides_number(str(int(value)))
+        return isinstance(value, int | Decimal) and self.hides_number(str(value))
+
+    def _bytes(self, name: str, value: bytes) -> bytes:
+        """Bytes with as many of them hidden; those of another encoding are read byte by byte."""
+        for encoding in ("utf-8", "latin-1"):
+            try:
+                text = value.decode(encoding)
+            except UnicodeDecodeError:
+                continue
+            changed = self.text(name, text)
+            if len(changed) != len(text):
+                return changed.encode(encoding)
+            pairs = zip(text, changed, strict=True)
+            return b"".join(
+                one.encode(encoding) if one == other else b"*" * len(one.encode(encoding)) for one, other in pairs
+            )
+        raise AssertionError("Latin-1 reads any bytes")
+
+
+def changed_together(items: list[object], change: Callable[[Sequence[str]], list[str]]) -> list[object]:
+    """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
+    structs = [one for one in items if isinstance(one, Mapping)]
+    if structs and len(structs) == len(items):
+        members = {name: changed_together([one[name] for one in structs], change) for name in structs[0]}
+        return [{name: values[place] for name, values in members.items()} for place in range(len(items))]
+    changed = iter(change([one for one in items if isinstance(one, str)]))
+    return [next(changed) if isinstance(one, str) else one for one in items]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+
+def masking(redactor: Redactor) -> ValueChange:
+    """Masks what the redactor finds in texts, and leaves out numbers in which it finds something."""
+    return ValueChange(
+        lambda _, text: redactor.mask(text), lambda digits: redactor.mask(digits) != digits, redactor.mask_list
+    )
 
 
 def record_secrets(record: QARecord, redactor: Redactor) -> frozenset[str]:

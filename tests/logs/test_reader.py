@@ -128,7 +128,7 @@ def test_runs_are_the_longest_stretches_of_consecutive_rows(rows: range, expecte
 
 def test_reading_logs_loads_no_beam_and_no_model_library() -> None:
     code = (
-        "import sys\nfrom attribeam.logs import arguments, arrow_logs, columns, files, jsonl_log, qa_log, rows\n"
+        "import sys\nfrom attribeam.logs import reader, arrow_logs, columns, files, jsonl_log, qa_log, rows\n"
         "print(sorted({'apache_beam', 'torch', 'spacy', 'transformers'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from stdnum import iban, luhn
 
 from attribeam.logs.privacy import settings as own_patterns
-from attribeam.logs.privacy.masked_record import check_masked, masked_record
-from attribeam.logs.privacy.masked_values import masking
+from attribeam.logs.privacy.masked_record import check_masked, masked_record, masking
 from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.logs.privacy.settings import (
     LostPatternsError,

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.import_log import ImportSummary, import_exports, letters_path
+from attribeam.logs.import_run import ImportSummary, import_exports, letters_path
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import OpenFile
