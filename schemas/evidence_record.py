@@ -429,12 +429,12 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
 
 def _struct_lists(lists: Sequence[Sequence[object] | None], kind: pa.ListType, prefix: str) -> pa.ListArray:
     """Lists of structs, made from columns with the items of all lists; the range of an item is below ``prefix``."""
-    items = [*chain.from_iterable(one or () for one in lists)]
+    items = [*chain.from_iterable(of_span or () for of_span in lists)]
     fields = [*kind.value_type]
     names = [f"{prefix}{field.name}" if field.name in _RANGE_FIELDS else field.name for field in fields]
     columns = [pa.array([*map(attrgetter(name), items)], field.type) for name, field in zip(names, fields, strict=True)]
-    offsets = pa.array(accumulate((len(one or ()) for one in lists), initial=0), pa.int32())
-    absent = pa.array([one is None for one in lists]) if None in lists else None
+    offsets = pa.array(accumulate((len(of_span or ()) for of_span in lists), initial=0), pa.int32())
+    absent = pa.array([of_span is None for of_span in lists]) if None in lists else None
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=fields), type=kind, mask=absent)
 
 
