@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
-from attribeam.attribution.attention.batching import RowLayout, captures_agree, choose_layout
+from attribeam.attribution.attention.batching import RowLayout, choose_layout
 from attribeam.attribution.attention.capture import LayerCapture
 from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.reduction import PendingRows
@@ -21,7 +21,6 @@ from attribeam.attribution.models.dtype_choice import choose_dtype
 from attribeam.attribution.models.freed_memory import keep_freed_memory
 from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
@@ -77,7 +76,6 @@ def try_model(
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
     position = options.query_position or defaults.model.query_position or fitting
     capture = replace(capture, query_position=position)
-    _pack_layers(capture, jobs, layout)
     keep_freed_memory(model)
     return capture, layout
 
@@ -115,19 +113,3 @@ def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str
         padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
         end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
     )
-
-
-def _pack_layers(capture: LayerCapture, jobs: Sequence[Job], layout: RowLayout) -> None:
-    """Lay out bfloat16 weights of linear layers for the CPU, unless the model's code multiplies by them elsewhere."""
-    if capture.network.device.type != "cpu" or capture.network.dtype != torch.bfloat16:
-        return
-    expected = capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
-    if not pack_linear_layers(capture.network):
-        return
-    try:
-        found = capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
-        agree = captures_agree(found, expected, capture.network)
-    except (LookupError, RuntimeError, TypeError, ValueError):
-        agree = False
-    if not agree:
-        unpack_linear_layers(capture.network)

@@ -21,7 +21,6 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
 from attribeam.attribution.attention.forward_pass import padded_token_ids
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype, resolve_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
@@ -286,7 +285,6 @@ def load_causal_weights(
         if quantised is None:
             model.to(device)
         keep_weights_as_loaded(model)
-        compute_in_integers(model)
     _check_head_loaded(options.model, report)
     return cast(PreTrainedModel, model)
 

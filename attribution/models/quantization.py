@@ -36,7 +36,7 @@ def quantization_config(
 
     NF4 uses blocks of 64 weights with quantised scales (double quantisation), and products run in ``dtype``. LLM.int8
     uses its threshold of 6 on a GPU: columns with greater activations are multiplied in float16, and those columns are
-    chosen for a whole batch. On the CPU, ``eight_bit_layers`` multiplies its weights.
+    chosen for a whole batch.
 
     Raises:
         ModelLoadError: if a package is missing, or the model is already quantised.

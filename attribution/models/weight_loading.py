@@ -15,7 +15,6 @@ from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging
 
 from attribeam.attribution.models.dtype_choice import resolve_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
@@ -97,7 +96,6 @@ def _read_model(
         if not placed:
             model.to(device)
         keep_weights_as_loaded(model)
-        compute_in_integers(model)
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 

@@ -21,7 +21,6 @@ from attribeam.attribution.attention.model_setup import try_model
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
 from attribeam.attribution.models.model_directory import (
@@ -281,7 +280,6 @@ def _quantise(model: nn.Module, quantised: Callable[[nn.Linear], nn.Module]) -> 
             if type(linear) is nn.Linear and name != "lm_head":
                 setattr(parent, name, quantised(linear).to(linear.weight.device))
     keep_weights_as_loaded(model)
-    compute_in_integers(model)
 
 
 def _nf4(linear: nn.Linear) -> nn.Module:
