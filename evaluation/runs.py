@@ -15,7 +15,7 @@ from tqdm import tqdm
 from attribeam.attribution.methods.answer_context import LoadedModels, required
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,

@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, blocked_attention, runs_blocked
-from attribeam.attribution.attention.plain_attention import (
+from attribeam.attribution.attention.reduction import (
     MAX_WEIGHTS,
     AttentionRule,
     attention_weights,

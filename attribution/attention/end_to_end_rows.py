@@ -23,8 +23,7 @@ from itertools import accumulate
 
 import torch
 
-from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import to_device
+from attribeam.attribution.attention.reduction import AttentionRule, to_device
 from attribeam.attribution.models.processor import half_precision_instructions
 
 

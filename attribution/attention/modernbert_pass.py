@@ -19,16 +19,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch.nn.functional import gelu, layer_norm, silu
 
-from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.batching import Job, RowLayout, row_requests
 from attribeam.attribution.attention.end_to_end_attention import (
     block_padding,
     end_to_end_attention,
     padded_local_attention,
 )
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
-from attribeam.attribution.attention.forward_pass import Job, row_requests
-from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest, reduce_row
+from attribeam.attribution.attention.reduction import AttentionRule, Capture, RowAttention, RowRequest, reduce_row
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.weight_files import needed_files, require_files
 from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOver

@@ -18,14 +18,18 @@ import transformers
 from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
-from attribeam.attribution.attention.forward_pass import padded_token_ids
+from attribeam.attribution.attention.batching import (
+    pack_by_token_budget,
+    padded_token_ids,
+    run_halving,
+    token_budget_on,
+)
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype, resolve_dtype
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import layer_types
+from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.quantization import (
+    keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
     quantization_name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.option_types import AUTO_DTYPE
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions

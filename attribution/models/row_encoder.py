@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from attribeam.attribution.models.directory_check import TOKENIZER
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
     LightConfig,
     ModelDirectory,
@@ -16,7 +15,7 @@ from attribeam.attribution.models.model_directory import (
     read_light_directory,
     runs_own_code,
 )
-from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.models.model_files import TOKENIZER
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
 from attribeam.attribution.prompts.template_choice import choose_template

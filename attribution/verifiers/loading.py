@@ -17,13 +17,13 @@ from transformers import (
 )
 
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
+from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,
     model_folder,
     read_model_directory,
 )
-from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers
 from attribeam.attribution.option_types import VERIFIERS

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import run_halving
+from attribeam.attribution.attention.batching import Job, run_halving
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult

@@ -125,7 +125,7 @@ def response_similarity(attention: RowAttention, *, query_positions: torch.Tenso
     """
     import torch
 
-    from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
+    from attribeam.attribution.attention.reduction import MAX_WEIGHTS
 
     heads, token_count, _ = attention.query.shape
     rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))

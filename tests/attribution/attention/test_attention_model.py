@@ -25,9 +25,15 @@ from attribeam.attribution.attention.model_check import (
     is_exact,
     top_columns_agreement,
 )
-from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import LayerCount, RowAttention, RowRequest, reduce_row, top_columns
-from attribeam.attribution.models.model_errors import is_out_of_memory
+from attribeam.attribution.attention.reduction import (
+    AttentionRule,
+    LayerCount,
+    RowAttention,
+    RowRequest,
+    reduce_row,
+    top_columns,
+)
+from attribeam.attribution.models.loading import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

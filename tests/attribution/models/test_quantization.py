@@ -16,9 +16,8 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import quantization
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.quantization import quantization_config, stored_quantization
+from attribeam.attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import TokenAttribution

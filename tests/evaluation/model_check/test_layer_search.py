@@ -17,8 +17,7 @@ from transformers import LlamaConfig
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.attribution_config import AttributionConfig
-from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_directory import AttributionConfig, read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
