@@ -25,8 +25,8 @@ from attribeam.attribution.attribute_table import (
     TableEvidence,
     table_log,
 )
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
+from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.methods.models import (
     ModelChoice,
     encodes,
@@ -35,7 +35,6 @@ from attribeam.attribution.methods.models import (
     with_chosen_dtypes,
 )
 from attribeam.attribution.methods.provenance import audit_provenance
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of

@@ -12,8 +12,7 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from attribeam.attribution.methods.answer_context import LoadedModels, required
-from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
+from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.options import (

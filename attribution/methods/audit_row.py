@@ -9,8 +9,7 @@ from typing import TypeAlias
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.union_results import SpanResult, decide_support, evidence_records
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Method, Need
+from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Method, Need
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.models.loading import loaded_once
-from attribeam.attribution.option_declaration import declared
-from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.verified import calibrated_verifier

@@ -17,7 +17,7 @@ import torch
 from attribeam.attribution.models.model_directory import ModelDirectory, read_light_directory
 from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.models.quantization import stored_quantization
-from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.option_declaration import AUTO_DTYPE
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError, UsageError
 

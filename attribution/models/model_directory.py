@@ -22,8 +22,7 @@ from tokenizers import Tokenizer
 from attribeam.attribution.models.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_files import CONFIG_FILE, TOKENIZER, check_files, check_tokenizer
-from attribeam.attribution.option_declaration import Options, declared
-from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
+from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME, Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 from attribeam.schemas.errors import ModelLoadError

@@ -18,7 +18,7 @@ from attribeam.attribution.models.model_directory import (
 from attribeam.attribution.models.model_files import TOKENIZER
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
-from attribeam.attribution.prompts.template_choice import choose_template
+from attribeam.attribution.prompts.prompt_template import choose_template
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import QARecord, Reason, RowFault

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from attribeam.attribution.option_types import positive_integer
+from attribeam.attribution.option_declaration import positive_integer
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS
 from attribeam.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage
 

@@ -18,7 +18,7 @@ import torch
 
 from attribeam.attribution.attention.batching import run_halving
 from attribeam.attribution.language_models.language_model import LanguageModel, ablated_row
-from attribeam.attribution.methods.answer_context import AnswerContext, required
+from attribeam.attribution.methods.method import AnswerContext, required
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, QARecord, Reason, RowFault
 

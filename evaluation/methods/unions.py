@@ -18,8 +18,7 @@ from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
-from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
 from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution

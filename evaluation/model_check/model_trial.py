@@ -29,8 +29,7 @@ from attribeam.attribution.attention.model_check import (
     measure_speed,
 )
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models.layer_choice import choose_layer
 from attribeam.attribution.models.model_directory import read_model_directory, runs_own_code

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.audit_row import runs_models
-from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 

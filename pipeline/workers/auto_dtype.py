@@ -12,10 +12,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.models.processor import half_precision_instructions
-from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME
+from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.pipeline.options.audit_options import RunOptions

@@ -30,7 +30,7 @@ from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
+from attribeam.attribution.verdict.word_forms import WordTable, save_word_table, stem_frequencies
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
 from lab.training.verdict.shared_sets import TrainingAnswer

@@ -25,8 +25,7 @@ from attribeam.attribution.prompts.passage_windows import (
     cut_into_windows,
     merge_windows,
 )
-from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
-from attribeam.attribution.prompts.template_choice import Template
+from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate, Template
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource, SpanKind
