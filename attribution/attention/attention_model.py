@@ -17,7 +17,6 @@ from attribeam.attribution.attention.batching import (
     row_batches,
     token_budget_on,
 )
-from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
 from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
@@ -29,9 +28,7 @@ from attribeam.attribution.models.model_directory import (
     read_light_directory,
     runs_own_code,
 )
-from attribeam.attribution.models.quantization import quantization_provenance
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
-from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
@@ -192,6 +189,10 @@ class AttentionModel:
 
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
+        from attribeam.attribution.attention.end_to_end_attention import kernel_name
+        from attribeam.attribution.models.quantization import quantization_provenance
+        from attribeam.attribution.models.weight_files import revision_of
+
         directory, capture, encoder = self._directory, self._capture, self._encoder
         end_to_end = self.layout is RowLayout.END_TO_END
         return {

@@ -13,8 +13,6 @@ from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
-from attribeam.attribution.verdict.verified import calibrated_verifier
-from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerdictReader, VerifierReader
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.verdict.state_probe import StateProbe
     from attribeam.attribution.verdict.verified import Verifier
+    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -198,9 +197,13 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
+    probe = probe_of(choice.method)
+    if choice.verifier is None and probe is None:
+        return None
+    from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerifierReader
+
     if (verifier := choice.verifier) is not None:
         return VerifierReader(_load_verifier(choice, verifier))
-    probe = probe_of(choice.method)
     return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
 
 
@@ -218,6 +221,7 @@ def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageMode
 
 
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
+    from attribeam.attribution.verdict.verified import calibrated_verifier
     from attribeam.attribution.verifiers.loading import load_verifier
     from attribeam.schemas.errors import ModelLoadError
 

@@ -1,4 +1,4 @@
-"""Words as the verdict compares them: stems, content, clauses and negations, and how rare or alike English words are."""
+"""Words as the verdict compares them: stems, content, clauses, negations, and how rare or alike English words are."""
 
 from __future__ import annotations
 

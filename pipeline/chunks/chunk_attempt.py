@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from attribeam.attribution.verifiers.verdict_reader import has_own_model
+from attribeam.attribution.methods.method import has_own_model
 from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy.masked_record import record_secrets, texts_in
 from attribeam.logs.privacy.redactor import Redactor, without_secrets
