@@ -93,7 +93,7 @@ class Option:
         owner: the class that declares it, as the field ``name``.
         default: the value in force if nobody sets one.
         help: what the option does, for command line, docstring and docs; no full stop.
-        expects: the accepted values in words; an enumeration and a type of ``option_types`` bring their own.
+        expects: the accepted values in words; an enumeration and an option type below bring their own.
         group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
         default_words: the default as shown in help and docs, if the value itself says too little.
         reads: turns a text into a value, if the field's type alone cannot.

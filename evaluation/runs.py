@@ -227,7 +227,7 @@ def _nli_model(args: argparse.Namespace) -> NliModel:
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    from attribeam.attribution.models.dtype_choice import choose_device
+    from attribeam.attribution.models.precision import choose_device
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 

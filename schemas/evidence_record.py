@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
-from attribeam.schemas.evidence_html import span_html
 from attribeam.schemas.qa_record import CharRange, QARecord
 from attribeam.schemas.version import SCHEMA_VERSION
 
@@ -194,6 +193,8 @@ class SpanEvidence:
         return f"{told} — evidence says: {self.expected}" if self.expected else told
 
     def _repr_html_(self) -> str:
+        from attribeam.schemas.evidence_html import span_html
+
         return span_html(self)
 
     @property

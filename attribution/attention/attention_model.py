@@ -19,7 +19,6 @@ from attribeam.attribution.attention.batching import (
 )
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
@@ -28,6 +27,7 @@ from attribeam.attribution.models.model_directory import (
     read_light_directory,
     runs_own_code,
 )
+from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
@@ -190,7 +190,7 @@ class AttentionModel:
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
         from attribeam.attribution.attention.end_to_end_attention import kernel_name
-        from attribeam.attribution.models.quantization import quantization_provenance
+        from attribeam.attribution.models.precision import quantization_provenance
         from attribeam.attribution.models.weight_files import revision_of
 
         directory, capture, encoder = self._directory, self._capture, self._encoder

@@ -24,15 +24,17 @@ from attribeam.attribution.attention.batching import (
     run_halving,
     token_budget_on,
 )
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype, resolve_dtype
 from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribeam.attribution.models.quantization import (
+from attribeam.attribution.models.precision import (
+    choose_device,
+    choose_dtype,
     keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
     quantization_name,
+    resolve_dtype,
 )
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of, weights_folder

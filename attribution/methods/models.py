@@ -79,7 +79,7 @@ def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptio
     Raises:
         ModelLoadError: if there is no such model or device.
     """
-    from attribeam.attribution.models.dtype_choice import choose_half_precision
+    from attribeam.attribution.models.precision import choose_half_precision
 
     choice = choose_half_precision(model) if may_leave_float32(needs) else None
     return model if choice is None else model.replaced(dtype=choice.dtype)
@@ -93,7 +93,7 @@ def with_chosen_dtypes(
     Raises:
         ModelLoadError: if there is no such model or device.
     """
-    from attribeam.attribution.models.dtype_choice import choose_half_precision
+    from attribeam.attribution.models.precision import choose_half_precision
 
     decoder = decoder_to_choose_for(model, method, needs)
     if decoder is None:
@@ -171,7 +171,6 @@ def load_parser(name: str) -> AnswerParser:
 def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool) -> AttentionModel:
     """The model up to the captured layer, and up to the layer of the hidden states if they are needed."""
     from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-    from attribeam.attribution.attention.hidden_states import layer_modules
     from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
@@ -181,6 +180,8 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
         load = load_attention_model if shared else AttentionModel.from_pretrained
         model = load(options, method=choice.method, threads=choice.threads, fused=not observed)
         if hidden:
+            from attribeam.attribution.attention.hidden_states import layer_modules
+
             layer_modules(model.network)
     except ValueError as error:
         raise ModelLoadError(str(error)) from error

@@ -9,8 +9,6 @@ from importlib.metadata import version
 from threading import RLock
 from typing import ParamSpec, TypeVar
 
-import torch
-
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError, ModelUnavailableError
@@ -27,6 +25,8 @@ _OUT_OF_MEMORY_MESSAGES = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """True for the out-of-memory errors of Python, of CUDA and its libraries, and of torch's CPU allocator."""
+    import torch
+
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)

@@ -40,7 +40,7 @@ class AttributionConfig:
 
     Attributes:
         trained: how the model was trained; users cannot change it.
-        prompt_template: the model's own; None leaves the choice to ``prompts.template_choice``.
+        prompt_template: the model's own; None leaves the choice to ``choose_template``.
     """
 
     model: ModelOptions = field(default_factory=ModelOptions)

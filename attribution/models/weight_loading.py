@@ -14,15 +14,15 @@ import torch
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging
 
-from attribeam.attribution.models.dtype_choice import resolve_dtype
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
 from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribeam.attribution.models.quantization import (
+from attribeam.attribution.models.precision import (
     LoadingArguments,
     keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
+    resolve_dtype,
 )
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import (

@@ -16,7 +16,6 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
@@ -24,6 +23,7 @@ from attribeam.attribution.models.model_directory import (
     model_folder,
     read_model_directory,
 )
+from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers
 from attribeam.attribution.option_declaration import VERIFIERS

@@ -19,7 +19,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrai
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import try_model
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
 from attribeam.attribution.models.model_directory import (
     BUNDLED_MODEL,
@@ -28,7 +27,7 @@ from attribeam.attribution.models.model_directory import (
     configured_layer,
     read_model_directory,
 )
-from attribeam.attribution.models.quantization import keep_weights_as_loaded
+from attribeam.attribution.models.precision import choose_device, choose_dtype, keep_weights_as_loaded
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions

@@ -123,7 +123,7 @@ def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
     Another process looks, with as many threads as a worker has, so that the driver need not load torch.
     """
     asked = subprocess.run(
-        [sys.executable, "-m", "attribeam.attribution.models.dtype_choice"],
+        [sys.executable, "-m", "attribeam.attribution.models.precision"],
         input=json.dumps(_asked(model)),
         env={**os.environ, **thread_environment(threads)},
         stdout=subprocess.PIPE,

@@ -15,9 +15,9 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models.language_model import load_causal_weights
-from attribeam.attribution.models import quantization
+from attribeam.attribution.models import precision
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
+from attribeam.attribution.models.precision import keep_weights_as_loaded, quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import TokenAttribution
@@ -140,7 +140,7 @@ def test_stored_quantisation_has_the_name_of_its_method(entries: object, name: s
 
 
 def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantization, "find_spec", lambda name: None if name == "bitsandbytes" else object())
+    monkeypatch.setattr(precision, "find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(ModelLoadError, match=r"needs bitsandbytes, not installed here.*'attribeam\[quantization\]'"):
         load(directory, Quantization.NF4)
 
