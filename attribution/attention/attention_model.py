@@ -31,7 +31,6 @@ from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
@@ -170,6 +169,10 @@ class AttentionModel:
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
         """
+        if not any(row.windows for row in rows):
+            return self._attribute_whole(rows, passage_counts)
+        from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 

@@ -17,9 +17,8 @@ from attribeam.attribution.models.model_directory import (
 )
 from attribeam.attribution.models.model_files import TOKENIZER
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
 from attribeam.attribution.prompts.prompt_template import choose_template
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
+from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
@@ -69,6 +68,8 @@ class RowEncoder:
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
             return whole.row
+        from attribeam.attribution.prompts.passage_windows import cut_into_windows
+
         return cut_into_windows(
             whole,
             encode=lambda passages: self._encode(record, passages),

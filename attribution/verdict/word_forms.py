@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
@@ -269,35 +268,7 @@ def _read_vectors(file: Path, count: int) -> npt.NDArray[np.float32]:
     return found.astype(np.float32)
 
 
-def save_word_table(
-    directory: Path,
-    *,
-    documents: int,
-    frequencies: Mapping[str, int],
-    words: Sequence[str],
-    vectors: npt.NDArray[np.float32],
-) -> None:
-    """Write a table: stems grouped by document frequency as JSON, vectors as 8-bit numbers."""
-    by_count: dict[str, list[str]] = {}
-    for one, count in sorted(frequencies.items()):
-        by_count.setdefault(str(count), []).append(one)
-    grouped = {count: " ".join(stems) for count, stems in sorted(by_count.items(), key=lambda item: int(item[0]))}
-    table = {"documents": documents, "words": " ".join(words), "frequencies": grouped}
-    (directory / _STEMS).write_text(json.dumps(table, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
-    scale = 127 / np.abs(vectors).max()
-    (directory / _VECTORS).write_bytes(save({"vectors": np.round(vectors * scale).astype(np.int8)}))
-
-
 @lru_cache(maxsize=4)
 def word_table(directory: Path) -> WordTable:
     """The table of a directory, read once."""
     return WordTable.from_directory(directory)
-
-
-def stem_frequencies(documents: Sequence[Sequence[str]]) -> dict[str, int]:
-    """In how many documents each stem occurs; a document is a sequence of words."""
-    counts: dict[str, int] = {}
-    for words in documents:
-        for one in {stem(word) for word in words}:
-            counts[one] = counts.get(one, 0) + 1
-    return counts
