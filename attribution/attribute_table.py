@@ -13,15 +13,13 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 from tqdm import tqdm
 
+from attribeam.attribution.record_input import Refusal, SpanOutcome
 from attribeam.logs.arrow_logs import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import (
     DeadLetter,
     QARecord,
-    RowFault,
-    SpanEvidence,
-    Stage,
     dead_letter_row,
     dead_letter_schema,
     evidence_schema,
@@ -50,18 +48,6 @@ class TableEvidence(NamedTuple):
 
     evidence: pa.Table
     dead_letters: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a row has no evidence, and the stage that found it."""
-
-    stage: Stage
-    fault: RowFault
-
-
-SpanOutcome: TypeAlias = tuple[SpanEvidence, ...] | Refusal
-"""The evidence of a row's spans, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.attribute_table import (
-    ArrowTable,
-    ColumnNames,
-    Refusal,
-    SpanOutcome,
-    TableAudit,
-    TableEvidence,
-    table_log,
-)
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
+from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.methods.models import (
     ModelChoice,
     encodes,
@@ -34,20 +25,28 @@ from attribeam.attribution.methods.models import (
     load_parser,
     with_chosen_dtypes,
 )
-from attribeam.attribution.methods.provenance import audit_provenance
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
-from attribeam.attribution.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of
+from attribeam.attribution.record_input import (
+    PassageLike,
+    Refusal,
+    RowLike,
+    SpanLike,
+    SpanOutcome,
+    check_record,
+    record_of,
+    records_of,
+)
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.attribute_table import ArrowTable, ColumnNames, TableAudit, TableEvidence
+    from attribeam.schemas.evidence_html import Explanation
 
 
 class Attributor:
@@ -136,8 +135,7 @@ class Attributor:
             DataError: if a field is None or has another type than it should.
             RowFault: if the row cannot be attributed; its ``reason`` says why.
         """
-        explained = self.explain(question=question, passages=passages, answer=answer, target_spans=target_spans)
-        return list(explained.spans)
+        return [*self._spans_of(record_of(question, passages, answer, target_spans))]
 
     def explain(
         self,
@@ -152,11 +150,16 @@ class Attributor:
         Raises:
             DataError, RowFault: as ``attribute``.
         """
+        from attribeam.schemas.evidence_html import Explanation
+
         record = record_of(question, passages, answer, target_spans)
+        return Explanation(record, self._spans_of(record))
+
+    def _spans_of(self, record: QARecord) -> tuple[SpanEvidence, ...]:
         (outcome,) = self.attribute_many([record])
         if isinstance(outcome, RowFault):
             raise outcome
-        return Explanation(record, outcome)
+        return outcome
 
     def attribute_many(self, rows: Iterable[RowLike]) -> list[tuple[SpanEvidence, ...] | RowFault]:
         """One outcome per row, in the order of ``rows``; they run through the model in batches.
@@ -202,6 +205,8 @@ class Attributor:
             UsageError: if ``data`` is no table, or a name is none of a field.
             LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
+        from attribeam.attribution.attribute_table import table_log
+
         log = table_log(data, columns=columns, extra_columns=extra_columns, name=name, max_text_chars=max_text_chars)
         return self._table_audit().of(log, progress=progress)
 
@@ -216,6 +221,8 @@ class Attributor:
         progress: bool = False,
     ) -> Iterator[TableEvidence]:
         """As ``attribute_table``, for up to 256 rows at a time, for a table whose evidence does not fit into memory."""
+        from attribeam.attribution.attribute_table import table_log
+
         log = table_log(data, columns=columns, extra_columns=extra_columns, name=name, max_text_chars=max_text_chars)
         return self._table_audit().batches(log, progress=progress)
 
@@ -224,6 +231,8 @@ class Attributor:
 
         ``attribute_table`` writes it into the metadata of its tables.
         """
+        from attribeam.attribution.methods.provenance import audit_provenance
+
         found = audit_provenance(self.method, self._options, self._models)
         return {**found, "parser": self.parser.identity, "spacy_version": version("spacy")}
 
@@ -234,6 +243,8 @@ class Attributor:
         )
 
     def _table_audit(self) -> TableAudit:
+        from attribeam.attribution.attribute_table import TableAudit
+
         return TableAudit(
             outcomes=self._outcomes,
             provenance=self.provenance(),

@@ -14,8 +14,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, model_validator
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
-from attribeam.attribution.option_declaration import Options, Parsed, Value, option
-from attribeam.attribution.option_types import (
+from attribeam.attribution.option_declaration import (
     AUTO_DTYPE,
     BUNDLED_MODEL_NAME,
     BUNDLED_VERDICT_NAME,
@@ -23,15 +22,19 @@ from attribeam.attribution.option_types import (
     DtypeName,
     Fraction,
     NonNegative,
+    Options,
+    Parsed,
     PositiveInteger,
     RiskBand,
     Strictness,
     TokenCount,
     TokenDistance,
+    Value,
     WholeNumber,
     device_name,
     existing_file,
     names_verifier,
+    option,
     prompt_template,
     verdict_source,
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import TypeAlias
 
-from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, Stage
 from attribeam.schemas.errors import DataError, UsageError
 
 PassageLike: TypeAlias = str | Passage | Mapping[str, object] | tuple[str | None, str]
@@ -15,6 +15,18 @@ PassageLike: TypeAlias = str | Passage | Mapping[str, object] | tuple[str | None
 SpanLike: TypeAlias = CharRange | tuple[int, int] | Mapping[str, int]
 """A half-open range of code points of the answer, its ends, or its fields ``char_start`` and ``char_end``."""
 RowLike: TypeAlias = QARecord | Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a row has no evidence, and the stage that found it."""
+
+    stage: Stage
+    fault: RowFault
+
+
+SpanOutcome: TypeAlias = tuple[SpanEvidence, ...] | Refusal
+"""The evidence of a row's spans, or why there is none."""
 
 _PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 _NEEDED = ("question", "passages", "answer")

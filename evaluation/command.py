@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attribeam.attribution.methods.method import SCORE, MethodSettings, PassageScore
-from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
 from attribeam.attribution.options import (
     COMPARED,
     HIDDEN,

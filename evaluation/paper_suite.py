@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import required
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import Need, required
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP

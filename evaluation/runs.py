@@ -12,10 +12,9 @@ from typing import Any, cast
 import numpy as np
 from tqdm import tqdm
 
-from attribeam.attribution.methods.answer_context import LoadedModels, required
-from attribeam.attribution.methods.method import SCORE, MethodSettings, Need
+from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,
@@ -228,7 +227,7 @@ def _nli_model(args: argparse.Namespace) -> NliModel:
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    from attribeam.attribution.models.dtype_choice import choose_device
+    from attribeam.attribution.models.precision import choose_device
 
     return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 

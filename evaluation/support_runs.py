@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-from attribeam.attribution.methods.answer_context import required
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import Need, required
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, JudgedDataset, data_files

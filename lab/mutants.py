@@ -33,11 +33,10 @@ TESTS = {
     "attribution/attention/reduction.py": "test_attention_model",
     "pipeline/chunks/chunk_store.py": "test_chunk_store",
     "pipeline/chunks/chunk_attempt.py": "test_chunk_store",
-    "attribution/answers/answer_values.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/answers/unmatched_values.py": "test_unmatched_values test_values_as_people_compare",
     "attribution/answers/numbers_and_dates.py": "test_unmatched_values test_values_as_people_compare",
-    "attribution/verdict/judge.py": "test_judge test_claims",
+    "attribution/verdict/judge.py": "test_judge test_claims test_reasons",
     "attribution/verdict/claims.py": "test_claims",
-    "attribution/verdict/reasons.py": "test_reasons",
 }
 """The tests that should notice the mutants of a file; they stand in its folder of ``tests/``."""
 
@@ -116,7 +115,7 @@ MUTANTS = {
         ("audited=answers.total()", "audited=spans.total()"),
         ("files not in ([], [rows.file]) or", ""),
     ),
-    "attribution/answers/answer_values.py": (
+    "attribution/answers/unmatched_values.py": (
         ("return all(any(passage.has", "return any(any(passage.has"),
         ("_DECADE = (Decimal(0), Decimal(9))", "_DECADE = (Decimal(0), Decimal(0))"),
         ("and amount > 1 and", "and"),
@@ -136,17 +135,15 @@ MUTANTS = {
         ("return tuple(sorted(judged, key=of_words.__getitem__)[-1:])", "return ()"),
         ("copied.share < _COPIED_SHARE", "copied.share > _COPIED_SHARE"),
         ("if flagged else ()", ""),
+        ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
+        ("if behind and unit == behind", "if behind"),
+        ('if numbers["denied"] > 0 and', "if"),
     ),
     "attribution/verdict/claims.py": (
         ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),
         ("if word not in nested]", "]"),
         ("key=lambda one: _length(spans[one].chars), default=None)", "key=lambda one: one, default=None)"),
         ("else first[claim.claim_index]", "else claim.claim_index"),
-    ),
-    "attribution/verdict/reasons.py": (
-        ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
-        ("if behind and unit == behind", "if behind"),
-        ('if numbers["denied"] > 0 and', "if"),
     ),
 }
 # fmt: on

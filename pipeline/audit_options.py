@@ -16,11 +16,21 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import Need, resolve_method
 from attribeam.attribution.methods.provenance import options_read
-from attribeam.attribution.methods.registry import resolve_method
-from attribeam.attribution.option_declaration import Option, Options, Parsed, Value, add_options, declared, option
-from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME, PositiveInteger, WholeNumber
+from attribeam.attribution.option_declaration import (
+    AUTO_DTYPE,
+    BUNDLED_MODEL_NAME,
+    Option,
+    Options,
+    Parsed,
+    PositiveInteger,
+    Value,
+    WholeNumber,
+    add_options,
+    declared,
+    option,
+)
 from attribeam.attribution.options import (
     HIDDEN,
     LANGUAGE,

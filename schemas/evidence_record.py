@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.errors import SCHEMA_VERSION
-from attribeam.schemas.evidence_html import span_html
 from attribeam.schemas.qa_record import CharRange, QARecord
 
 _T = TypeVar("_T")
@@ -198,6 +197,8 @@ class SpanEvidence:
         return f"{told} — evidence says: {self.expected}" if self.expected else told
 
     def _repr_html_(self) -> str:
+        from attribeam.schemas.evidence_html import span_html
+
         return span_html(self)
 
     @property

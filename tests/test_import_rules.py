@@ -205,3 +205,9 @@ def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_neede
     code = f"{code}\nimport sys; print(sorted({unused} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_one_row_passes_few_modules() -> None:
+    code = f"{FIRST_ROW}\nimport sys; print(sum(name.split('.')[0] == 'attribeam' for name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 50 < int(run.stdout) <= 80

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, RowFindings, model_outcomes, runs_models
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_audit_models
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import RowGroup, packs, stage, thread_stage

@@ -15,7 +15,7 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.typehints import Sequence
 from apache_beam.utils.timestamp import Timestamp
 
-from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.record_input import check_record, outcome_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass

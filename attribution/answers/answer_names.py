@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.numbers_and_dates import MONTHS, UNIT_BESIDE_NUMBER
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label, sentence_of_word
-from attribeam.attribution.answers.passage_values import SMALL_WORDS, PassageContent, comparable_words
+from attribeam.attribution.answers.plain_text import SMALL_WORDS, PassageContent, comparable_words
 from attribeam.schemas import CharRange
 
 Phrase = tuple[str, ...]

@@ -7,11 +7,14 @@ Post-processing of a parser's output: whole words, corrected sentences, and bloc
 3. The parses of an answer's blocks become one ``ParsedAnswer``.
 
 The words of a token and the tokens of a set of words, by code points (Appendix B).
+
+The sentences of other texts are found by marks and lines alone: no parser reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +24,8 @@ import numpy.typing as npt
 from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.plain_text import remembered
+from attribeam.attribution.answers.target_spans import has_letter_or_digit
 from attribeam.schemas import CharRange
 
 SUBTOKEN_LABEL = "subtok"
@@ -313,3 +318,36 @@ class WordTokenAlignment:
 def _bounds(ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
     starts = np.array([one.char_start for one in ranges], dtype=np.intp)
     return starts, np.array([one.char_end for one in ranges], dtype=np.intp)
+
+
+_LINE = re.compile(r"[^\r\n]+")
+_WORD = re.compile(r"""[^\s。！？；：]*[。！？；：]+["'”’»)\]」』）】]*|\S+""")
+_CLAUSE_MARKS = (":", ";", "：", "；")
+_CLOSING = "\"'”’»)]}*_」』）】"
+
+
+@remembered
+def text_sentences(text: str) -> tuple[CharRange, ...]:
+    """The sentences of a text, ascending, without white space at their edges.
+
+    They end where ``answers.parser_output`` ends sentences, at colons and semicolons, and at the end of each line.
+    """
+    return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
+
+
+@remembered
+def whole_sentences(text: str) -> tuple[CharRange, ...]:
+    """Like ``text_sentences``, but no sentence ends at a colon or semicolon, and all contain a letter or digit."""
+    found = [one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=False)]
+    return tuple(one for one in found if has_letter_or_digit(one.of(text)))
+
+
+def _line_sentences(text: str, line: re.Match[str], *, at_clauses: bool) -> Iterator[CharRange]:
+    words = list(_WORD.finditer(text, line.start(), line.end()))
+    forms = [word.group() for word in words]
+    first = 0
+    for place, ended in enumerate(sentence_ends(forms)):
+        is_end = ended and (at_clauses or not forms[place].rstrip(_CLOSING).endswith(_CLAUSE_MARKS))
+        if is_end or place == len(words) - 1:
+            yield CharRange(words[first].start(), words[place].end())
+            first = place + 1

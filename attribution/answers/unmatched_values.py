@@ -1,17 +1,379 @@
-"""Values of a span that no evidence passage repeats: numbers, dates, times and names."""
+"""Values of a span that no evidence passage repeats: numbers, dates, versions, times of day and names."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TypeAlias
 
-from attribeam.attribution.answers.answer_names import AnswerName, answer_names
-from attribeam.attribution.answers.answer_values import AnswerValue, answer_values
+from attribeam.attribution.answers.answer_names import AnswerName, answer_names, is_capitalised_as_first
+from attribeam.attribution.answers.citation_pointers import reference_ranges
 from attribeam.attribution.answers.markup import hide_markup
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_values import PassageContent, content_of
+from attribeam.attribution.answers.numbers_and_dates import (
+    DATE,
+    DOTTED_DATE,
+    GROUPED_NUMBER,
+    ISO_DATE,
+    MONTHS,
+    SCALES,
+    VERSION,
+    Kind,
+    Number,
+    Quantity,
+    Reading,
+    clock_times_in,
+    conversions_in,
+    in_other_units,
+    number_quantities,
+    numbers_in,
+    phrases_in,
+)
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
+from attribeam.attribution.answers.plain_text import (
+    PassageContent,
+    comparable_words,
+    content_of,
+    noun_behind,
+    plain_text,
+    version,
+)
 from attribeam.schemas import CharRange, Passage
+
+Range: TypeAlias = tuple[str, Decimal, Decimal]
+"""A kind of reading, and the least and the largest size that repeats a value."""
+
+_EXACT = (Decimal(0), Decimal(0))
+_ONE_PERCENT = (Decimal(1), Decimal(1))
+_DECADE = (Decimal(0), Decimal(9))
+_FEWEST_COUNTED_IN_WORDS = 3
+_LONGEST_INDENT = 20
+_UNTOLD_NUMBER = re.compile(r"\b(?:several|a\s+few|many|a\s+couple\s+of)\s+$", re.IGNORECASE)
+_LONGEST_UNTOLD = 16
+_PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerValue:
+    """One value and what a passage must hold to repeat it.
+
+    Attributes:
+        chars: where it stands in the answer.
+        parts: of each, a passage must have one reading in one of the ranges; a date has a day, a month and a year.
+        minutes: minutes after midnight, for a time of day, of which one must occur; where a passage has no times of
+            day, its parts count instead.
+        counted: the word behind a small number in words, cut to its first letters, "" otherwise: people count what a
+            passage only names, so such a number is a value only where a passage counts the same.
+        is_time: whether it is a date, a month, a century or a time of day.
+    """
+
+    chars: CharRange
+    parts: tuple[frozenset[Range], ...] = ()
+    minutes: frozenset[Decimal] = frozenset()
+    counted: str = ""
+    is_time: bool = False
+
+    def parts_in(self, passage: PassageContent) -> frozenset[int]:
+        """The value itself, as its only part, if a passage repeats it."""
+        return frozenset({0}) if self.occurs_in(passage) else frozenset()
+
+    def is_repeated_by(self, parts: frozenset[int]) -> bool:
+        """Whether the parts that passages repeat are enough."""
+        return bool(parts)
+
+    def occurs_in(self, passage: PassageContent) -> bool:
+        """True where the passage repeats all parts of the value."""
+        if self.minutes:
+            times = passage.sizes(Kind.MINUTE)
+            if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
+                return not times or not self.minutes.isdisjoint(times)
+        return all(any(passage.has(*one) for one in part) for part in self.parts)
+
+
+def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
+    """The values of an answer, ascending; a number that is part of a date, time or version is none of its own.
+
+    ``text`` is the answer without its markup. Numbers that say something about the answer alone are no values. A
+    measure that is given in two units has the numbers of both.
+    """
+    numbers = numbers_in(text)
+    values: list[AnswerValue] = []
+    taken = bytearray(len(text))
+    for own in own_number_ranges(answer, text, numbers):
+        taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
+    phrases = [*phrases_in(text)]
+    quantities = _with_phrases([*number_quantities(numbers, text)], phrases)
+    pairs = [*zip(numbers, quantities, strict=True)]
+    digits, words = [one for one in pairs if one[0].digits], [one for one in pairs if not one[0].digits]
+    kinds = (
+        _dates(text), _versions(text), _times(text), _numbers(digits, text), _phrases(phrases, text),
+        _worded_numbers(parsed, words, text), _months(parsed, text),
+    )  # fmt: skip
+    for kind in kinds:
+        for found in kind:
+            place = slice(found.chars.char_start, found.chars.char_end)
+            if not any(taken[place]):
+                values.append(found)
+                taken[place] = b"\1" * (place.stop - place.start)
+    return tuple(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars))
+
+
+def _with_phrases(quantities: Sequence[Quantity], phrases: Iterable[Quantity]) -> list[Quantity]:
+    """The numbers with what the phrases say that they are part of: both of "2 hours and 15 minutes" their sum."""
+    found, ends = [*quantities], [one.end for one in quantities]
+    for phrase in phrases:
+        place = bisect_left(ends, phrase.start + 1)
+        while place < len(found) and found[place].start < phrase.end:
+            found[place] = replace(found[place], readings=found[place].readings | phrase.readings)
+            place += 1
+    return found
+
+
+def _with_conversions(values: Sequence[AnswerValue], numbers: Sequence[Number], text: str) -> list[AnswerValue]:
+    """The values; of a measure in two units, as in "350°F (175°C)", a passage repeats both if it has either number."""
+    places = {value.chars.char_start: place for place, value in enumerate(values) if len(value.parts) == 1}
+    found = [*values]
+    for first, second in conversions_in(numbers, text):
+        if first.start in places and second.start in places:
+            pair = places[first.start], places[second.start]
+            either = found[pair[0]].parts[0] | found[pair[1]].parts[0]
+            for place in pair:
+                found[place] = replace(found[place], parts=(either,))
+    return found
+
+
+def _exactly(kind: str, size: Decimal | int) -> frozenset[Range]:
+    return frozenset({(kind, Decimal(size), Decimal(size))})
+
+
+def _whole_number(size: str) -> frozenset[Range]:
+    return _exactly(Kind.AMOUNT, int(size)) | _exactly(Kind.AMOUNT_OF_TIME, int(size))
+
+
+def _dates(text: str) -> Iterator[AnswerValue]:
+    for match in DATE.finditer(text):
+        plain = plain_text(match.group()).lower()
+        figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
+        days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
+        words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
+        months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
+        yield AnswerValue(CharRange(*match.span()), (*map(_whole_number, days_and_years), *months), is_time=True)
+
+
+def _versions(text: str) -> Iterator[AnswerValue]:
+    for match in VERSION.finditer(text):
+        if not GROUPED_NUMBER.fullmatch(match.group()):
+            yield AnswerValue(CharRange(*match.span()), (_exactly(*version(plain_text(match.group()))),))
+
+
+def _times(text: str) -> Iterator[AnswerValue]:
+    for time in clock_times_in(text):
+        digits = re.findall(r"\d+", text[time.start : time.end])
+        if digits:
+            numbers = tuple(_whole_number(one) for one in digits if int(one))
+            minutes = frozenset(size for _, size in time.readings)
+            yield AnswerValue(CharRange(time.start, time.end), numbers, minutes, is_time=True)
+
+
+def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
+    for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
+        chars = parsed.words[word]
+        name = chars.of(text)
+        months = tuple(_exactly(Kind.MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
+        if months and any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
+            yield AnswerValue(chars, months, is_time=True)
+
+
+_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
+
+
+def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) -> AnswerValue:
+    """The value of a quantity that may be repeated by what lies within a tolerance below and above it."""
+    below, above = (max(one, quantity.within) for one in tolerance)
+    is_in_percent = _PERCENT_BEHIND.match(text, quantity.end) is not None
+    return AnswerValue(
+        CharRange(quantity.start, quantity.end),
+        (frozenset(_ranges(quantity.readings, below, above, is_in_percent=is_in_percent)),),
+        is_time=any(kind == Kind.CENTURY for kind, _ in quantity.readings),
+    )
+
+
+def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_in_percent: bool) -> Iterator[Range]:
+    """What repeats one of these readings: a length of time is repeated by no number that counts another unit."""
+    durations = [one for one in readings if one[0] in _DURATIONS]
+    others = Kind.AMOUNT_OF_TIME, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
+    kinds = (Kind.AMOUNT, *(() if durations else others))
+    meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
+    for kind, size in readings:
+        if kind in _AMOUNTS:
+            yield from ((one, size - below, size + above) if below or above else (one, size, size) for one in kinds)
+        elif kind not in _DURATIONS:
+            yield kind, size, size
+    for kind, size in in_other_units(durations):
+        yield (kind, size * (1 - below / meant), size * (1 + above / meant)) if meant else (kind, size, size)
+
+
+def _numbers(numbers: Iterable[tuple[Number, Quantity]], text: str) -> Iterator[AnswerValue]:
+    """Numbers in digits; one that may be read in two ways rounds nothing."""
+    for number, quantity in numbers:
+        if number.amounts and not _is_enumerator(number, text):
+            rounded = _EXACT if len(number.amounts) > 1 else rounding(text, number.start, number.end, *number.amounts)
+            yield _value(quantity, text, _DECADE if number.is_decade else rounded)
+
+
+def _is_enumerator(number: Number, text: str) -> bool:
+    """True for "(2)": one or two digits alone in brackets number the parts of a sentence, or cite.
+
+    So is "9) " where the answer begins, and the number of "COVID-19", which is part of the name.
+    """
+    begins = number.start < _LONGEST_INDENT and not text[: number.start].strip()
+    if begins and re.match(r"[.)]\s", text[number.end : number.end + 2]):
+        return True
+    if text[max(number.start - 6, 0) : number.start].upper() == "COVID-":
+        return True
+    return re.fullmatch(r"\(\d{1,2}\)", text[max(number.start - 1, 0) : number.end + 1]) is not None
+
+
+def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
+    """Fractions of three parts or more, "four fifths", which may be percentages elsewhere, and "half a million"."""
+    for phrase in phrases:
+        chars = CharRange(phrase.start, phrase.end)
+        count = next((size for kind, size in phrase.readings if kind == Kind.AMOUNT), None)
+        if phrase.within:
+            amount = max(size for kind, size in phrase.readings if kind == Kind.OTHER_AMOUNT)
+            yield _value(phrase, text, rounding(text, phrase.start, phrase.end, amount))
+        elif count is not None:
+            ranges = frozenset(_ranges(phrase.readings, *_ONE_PERCENT, is_in_percent=True))
+            yield AnswerValue(chars, (ranges,) if count >= _FEWEST_COUNTED_IN_WORDS else ())
+
+
+def _worded_numbers(
+    parsed: ParsedAnswer, numbers: Iterable[tuple[Number, Quantity]], text: str
+) -> Iterator[AnswerValue]:
+    """Numbers in words that count something, from two on; "one" and ordinals are too often no number.
+
+    "Several hundred" is none.
+    """
+    counting = {
+        parsed.words[word].char_start
+        for word, label in enumerate(parsed.dependency_labels)
+        if parsed.universal_tags[word] == "NUM" and base_label(label) in ("nummod", "compound", "quantmod")
+    }
+    for number, quantity in numbers:
+        (amount,) = number.amounts
+        is_untold = _UNTOLD_NUMBER.search(text, max(number.start - _LONGEST_UNTOLD, 0), number.start)
+        is_scale = text[number.start : number.end].lower() in SCALES
+        if number.start in counting and amount > 1 and not (is_untold and is_scale):
+            value = _value(quantity, text, rounding(text, number.start, number.end, amount))
+            is_small = amount < _FEWEST_COUNTED_IN_WORDS and _DURATIONS.isdisjoint(dict(quantity.readings))
+            yield replace(value, counted=noun_behind(text, number.end)) if is_small else value
+
+
+_ABOUT = r"about|around|approximately|approx\.?|roughly|circa|some"
+_OVER = r"(?:slightly |a little )?more than|upwards? of|in excess of"
+_UNDER = r"nearly|almost|close to|not quite|(?:slightly |a little )?(?:less|fewer) than"
+_NO_LIMIT = r"(?<!\bno )(?<!\bnot )(?<!\bnever )(?<!n't )(?<!n’t )"
+_HEDGE = re.compile(
+    rf"{_NO_LIMIT}\b(?:(?P<about>{_ABOUT})|(?P<over>{_OVER})|(?P<under>{_UNDER}))\s+(?:an?\s)?[$€£¥]?\s?$",
+    re.IGNORECASE,
+)
+"""Words that round the number behind them; "over" and "under" are left out, for they often mean something else."""
+_LONGEST_HEDGE = 32
+_OR_SO = re.compile(r"\s(?:[^\W\d_]+\s)?or\sso\b")
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+_MOST_ABOUT, _MOST_OVER, _MOST_UNDER = Decimal("0.1"), Decimal("0.15"), Decimal("0.1")
+"""The farthest that the meant number may lie, as a share of the rounded one."""
+
+
+def rounding(text: str, start: int, end: int, amount: Decimal) -> tuple[Decimal, Decimal]:
+    """How far below and above a number that stands in ``text`` the meant one may lie; zeros where nothing rounds it.
+
+    "About" lets it differ by half of what the last digit but zeros is worth, "more than" and "nearly" by all of it, in
+    their direction, and never by more than a share of the number. Years and limits ("no more than 80") are not rounded.
+    """
+    if _YEAR.fullmatch(text, start, end):
+        return Decimal(0), Decimal(0)
+    hedge = _HEDGE.search(text, max(start - _LONGEST_HEDGE, 0), start)
+    kind = hedge.lastgroup if hedge else ("about" if _OR_SO.match(text, end) else None)
+    if kind is None or amount <= 0:
+        return Decimal(0), Decimal(0)
+    step = _last_step(amount)
+    if kind == "about":
+        within = min(step / 2, amount * _MOST_ABOUT)
+        return within, within
+    if kind == "over":
+        return Decimal(0), min(step, amount * _MOST_OVER)
+    return min(step, amount * _MOST_UNDER), Decimal(0)
+
+
+def _last_step(amount: Decimal) -> Decimal:
+    """What the last digit but zeros is worth: 1,000 for 3,000, and 5 for 25, since people also round to fives."""
+    digits = amount.normalize().as_tuple()
+    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
+    step = Decimal(1).scaleb(exponent)
+    return 5 * step if digits.digits[-1:] == (5,) and len(digits.digits) > 1 else step
+
+
+_PLACES = re.compile(
+    r"\b(?:steps?|methods?|options?)\s+(?:#\s?|no\.?\s)?\d{1,2}(?:\s*(?:,|and|&|[-–]|to|or|through)\s*\d{1,2})*\b"
+    r"|\b(?:in|within|under|of|to|about|approximately|exactly)\s+\d+\s+words?\b"
+    r"|\bout\s+of\s+(?:5|10|100)\b(?!\s*%)"
+    r"|\b(?:the|these|all)\s+(?:\d|two|three|four|five|six|seven|eight|nine|ten)\s+(?:given\s|provided\s)?passages\b",
+    re.IGNORECASE,
+)
+"""Steps by their number, the length of a summary, the top of a scale, the number of passages."""
+
+_ITEM_LINE = re.compile(r"^[ \t]*(?:[-*+•‣▪]|\(?\w{1,2}[.)])[ \t]+\S", re.MULTILINE)
+_ITEM_SEPARATOR = re.compile(r",\s+(?:and|or)\s+|\s+(?:and|or)\s+|,\s+|;\s+(?:and\s+)?")
+_LIST_OPENING = re.compile(r"\s(?:are|were|include[sd]?|including|namely|such\s+as|called)\b:?\s+|:\s+")
+_APPOSITION = re.compile(r"[\s-]+(?:[^\s,]+\s+){0,3}[^\s,]+(?:,|\s[-–—])\s+")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|$")
+_COUNT = re.compile(r"(?<![\w.,$€£-])\d{1,2}(?![\w%°]|[.,:]\d)")
+_MOST_COUNTED = 20
+_LONGEST_SENTENCE = 500
+_WORD_BEHIND = re.compile(r"[\s-]+[^\W\d]")
+_COUNTED_ITEMS = re.compile(r"[\s-]+(?:\w+\s+)?(?:steps|ways|tips|methods|points|reasons|items)\b", re.IGNORECASE)
+
+
+def own_number_ranges(answer: str, text: str, numbers: Iterable[Number]) -> Iterator[CharRange]:
+    """Where numbers stand that say something about the answer itself; ``text`` is the answer without its markup.
+
+    These are references to passages ("passage 3", "the three passages"), numbers of steps, the length of a summary ("in
+    200 words"), the top of a scale ("out of 5"), and counts of what the answer lists itself ("the two countries are A
+    and B").
+    """
+    yield from reference_ranges(answer)
+    yield from (CharRange(*match.span()) for match in _PLACES.finditer(text))
+    item_lines = [match.start() for match in _ITEM_LINE.finditer(answer)]
+    for number in numbers:
+        is_count = not number.digits or _COUNT.fullmatch(text, number.start, number.end)
+        if is_count and _counts_own_list(number, text, item_lines):
+            yield CharRange(number.start, number.end)
+
+
+def _counts_own_list(number: Number, text: str, item_lines: Sequence[int]) -> bool:
+    """True where as many items follow in the sentence, or in the lines below a sentence that ends with a colon."""
+    count = int(number.amounts[0])
+    if not 2 <= count <= _MOST_COUNTED:
+        return False
+    reach = min(number.end + _LONGEST_SENTENCE, len(text))
+    end = _SENTENCE_END.search(text, number.end, reach)
+    rest = text[number.end : end.start() if end else reach]
+    if _WORD_BEHIND.match(rest) is None:
+        return False
+    if rest.rstrip().endswith(":") and len(item_lines) - bisect_left(item_lines, number.end) >= count:
+        return True
+    if _COUNTED_ITEMS.match(rest) and len(item_lines) >= count:
+        return True
+    openings = [match.end() for match in _LIST_OPENING.finditer(rest)]
+    apposition = None if number.digits else _APPOSITION.match(rest)
+    if apposition:
+        openings.append(apposition.end())
+    return any(len(_ITEM_SEPARATOR.split(rest[start:].strip(" ,"))) == count for start in openings)
+
 
 Value: TypeAlias = AnswerValue | AnswerName
 

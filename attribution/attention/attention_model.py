@@ -5,24 +5,32 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import torch
 
-from attribeam.attribution.attention import model_provenance
-from attribeam.attribution.attention.batching import RowLayout, rope_border, row_batches, token_budget_on
-from attribeam.attribution.attention.forward_pass import attribute_jobs
+from attribeam.attribution.attention.batching import (
+    RowLayout,
+    attribute_jobs,
+    rope_border,
+    row_batches,
+    token_budget_on,
+)
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
 from attribeam.attribution.models.layer_choice import LayerChoice
-from attribeam.attribution.models.loaded_once import loaded_once
-from attribeam.attribution.models.model_directory import ModelDirectory, configured_layer, read_light_directory
-from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.models.loading import as_load_errors, loaded_once
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    configured_layer,
+    read_light_directory,
+    runs_own_code,
+)
+from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
@@ -99,7 +107,7 @@ class AttentionModel:
             if fused and exact and options.loaded_layers is None:
                 capture, layout = fused_capture(directory, layer.layer), RowLayout.END_TO_END
             if capture is None:
-                from attribeam.attribution.attention.model_setup import load_capture
+                from attribeam.attribution.attention.capture import load_capture
 
                 capture, layout = load_capture(options, encoder=encoder, layer=layer, device=device)
             method = method or MethodOptions()
@@ -161,6 +169,10 @@ class AttentionModel:
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
         """
+        if not any(row.windows for row in rows):
+            return self._attribute_whole(rows, passage_counts)
+        from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 
@@ -180,13 +192,33 @@ class AttentionModel:
 
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
+        from attribeam.attribution.attention.end_to_end_attention import kernel_name
+        from attribeam.attribution.models.precision import quantization_provenance
+        from attribeam.attribution.models.weight_files import revision_of
+
+        directory, capture, encoder = self._directory, self._capture, self._encoder
+        end_to_end = self.layout is RowLayout.END_TO_END
         return {
-            **model_provenance.of_model(self._directory, self._layer_choice),
-            **model_provenance.of_capture(self._capture),
+            "model": directory.options.model,
+            "model_revision": revision_of(directory, layer=self.layer),
+            "model_code": "of its repository" if runs_own_code(directory) else "of transformers",
+            "model_type": str(directory.config.model_type),
+            **self._layer_choice.provenance(),
+            "query_position": str(capture.query_position),
+            "softmax_over": str(capture.softmax_over),
+            "forward_pass": capture.name,
             **option_texts(self.settings),
-            **model_provenance.of_prompt(self._encoder),
-            **model_provenance.of_batches(self._capture, layout=self.layout, token_budget=self.token_budget),
-            **model_provenance.of_machine(self._capture, self._directory),
+            "prompt_template": encoder.template.digest,
+            "prompt_template_name": encoder.template_name,
+            "max_tokens": str(encoder.max_tokens),
+            "token_budget": str(self.token_budget),
+            "attention_backend": kernel_name(capture.device, capture.dtype) if end_to_end else "sdpa",
+            "row_layout": str(self.layout),
+            **quantization_provenance(directory.options.quantization, directory.config),
+            "dtype": str(capture.dtype).removeprefix("torch."),
+            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,
+            "torch_version": str(torch.__version__),  # a plain string, so that it unpickles without torch
+            "transformers_version": version("transformers"),
         }
 
     def _attribute_whole(

@@ -5,14 +5,17 @@ query and key arrive normed and rotated, and scaling, soft cap, sinks and mask c
 layer it delegates to torch's scaled dot product attention. In the captured layer it computes only the response rows,
 in float32, and reduces them on the device (``reduction.py``). An observer sees the attention before that. Then a
 private exception ends the pass.
+
+A model is tried on a few small rows when it is loaded, so an unusable one fails before the run starts. The trial shows
+in which directions the layer sees, and which layout its rows may have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -21,22 +24,38 @@ from transformers.integrations.sdpa_attention import create_position_bias_mask, 
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.batching import (
+    Job,
+    RowLayout,
+    choose_layout,
+    end_to_end_inputs,
+    padded_token_ids,
+    row_requests,
+)
 from attribeam.attribution.attention.end_to_end_attention import end_to_end_attention
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
-from attribeam.attribution.attention.forward_pass import Job, end_to_end_inputs, padded_token_ids, row_requests
-from attribeam.attribution.attention.plain_attention import AttentionRule, plain_attention
 from attribeam.attribution.attention.reduction import (
+    AttentionRule,
     Capture,
     LayerCount,
+    PendingRows,
     RowAttention,
     RowRequest,
+    plain_attention,
     reduce_row,
     to_device,
 )
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.options import QueryPosition, SoftmaxOver
+from attribeam.attribution.models.layer_choice import LayerChoice
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.precision import choose_dtype
+from attribeam.attribution.models.row_encoder import RowEncoder
+from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
+from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
+from attribeam.attribution.options import ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 
 def capture_attention(
@@ -292,3 +311,89 @@ def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Cap
         mask = to_device(torch.arange(width) < lengths[:, None], device)
     with capturing(capture):
         model(input_ids=padded_token_ids(rows, device), attention_mask=mask, use_cache=False)
+
+
+def load_capture(
+    options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice, device: torch.device
+) -> tuple[LayerCapture, RowLayout]:
+    """Load the layers up to L*, or all layers if the model's code needs them, and try them as ``try_model`` does.
+
+    Raises:
+        ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
+    """
+    directory = read_model_directory(options)
+    loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
+    model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
+    return try_model(directory, model, encoder=encoder, layer=layer)
+
+
+_EVERY_COLUMN = 2**31 - 1
+_PROBES = (
+    ("Which word?", "One word.", "A word."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
+)
+"""Question, passage and answer of the rows that every model is tried on; the last two share a prompt."""
+
+
+def try_model(
+    directory: ModelDirectory, model: PreTrainedModel, *, encoder: RowEncoder, layer: LayerChoice
+) -> tuple[LayerCapture, RowLayout]:
+    """How to capture the attention of ``layer`` in ``model``, and which layout its rows may have.
+
+    Weights that one row's attention does not need are released, unless the options ask for more layers.
+
+    Raises:
+        ModelLoadError: if the attention cannot be taken.
+    """
+    options, defaults = directory.options, directory.defaults
+    capture = LayerCapture(
+        network=model,
+        layer=layer.layer,
+        query_position=QueryPosition.PREDICTING,
+        softmax_over=defaults.trained.softmax_over,
+    )
+    jobs = _probe_jobs(encoder)
+    with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
+        capture = _try_row(capture, jobs[0], model=options.model)
+    layout = _try_layouts(capture, jobs, layer.kinds[: layer.layer])
+    fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
+    position = options.query_position or defaults.model.query_position or fitting
+    capture = replace(capture, query_position=position)
+    keep_freed_memory(model)
+    return capture, layout
+
+
+def _probe_jobs(encoder: RowEncoder) -> list[Job]:
+    """The rows to try a model on, even if they exceed its context."""
+    records = [
+        QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+        for question, passage, answer in _PROBES
+    ]
+    return [(encoder.encode_any_length(record), 1) for record in records]
+
+
+def _try_row(capture: LayerCapture, job: Job, *, model: str) -> LayerCapture:
+    """``capture``, completed by what one row shows: whether the layer also sees to the right.
+
+    Raises:
+        ModelLoadError: if the row's attention cannot be taken, or is not finite.
+    """
+    try:
+        found = capture.take([job], layout=RowLayout.PADDED, top_k=1)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
+    if isinstance(PendingRows(found.captured).outcome(0), RowFault):
+        dtype = capture.network.dtype
+        raise ModelLoadError(f"model {model!r} gives NaN or infinity in {dtype}; choose another --dtype")
+    return replace(capture, bidirectional=found.bidirectional)
+
+
+def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str]) -> RowLayout:
+    """The layout for a model whose layers up to L* are of these ``kinds``."""
+    return choose_layout(
+        capture.network,
+        kinds,
+        padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
+        end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
+    )

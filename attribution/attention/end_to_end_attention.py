@@ -15,10 +15,16 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import torch
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, blocked_attention, runs_blocked
-from attribeam.attribution.attention.plain_attention import (
+from attribeam.attribution.attention.end_to_end_rows import (
+    EndToEndRows,
+    RowPlaces,
+    blocked_attention,
+    local_attention,
+    runs_blocked,
+)
+from attribeam.attribution.attention.reduction import (
     MAX_WEIGHTS,
     AttentionRule,
     attention_weights,
@@ -159,85 +165,6 @@ def _flash_attn(
     )
     assert isinstance(output, torch.Tensor)
     return output
-
-
-_CPU_BLOCK = 32
-"""Queries per block on the CPU: smaller blocks add overhead, larger ones compute more keys that no query sees."""
-
-
-def local_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
-) -> torch.Tensor:
-    """Attention of each token to the tokens of its row within ``window`` places: [1, tokens, heads, size].
-
-    ``query`` [1, attention heads, tokens, size]; ``key``, ``value`` [1, key heads, tokens, size]; the rows share no
-    prefix. Each block of queries runs against its own keys and those of ``window`` places on either side.
-    """
-    tokens = query.shape[2]
-    behind = block_padding(tokens, window, query.device)
-    output = padded_local_attention(
-        pad(query[0], (0, 0, 0, behind)),
-        pad(key[0], (0, 0, window, behind + window)),
-        pad(value[0], (0, 0, window, behind + window)),
-        rows=rows,
-        window=window,
-        scaling=scaling,
-    )
-    return output[None, :tokens]
-
-
-def padded_local_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
-) -> torch.Tensor:
-    """``local_attention`` of states that are padded with finite values: [tokens + ``block_padding``, heads, size].
-
-    ``query`` [attention heads, tokens + ``block_padding``, size]; ``key``, ``value`` [key heads, the same with
-    ``window`` more places on either side, size].
-    """
-    block = _block_size(window, query.device)
-    output = scaled_dot_product_attention(
-        query.view(len(query), -1, block, query.shape[-1]).transpose(0, 1),
-        _around_each_block(key, block, window),
-        _around_each_block(value, block, window),
-        attn_mask=_band_mask(rows, block, window, query.dtype),
-        scale=scaling,
-        enable_gqa=query.shape[0] != key.shape[0],
-    )
-    return output.transpose(1, 2).flatten(0, 1)
-
-
-def block_padding(tokens: int, window: int, device: torch.device) -> int:
-    """The number of places to add after ``tokens`` so that the last block of queries is full."""
-    return -tokens % _block_size(window, device)
-
-
-def _block_size(window: int, device: torch.device) -> int:
-    return min(_CPU_BLOCK, window) if device.type == "cpu" else window
-
-
-def _band_mask(rows: EndToEndRows, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
-    """[blocks, 1, block, block + 2 * window]: 0 where a query of the block sees a key, else minus infinity."""
-    if (window, dtype) not in rows.local_masks:
-        rows.local_masks[window, dtype] = _new_band_mask(rows.row_of, block, window, dtype)
-    return rows.local_masks[window, dtype]
-
-
-def _new_band_mask(row_of: torch.Tensor, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
-    """Places after the last row see each other, so that every query sees something."""
-    row_of = row_of.to(torch.int32)
-    behind = -len(row_of) % block
-    around = block + 2 * window
-    query_rows = pad(row_of, (0, behind), value=-1).view(-1, 1, block, 1)
-    key_rows = pad(row_of, (window, behind + window), value=-1).unfold(0, around, block)[:, None, None]
-    places = torch.arange(around, device=row_of.device)
-    near = (places - places[window : window + block, None]).abs() <= window
-    unseen = torch.full((), float("-inf"), dtype=dtype, device=row_of.device)
-    return torch.where((query_rows == key_rows) & near, unseen.new_zeros(()), unseen)
-
-
-def _around_each_block(states: torch.Tensor, block: int, window: int) -> torch.Tensor:
-    """[heads, places, size] to [blocks, heads, block + 2 * window, size]: a view of each block and its surroundings."""
-    return states.unfold(1, block + 2 * window, block).permute(1, 0, 3, 2)
 
 
 _LARGEST_MASK = 2**21

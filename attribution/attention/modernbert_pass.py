@@ -19,16 +19,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch.nn.functional import gelu, layer_norm, silu
 
-from attribeam.attribution.attention.batching import RowLayout
-from attribeam.attribution.attention.end_to_end_attention import (
-    block_padding,
-    end_to_end_attention,
-    padded_local_attention,
-)
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
-from attribeam.attribution.attention.forward_pass import Job, row_requests
-from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest, reduce_row
+from attribeam.attribution.attention.batching import Job, RowLayout, row_requests
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, block_padding, padded_local_attention
+from attribeam.attribution.attention.reduction import AttentionRule, Capture, RowAttention, RowRequest, reduce_row
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.weight_files import needed_files, require_files
 from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOver
@@ -101,6 +94,8 @@ def _attention(
     scaling = query.shape[-1] ** -0.5
     if reach:
         return padded_local_attention(query[:, reach:-reach], key, value, rows=places, window=reach, scaling=scaling)
+    from attribeam.attribution.attention.end_to_end_attention import end_to_end_attention
+
     rule = AttentionRule(causal=False, reach=reach, scaling=scaling)
     return end_to_end_attention(query[None], key[None], value[None], rows=places, rule=rule)[0]
 

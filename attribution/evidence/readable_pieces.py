@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 import regex
 
+from attribeam.attribution.answers.parser_output import text_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
-from attribeam.attribution.answers.text_sentences import text_sentences
 from attribeam.schemas import CharRange, Passage
 
 _BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)

@@ -18,7 +18,9 @@ from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import (
     RowLayout,
+    end_to_end_inputs,
     lays_end_to_end,
+    padded_token_ids,
     rope_border,
     row_batches,
     run_halving,
@@ -26,7 +28,6 @@ from attribeam.attribution.attention.batching import (
 )
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
-from attribeam.attribution.attention.forward_pass import end_to_end_inputs, padded_token_ids
 from attribeam.attribution.attention.hidden_states import layer_states
 from attribeam.attribution.language_models.language_model import (
     LanguageModel,
@@ -34,16 +35,14 @@ from attribeam.attribution.language_models.language_model import (
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
-from attribeam.attribution.models.freed_memory import keep_freed_memory
 from attribeam.attribution.models.layer_choice import layer_types
+from attribeam.attribution.models.loading import as_load_errors, is_out_of_memory
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribeam.attribution.models.model_errors import as_load_errors, is_out_of_memory
-from attribeam.attribution.models.packed_layers import pack_linear_layers, unpack_linear_layers
+from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
+from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
@@ -225,7 +224,6 @@ class Decoder:
         if is_shared:
             return
         self._lay_end_to_end(rows, expected)
-        self._pack_layers(rows, expected)
         keep_freed_memory(self._network)
 
     def _lay_end_to_end(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
@@ -245,17 +243,6 @@ class Decoder:
         if not agree:
             self._network.set_attn_implementation(before)
             self.layout = RowLayout.PADDED
-
-    def _pack_layers(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
-        """Lay out bfloat16 weights of linear layers for the CPU, unless that changes the states."""
-        if self.device.type != "cpu" or self.dtype != torch.bfloat16 or not pack_linear_layers(self._network):
-            return
-        try:
-            agree = self._agree(self._states(rows), expected)
-        except (LookupError, RuntimeError, TypeError, ValueError):
-            agree = False
-        if not agree:
-            unpack_linear_layers(self._network)
 
     def _agree(self, found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
         """Whether the states of all tokens are the same within the precision of the network."""

@@ -18,18 +18,23 @@ import transformers
 from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
-from attribeam.attribution.attention.forward_pass import padded_token_ids
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype, resolve_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
+from attribeam.attribution.attention.batching import (
+    pack_by_token_budget,
+    padded_token_ids,
+    run_halving,
+    token_budget_on,
+)
 from attribeam.attribution.models.layer_choice import layer_types
+from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribeam.attribution.models.model_errors import as_load_errors
-from attribeam.attribution.models.quantization import (
+from attribeam.attribution.models.precision import (
+    choose_device,
+    choose_dtype,
+    keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
     quantization_name,
+    resolve_dtype,
 )
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
@@ -286,7 +291,6 @@ def load_causal_weights(
         if quantised is None:
             model.to(device)
         keep_weights_as_loaded(model)
-        compute_in_integers(model)
     _check_head_loaded(options.model, report)
     return cast(PreTrainedModel, model)
 

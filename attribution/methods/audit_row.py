@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.union_results import SpanResult, decide_support, evidence_records
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Method, Need
-from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.attribution.verdict.citations import with_citations
-from attribeam.attribution.verdict.judge import RowToJudge, judge_of
-from attribeam.attribution.verdict.verified import VerifiedAnswer, calibrated_verifier, verified_records
-from attribeam.attribution.verifiers.verdict_reader import (
-    AnswerToRead,
-    Reading,
-    VerdictReader,
+from attribeam.attribution.methods.method import (
+    AnswerContext,
+    LoadedModels,
+    Method,
+    Need,
     has_own_model,
     is_asked_about,
     judges_first,
 )
+from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.verdict.citations import with_citations
+from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, TargetSpan
+
+if TYPE_CHECKING:
+    from attribeam.attribution.verdict.verified import VerifiedAnswer
+    from attribeam.attribution.verifiers.verdict_reader import Reading, VerdictReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ def _with_readings(
     rows: Sequence[AuditRow], outcomes: Sequence[Outcome], options: MethodOptions, verdict: VerdictReader
 ) -> list[Outcome]:
     """With what the verdict's own model says of the rows that have an outcome and lie in its band."""
+    from attribeam.attribution.verifiers.verdict_reader import AnswerToRead
+
     found = dict(enumerate(outcomes))
     asked = {
         place: AnswerToRead(rows[place].record, rows[place].parsed, one.judged)
@@ -180,10 +184,8 @@ def _found(
     if outcome.stored is not None:
         return _stored_to_judge(row, outcome.stored, options)
     records, reading = outcome.judged, outcome.reading
-    if records is not None and isinstance(reading, VerifiedAnswer):
-        return verified_records(records, reading, calibrated_verifier(options.verdict))
     if records is not None and (reading is None or options.has_verifier):
-        return records
+        return records if reading is None or isinstance(reading, tuple) else _verified(records, reading, options)
     try:
         results = outcome.results
         if results is None:
@@ -192,6 +194,14 @@ def _found(
         return _to_judge(row, results, method, options, settings, probed)
     except RowFault as fault:
         return fault
+
+
+def _verified(
+    records: Sequence[SpanEvidence], answer: VerifiedAnswer, options: MethodOptions
+) -> Sequence[SpanEvidence]:
+    from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
+
+    return verified_records(records, answer, calibrated_verifier(options.verdict))
 
 
 def _to_judge(

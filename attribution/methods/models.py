@@ -8,15 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import Need
-from attribeam.attribution.models.loaded_once import loaded_once
-from attribeam.attribution.option_declaration import declared
-from attribeam.attribution.option_types import AUTO_DTYPE
+from attribeam.attribution.methods.method import LoadedModels, Need
+from attribeam.attribution.models.loading import loaded_once
+from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
-from attribeam.attribution.verdict.verified import calibrated_verifier
-from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerdictReader, VerifierReader
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -25,6 +21,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.verdict.state_probe import StateProbe
     from attribeam.attribution.verdict.verified import Verifier
+    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -82,7 +79,7 @@ def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptio
     Raises:
         ModelLoadError: if there is no such model or device.
     """
-    from attribeam.attribution.models.dtype_choice import choose_half_precision
+    from attribeam.attribution.models.precision import choose_half_precision
 
     choice = choose_half_precision(model) if may_leave_float32(needs) else None
     return model if choice is None else model.replaced(dtype=choice.dtype)
@@ -96,7 +93,7 @@ def with_chosen_dtypes(
     Raises:
         ModelLoadError: if there is no such model or device.
     """
-    from attribeam.attribution.models.dtype_choice import choose_half_precision
+    from attribeam.attribution.models.precision import choose_half_precision
 
     decoder = decoder_to_choose_for(model, method, needs)
     if decoder is None:
@@ -174,7 +171,6 @@ def load_parser(name: str) -> AnswerParser:
 def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool) -> AttentionModel:
     """The model up to the captured layer, and up to the layer of the hidden states if they are needed."""
     from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-    from attribeam.attribution.attention.hidden_states import layer_modules
     from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
@@ -184,6 +180,8 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
         load = load_attention_model if shared else AttentionModel.from_pretrained
         model = load(options, method=choice.method, threads=choice.threads, fused=not observed)
         if hidden:
+            from attribeam.attribution.attention.hidden_states import layer_modules
+
             layer_modules(model.network)
     except ValueError as error:
         raise ModelLoadError(str(error)) from error
@@ -200,9 +198,13 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
+    probe = probe_of(choice.method)
+    if choice.verifier is None and probe is None:
+        return None
+    from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerifierReader
+
     if (verifier := choice.verifier) is not None:
         return VerifierReader(_load_verifier(choice, verifier))
-    probe = probe_of(choice.method)
     return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
 
 
@@ -220,6 +222,7 @@ def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageMode
 
 
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
+    from attribeam.attribution.verdict.verified import calibrated_verifier
     from attribeam.attribution.verifiers.loading import load_verifier
     from attribeam.schemas.errors import ModelLoadError
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import Method, Need
+from attribeam.attribution.methods.method import LoadedModels, Method, Need, has_own_model
 from attribeam.attribution.methods.user_method import UserMethod
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verified import calibration_texts
-from attribeam.attribution.verifiers.verdict_reader import has_own_model
 
 _OF_UNIONS = frozenset(
     {

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from attribeam.attribution.evidence.union_results import MethodError, SpanResult
-from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need
 from attribeam.schemas import EvidencePiece, Passage, RowFault
 from attribeam.schemas.errors import UsageError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from attribeam.attribution.models.directory_check import TOKENIZER
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
     LightConfig,
     ModelDirectory,
@@ -16,11 +15,10 @@ from attribeam.attribution.models.model_directory import (
     read_light_directory,
     runs_own_code,
 )
-from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.models.model_files import TOKENIZER
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
-from attribeam.attribution.prompts.template_choice import choose_template
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
+from attribeam.attribution.prompts.prompt_template import choose_template
+from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
@@ -70,6 +68,8 @@ class RowEncoder:
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
             return whole.row
+        from attribeam.attribution.prompts.passage_windows import cut_into_windows
+
         return cut_into_windows(
             whole,
             encode=lambda passages: self._encode(record, passages),

@@ -16,21 +16,21 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attribeam.attribution.models.directory_check import check_weights
-from attribeam.attribution.models.local_revision import (
-    INDEX_FILE,
-    SINGLE_FILE,
-    entries_up_to_layer,
-    is_above_layer,
-    local_revision,
-    read_weight_map,
-    weight_names,
-)
 from attribeam.attribution.models.model_directory import (
     GGUF_SUFFIX,
     ModelDirectory,
     runs_own_code,
     to_be_converted,
+)
+from attribeam.attribution.models.model_files import (
+    INDEX_FILE,
+    SINGLE_FILE,
+    check_weights,
+    entries_up_to_layer,
+    is_above_layer,
+    local_revision,
+    read_weight_map,
+    weight_names,
 )
 from attribeam.schemas.errors import ModelLoadError
 

@@ -14,20 +14,26 @@ import torch
 from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging
 
-from attribeam.attribution.models.dtype_choice import resolve_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, layer_types
+from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribeam.attribution.models.model_errors import as_load_errors
-from attribeam.attribution.models.quantization import (
+from attribeam.attribution.models.precision import (
     LoadingArguments,
+    keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
+    resolve_dtype,
 )
-from attribeam.attribution.models.truncated_model import depth_matters, nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
-from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, total_size, weight_groups
+from attribeam.attribution.models.weight_memory import (
+    WeightGroup,
+    depth_matters,
+    free_memory,
+    nested_names,
+    text_model_config,
+    total_size,
+    weight_groups,
+)
 from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 
@@ -97,7 +103,6 @@ def _read_model(
         if not placed:
             model.to(device)
         keep_weights_as_loaded(model)
-        compute_in_integers(model)
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 

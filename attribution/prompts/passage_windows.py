@@ -20,28 +20,19 @@ of windows, and the mass outside are shares of one whole, as they are for a row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.prompts.prompt_template import RenderedPrompt
-from attribeam.attribution.prompts.token_offsets import PageTokens
+from attribeam.attribution.prompts.token_offsets import EncodedPrompt
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 _Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPrompt:
-    """A rendered prompt with the tokens of its page, answer included."""
-
-    prompt: RenderedPrompt
-    row: EncodedRow
-    page: PageTokens
 
 
 def cut_into_windows(
@@ -229,30 +220,12 @@ def attribute_with_windows(
     Raises:
         ValueError: if there is not one passage count per row, or not one outcome per window.
     """
-    return merge_parts(rows, attribute(*parts_of(rows, passage_counts)), top_k=top_k)
-
-
-def parts_of(rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> tuple[list[EncodedRow], list[int]]:
-    """What runs through the model: the windows of each row, or the row itself, each with its passage count.
-
-    Raises:
-        ValueError: if there is not one passage count per row.
-    """
-    pairs = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in windows_or_whole(row)]
-    return [part for part, _ in pairs], [count for _, count in pairs]
-
-
-def merge_parts(rows: Sequence[EncodedRow], outcomes: Sequence[RowOutcome], *, top_k: int) -> list[RowOutcome]:
-    """One outcome per row, from those of its ``parts_of``; the first fault of a window becomes its row's fault.
-
-    Raises:
-        ValueError: if there is not one outcome per part.
-    """
-    counts = [len(windows_or_whole(row)) for row in rows]
-    if len(outcomes) != sum(counts):
-        raise ValueError(f"there should be one outcome for each of {sum(counts)} parts of rows, are {len(outcomes)}")
+    parts = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in windows_or_whole(row)]
+    outcomes = attribute([part for part, _ in parts], [count for _, count in parts])
+    if len(outcomes) != len(parts):
+        raise ValueError(f"there should be one outcome for each of {len(parts)} parts of rows, are {len(outcomes)}")
     found = iter(outcomes)
-    return [_row_outcome(row, _next_outcomes(found, count), top_k) for row, count in zip(rows, counts, strict=True)]
+    return [_row_outcome(row, [next(found) for _ in windows_or_whole(row)], top_k) for row in rows]
 
 
 def windows_or_whole(row: EncodedRow) -> list[EncodedRow]:
@@ -274,10 +247,6 @@ def merge_windows(row: EncodedRow, found: Sequence[TokenAttribution], *, top_k: 
         passage_mass=np.sum([one.passage_mass for one in found], axis=0),
         sink_mass=np.mean([one.sink_mass for one in found], axis=0),
     )
-
-
-def _next_outcomes(found: Iterator[RowOutcome], count: int) -> list[RowOutcome]:
-    return [next(found) for _ in range(count)]
 
 
 def _row_outcome(row: EncodedRow, found: Sequence[RowOutcome], top_k: int) -> RowOutcome:

@@ -53,6 +53,15 @@ class PageTokens:
     offsets: _Ints
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedPrompt:
+    """A rendered prompt with the tokens of its page, answer included."""
+
+    prompt: RenderedPrompt
+    row: EncodedRow
+    page: PageTokens
+
+
 class PageTokenizer:
     """Owns and changes the backend of a fast tokenizer; threads may share it."""
 

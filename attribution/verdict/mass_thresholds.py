@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import pydantic
 from pydantic import model_validator
 
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, MASS_FILE, MASS_VERDICT
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, MASS_VERDICT
 from attribeam.attribution.options import MethodOptions
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.json_file import STRICT, Line, Share, read_form

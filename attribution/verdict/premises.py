@@ -18,13 +18,19 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import base_label
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
 from attribeam.attribution.verdict.claims import label_words, words_in
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
-from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.word_forms import (
+    DENIALS,
+    OPPOSITES,
+    WORD_OR_MARK,
+    AnswerWords,
+    WordTable,
+    carries_content,
+    stem,
+)
 from attribeam.attribution.verdict.word_matches import ragged
-from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, QARecord, SpanEvidence
 
 _DENIED_THERE = DENIALS | {"false"}

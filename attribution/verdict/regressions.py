@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, TypeAdapter, model_validator
 
-from attribeam.attribution.verdict.row_kind import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
+from attribeam.attribution.verdict.record_fields import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.attribution.verdict.signals import Signals
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import Form, Name, Number

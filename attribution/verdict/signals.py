@@ -17,14 +17,19 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claims import words_in
-from attribeam.attribution.verdict.field_agreement import CONFLICTS, field_agreement, time_agreement
-from attribeam.attribution.verdict.row_kind import RowKind, row_kind
-from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.record_fields import CONFLICTS, RowKind, field_agreement, row_kind, time_agreement
+from attribeam.attribution.verdict.word_forms import (
+    MODALS,
+    NEGATIONS,
+    WORD_OR_MARK,
+    AnswerWords,
+    WordTable,
+    carries_content,
+    stem,
+)
 from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches, largest_cosines
-from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 
 _TAGS = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "AUX", "PRON", "ADP")

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.verdict.record_fields import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.attribution.verdict.regressions import LogisticRegression, RegressionForm
-from attribeam.attribution.verdict.row_kind import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import Form, Line, Name, Share

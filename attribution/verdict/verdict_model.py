@@ -22,10 +22,11 @@ import pydantic
 from pydantic import Field, field_validator, model_validator
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ClaimReader, load_reader
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
+from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import (
     OTHER_SIGNALS,
     AnswerRegression,
@@ -33,10 +34,9 @@ from attribeam.attribution.verdict.regressions import (
     BoostedTrees,
     TreesForm,
 )
-from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
-from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
+from attribeam.attribution.verdict.word_forms import WORD_FILES, WordTable, word_table
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form, read_regular

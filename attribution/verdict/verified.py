@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import model_validator
 
-from attribeam.attribution.option_types import VERIFIER_FILE
+from attribeam.attribution.option_declaration import VERIFIER_FILE
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import ModelLoadError

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.passage_sentences import read_sentences
 from attribeam.attribution.verdict.record_fields import RecordLine, record_lines
-from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, stem
-from attribeam.attribution.verdict.word_table import WordTable
+from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, WordTable, stem
 from attribeam.schemas import Passage
 
 _SENTENCE_ENDS = frozenset(".!?;")

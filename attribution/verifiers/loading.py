@@ -16,23 +16,33 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
+from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,
     model_folder,
     read_model_directory,
 )
-from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers
-from attribeam.attribution.option_types import VERIFIERS
+from attribeam.attribution.option_declaration import VERIFIERS
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import Verifier, calibrated_verifier
-from attribeam.attribution.verifiers import pair_classifier, token_classifier
-from attribeam.attribution.verifiers.classifier import loaded
-from attribeam.attribution.verifiers.pair_classifier import FACTCG_PROMPT, PairClassifier, PairPrompt, entailment_label
-from attribeam.attribution.verifiers.token_classifier import TokenClassifier
+from attribeam.attribution.verifiers.classifiers import (
+    FACTCG_PROMPT,
+    MOST_PAIR_TOKENS,
+    MOST_PROMPT_TOKENS,
+    PairClassifier,
+    PairPrompt,
+    TokenClassifier,
+    entailment_label,
+    loaded,
+    read_first_token,
+    read_first_word,
+    read_pair,
+    read_tokens,
+)
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import read_object
 
@@ -91,9 +101,9 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
         network = _load(directory, AutoModelForTokenClassification)
-        most = token_classifier.MOST_TOKENS
-        return TokenClassifier(loaded(directory, network, tokenizer, token_classifier.read_tokens, most_tokens=most))
-    most = pair_classifier.MOST_TOKENS
+        most = MOST_PROMPT_TOKENS
+        return TokenClassifier(loaded(directory, network, tokenizer, read_tokens, most_tokens=most))
+    most = MOST_PAIR_TOKENS
     separator = str(tokenizer.eos_token or tokenizer.sep_token or "\n")
     if kind.endswith("ForSequenceClassification"):
         network = _load(directory, AutoModelForSequenceClassification)
@@ -101,14 +111,14 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
         prompt = PairPrompt("", separator, "") if "minicheck" in short_name else prompt
         label = 1 if prompt else entailment_label(dict(network.config.id2label or {}), f"--verdict {name!r}")
         return PairClassifier(
-            loaded(directory, network, tokenizer, pair_classifier.read_pair, most_tokens=most),
+            loaded(directory, network, tokenizer, read_pair, most_tokens=most),
             prompt=prompt,
             label=label,
         )
     if kind == "T5ForConditionalGeneration":
         network = _load(directory, AutoModelForSeq2SeqLM)
         return PairClassifier(
-            loaded(directory, network, tokenizer, pair_classifier.read_first_word, most_tokens=most),
+            loaded(directory, network, tokenizer, read_first_word, most_tokens=most),
             prompt=PairPrompt("predict: ", separator, ""),
             label=1,
         )
@@ -130,9 +140,9 @@ def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[
         raise ModelLoadError(f"--verdict {options.model!r}: the prompt in config.json {error}") from error
     network = _load(directory, T5ForTokenClassification, key_mapping={r"^t5\.": ""})
     tokenizer = load_fast_tokenizer(base)
-    most = pair_classifier.MOST_TOKENS
+    most = MOST_PAIR_TOKENS
     return PairClassifier(
-        loaded(directory, network, tokenizer, pair_classifier.read_first_token, most_tokens=most),
+        loaded(directory, network, tokenizer, read_first_token, most_tokens=most),
         prompt=prompt,
         label=1,
     )

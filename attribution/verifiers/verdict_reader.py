@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.attribution.verdict.state_probe import UNREAD, AnswerStates, StateProbe
-from attribeam.attribution.verdict.verified import VerifiedAnswer, Verifier, answer_to_verify, calibration_texts
+from attribeam.attribution.verdict.verified import VerifiedAnswer, Verifier, answer_to_verify
 from attribeam.schemas import QARecord, Reason, RowFault, SpanEvidence
-from attribeam.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -53,64 +50,6 @@ class VerdictReader(Protocol):
     def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
         """One outcome per answer, in order; None where there is nothing to read, a ``RowFault`` for a refused one."""
         ...
-
-
-def has_own_model(options: MethodOptions) -> bool:
-    """Whether the verdict reads a decoder or is a verifier's."""
-    return options.has_verifier or probe_of(options) is not None
-
-
-def judges_first(options: MethodOptions) -> bool:
-    """Whether the bundled verdict judges an answer before: what a verifier reads, and what lies in a band."""
-    return options.has_verifier or options.verdict_band is not None
-
-
-def is_asked_about(judged: Sequence[SpanEvidence] | None, options: MethodOptions) -> bool:
-    """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
-
-    Without a span there is nothing to read, and a band leaves out answers without a risk.
-    """
-    band = options.verdict_band
-    if judged is None or band is None:
-        return judged is None or bool(judged)
-    risk = judged[0].answer_risk if judged else None
-    return risk is not None and band[0] <= risk <= band[1]
-
-
-def check_verdict(options: MethodOptions) -> None:
-    """Refuse options that contradict the verdict.
-
-    Raises:
-        UsageError: if the verdict is a verifier's and has a strictness or prior, or has a band, but no model of its own
-            or a threshold outside it.
-        ModelLoadError: if the verdict's directory cannot be read.
-    """
-    if options.has_verifier and (options.strictness is not None or options.prior is not None):
-        raise UsageError(
-            f"--strictness and --prior are for a fitted verdict, not for the verifier {options.verdict}; leave them "
-            "out, and fit its thresholds with attribeam calibrate"
-        )
-    has_model = has_own_model(options)
-    if options.verdict_band is None:
-        return
-    if not has_model:
-        raise UsageError(
-            f"--verdict-band says which answers a verifier or decoder is asked about, --verdict {options.verdict} has "
-            "none; name one with --verdict, or leave the band out"
-        )
-    low, high = options.verdict_band
-    flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
-    if not all(low <= one <= high for one in flagging):
-        raise UsageError(
-            f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
-            f"verdict and {flagging[1]:g} by --verdict {options.verdict}, was: {low:g},{high:g}"
-        )
-
-
-def _flagging_risk(options: MethodOptions) -> float:
-    judge = judge_of(options.asked_verdict)
-    found = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
-    return float(found["answer_risk_threshold"])
 
 
 @dataclass(frozen=True, slots=True)

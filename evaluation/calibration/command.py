@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from attribeam.attribution.option_types import MASS_VERDICT, whole_number
+from attribeam.attribution.option_declaration import MASS_VERDICT, whole_number
 from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
 from attribeam.evaluation.calibration.thresholds import (
     CallFigures,

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE, VERIFIER_FILE
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE, VERIFIER_FILE
 from attribeam.attribution.verdict.mass_thresholds import MassThresholds
 from attribeam.attribution.verdict.verdict_model import (
     OperatingPoint,

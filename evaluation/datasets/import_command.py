@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from attribeam.attribution.option_types import positive_integer
+from attribeam.attribution.option_declaration import positive_integer
 from attribeam.evaluation.datasets.dataset_file import (
     JudgedAnswer,
     JudgedDataset,

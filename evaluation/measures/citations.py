@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.bootstrap import Counts, Interval, percentile_interval, row_draws
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
@@ -294,7 +294,7 @@ class NliModel:
         Raises:
             ModelLoadError: if it has no label for entailment.
         """
-        from attribeam.attribution.verifiers.pair_classifier import entailment_label
+        from attribeam.attribution.verifiers.classifiers import entailment_label
 
         self._model, self._tokenizer, self._device = model, tokenizer, device
         self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import run_halving
+from attribeam.attribution.attention.batching import Job, run_halving
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.forward_pass import Job
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import LoadedModels, required
-from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole

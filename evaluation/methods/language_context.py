@@ -21,8 +21,7 @@ from attribeam.attribution.evidence.passage_evidence import evidence_pieces, sca
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel, ablated_row
-from attribeam.attribution.methods.answer_context import AnswerContext, required
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, required
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 

@@ -9,9 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, Need
-from attribeam.attribution.methods.registry import method_named
+from attribeam.attribution.methods.method import AnswerContext, LoadedModels, MethodSettings, Need, method_named
 from attribeam.attribution.options import UNIONS
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.hidden_states import HiddenAverage, HiddenAverageDep, HiddenUnion, HiddenUnionDep

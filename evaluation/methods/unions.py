@@ -18,8 +18,7 @@ from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
-from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
 from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -125,7 +124,7 @@ def response_similarity(attention: RowAttention, *, query_positions: torch.Tenso
     """
     import torch
 
-    from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
+    from attribeam.attribution.attention.reduction import MAX_WEIGHTS
 
     heads, token_count, _ = attention.query.shape
     rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))

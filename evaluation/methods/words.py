@@ -15,8 +15,7 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import sentence_bounds
 from attribeam.attribution.evidence.passage_evidence import WORD
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from attribeam.attribution.models.local_revision import CONFIG_FILE
+from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LAYER, LOADING, READING, THREADS, AttributorOptions, ModelOptions
 from attribeam.logs.reader import add_log_arguments, log_options

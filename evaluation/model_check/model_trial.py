@@ -19,22 +19,12 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import layer_modules
-from attribeam.attribution.attention.model_check import (
-    EXAMPLE_RECORD,
-    ModelDescription,
-    agreement_with_float32,
-    attention_shares,
-    describe_model,
-    is_exact,
-    measure_speed,
-)
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models.layer_choice import choose_layer
 from attribeam.attribution.models.model_directory import read_model_directory, runs_own_code
-from attribeam.attribution.models.quantization import stored_quantization
+from attribeam.attribution.models.precision import stored_quantization
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import held_size, total_size
@@ -51,6 +41,15 @@ from attribeam.evaluation.measures.accuracy import (
 )
 from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.evaluation.methods.registry import audit_name, lab_methods
+from attribeam.evaluation.model_check.model_description import (
+    EXAMPLE_RECORD,
+    ModelDescription,
+    agreement_with_float32,
+    attention_shares,
+    describe_model,
+    is_exact,
+    measure_speed,
+)
 from attribeam.evaluation.model_check.setting_search import (
     LEAST_SOURCES,
     found_settings,

@@ -22,10 +22,8 @@ from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings
-from attribeam.attribution.models.attribution_config import FILE_NAME
-from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings
+from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally

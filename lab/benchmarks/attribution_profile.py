@@ -19,9 +19,8 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, evidence_of, model_outcomes
-from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema

@@ -17,19 +17,17 @@ from torch import nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.model_setup import try_model
+from attribeam.attribution.attention.capture import try_model
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
-from attribeam.attribution.models.attribution_config import AttributionConfig
-from attribeam.attribution.models.dtype_choice import choose_device, choose_dtype
-from attribeam.attribution.models.eight_bit_layers import compute_in_integers
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
 from attribeam.attribution.models.model_directory import (
     BUNDLED_MODEL,
+    AttributionConfig,
     ModelDirectory,
     configured_layer,
     read_model_directory,
 )
+from attribeam.attribution.models.precision import choose_device, choose_dtype, keep_weights_as_loaded
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
@@ -281,7 +279,6 @@ def _quantise(model: nn.Module, quantised: Callable[[nn.Linear], nn.Module]) -> 
             if type(linear) is nn.Linear and name != "lm_head":
                 setattr(parent, name, quantised(linear).to(linear.weight.device))
     keep_weights_as_loaded(model)
-    compute_in_integers(model)
 
 
 def _nf4(linear: nn.Linear) -> nn.Module:

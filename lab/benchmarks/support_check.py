@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_integer, whole_number
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
 from attribeam.evaluation.measures.bootstrap import auroc, row_draws

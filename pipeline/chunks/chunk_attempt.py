@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attribeam.attribution.verifiers.verdict_reader import has_own_model
+from attribeam.attribution.methods.method import has_own_model
 from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy.masked_record import record_secrets, texts_in
 from attribeam.logs.privacy.redactor import Redactor, without_secrets

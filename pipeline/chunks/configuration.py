@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from attribeam import __version__
-from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TemplateText
 from attribeam.logs.privacy.settings import PrivacySettings

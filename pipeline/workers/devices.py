@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attribeam.attribution.methods.audit_row import runs_models
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.models.processor import half_precision_instructions
-from attribeam.attribution.option_types import AUTO_DTYPE, BUNDLED_MODEL_NAME
+from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list
 from attribeam.pipeline.chunks.configuration import plain_settings
@@ -212,7 +212,7 @@ def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
     Another process looks, with as many threads as a worker has, so that the driver need not load torch.
     """
     asked = subprocess.run(
-        [sys.executable, "-m", "attribeam.attribution.models.dtype_choice"],
+        [sys.executable, "-m", "attribeam.attribution.models.precision"],
         input=json.dumps(_asked(model)),
         env={**os.environ, **thread_environment(threads)},
         stdout=subprocess.PIPE,

@@ -18,7 +18,6 @@ from queue import SimpleQueue
 from threading import Thread
 
 from attribeam.attribution.evidence.union_results import MethodError
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import (
     AuditRow,
     Outcome,
@@ -26,10 +25,9 @@ from attribeam.attribution.methods.audit_row import (
     model_outcomes,
     reads_attention_alone,
 )
-from attribeam.attribution.methods.method import Method
+from attribeam.attribution.methods.method import LoadedModels, Method, resolve_method
 from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.workers.devices import ModelWorkerPlan
 from attribeam.pipeline.workers.worker_messages import (

@@ -15,7 +15,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor, torch_threads
-from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import (

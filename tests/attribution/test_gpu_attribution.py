@@ -21,7 +21,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
     varlen_attention,
 )
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
-from attribeam.attribution.attention.plain_attention import AttentionRule
+from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource

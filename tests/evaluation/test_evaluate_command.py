@@ -28,7 +28,7 @@ from tests.evaluation.dataset_rows import (
 from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.loaders import Measure, measure_of
 from attribeam.evaluation.datasets.span_datasets import load_quotesum
 from attribeam.evaluation.measures.accuracy import comparison_remarks, run_methods, score_methods

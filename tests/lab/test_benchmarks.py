@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import JudgedDataset

@@ -19,8 +19,8 @@ from tests.pipeline.audit_process import ROOT, AuditProcess, log_rows, read_all,
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_models
-from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.registry import LabelledContext, audit_name, lab_methods

@@ -96,7 +96,7 @@ def test_wrong_arguments_for_machines_are_events_too(capsys: pytest.CaptureFixtu
 
 ROOT = Path(__file__).parents[2]
 PRINTER = "report/messages.py"
-OTHERS = ("attribution/models/dtype_choice.py",)
+OTHERS = ("attribution/models/precision.py",)
 """It speaks to the process that started it."""
 
 

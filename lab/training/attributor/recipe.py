@@ -16,8 +16,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import ModernBertModel
 
-from attribeam.attribution.models.dtype_choice import choose_device
-from attribeam.attribution.option_types import device_name
+from attribeam.attribution.models.precision import choose_device
+from attribeam.attribution.option_declaration import device_name
 from attribeam.report.messages import CommandParser
 from lab.training.attributor.corpus import Corpus, read_pages, split_held_out
 from lab.training.attributor.network import (

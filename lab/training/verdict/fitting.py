@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import (
     AnswerRegression,
     BoostedTrees,
@@ -26,7 +27,6 @@ from attribeam.attribution.verdict.regressions import (
     answer_numbers,
     trees_json,
 )
-from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
 from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_log_odds, claim_numbers
 from attribeam.evaluation.measures.bootstrap import FOLDS

@@ -7,6 +7,7 @@ Makes the table of words: document frequencies of stems in plain text, and word 
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import parse_each
@@ -30,7 +31,7 @@ from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_table import WordTable, save_word_table, stem_frequencies
+from attribeam.attribution.verdict.word_forms import WORD_FILES, WordTable, stem
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
 from lab.training.verdict.shared_sets import TrainingAnswer
@@ -252,7 +253,7 @@ def make_word_table(texts: Iterable[str], wordllama: Path, output: Path) -> None
         words = _WORD.findall(text.lower())
         documents.append(list(dict.fromkeys(words)))
         occurrences.update(words)
-    frequencies = {one: count for one, count in stem_frequencies(documents).items() if count >= _FEWEST_DOCUMENTS}
+    frequencies = {one: count for one, count in _stem_frequencies(documents).items() if count >= _FEWEST_DOCUMENTS}
     words = sorted(one for one, count in occurrences.items() if count >= _FEWEST_OCCURRENCES and _is_plain(one))
     tokenizer = Tokenizer.from_file(str(wordllama / _TOKENIZER))
     tokens = next(iter(load_file(wordllama / _VECTORS).values())).astype(np.float32)
@@ -261,8 +262,36 @@ def make_word_table(texts: Iterable[str], wordllama: Path, output: Path) -> None
     _, directions = np.linalg.eigh(vectors.T @ vectors)
     reduced = vectors @ directions[:, ::-1][:, :_DIMENSIONS]
     reduced /= np.maximum(np.linalg.norm(reduced, axis=1, keepdims=True), 1e-6)
-    save_word_table(output, documents=len(documents), frequencies=frequencies, words=words, vectors=reduced)
+    _save_word_table(output, documents=len(documents), frequencies=frequencies, words=words, vectors=reduced)
 
 
 def _is_plain(word: str) -> bool:
     return word.isascii() and word.isalpha() and len(word) > 2
+
+
+def _save_word_table(
+    directory: Path,
+    *,
+    documents: int,
+    frequencies: Mapping[str, int],
+    words: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+) -> None:
+    """Write a table: stems grouped by document frequency as JSON, vectors as 8-bit numbers."""
+    by_count: dict[str, list[str]] = {}
+    for one, count in sorted(frequencies.items()):
+        by_count.setdefault(str(count), []).append(one)
+    grouped = {count: " ".join(stems) for count, stems in sorted(by_count.items(), key=lambda item: int(item[0]))}
+    table = {"documents": documents, "words": " ".join(words), "frequencies": grouped}
+    (directory / WORD_FILES[0]).write_text(json.dumps(table, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    scale = 127 / np.abs(vectors).max()
+    (directory / WORD_FILES[1]).write_bytes(save({"vectors": np.round(vectors * scale).astype(np.int8)}))
+
+
+def _stem_frequencies(documents: Sequence[Sequence[str]]) -> dict[str, int]:
+    """In how many documents each stem occurs; a document is a sequence of words."""
+    counts: dict[str, int] = {}
+    for words in documents:
+        for one in {stem(word) for word in words}:
+            counts[one] = counts.get(one, 0) + 1
+    return counts

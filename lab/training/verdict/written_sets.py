@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from attribeam.attribution.answers.parser_output import whole_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
-from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, read_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from lab.data_files import passage_of, span_chars

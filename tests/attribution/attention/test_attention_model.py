@@ -19,17 +19,23 @@ from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import pack_by_token_budget, pack_end_to_end, run_halving, shared_lengths
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.model_check import (
+from attribeam.attribution.attention.reduction import (
+    AttentionRule,
+    LayerCount,
+    RowAttention,
+    RowRequest,
+    reduce_row,
+    top_columns,
+)
+from attribeam.attribution.models.loading import is_out_of_memory
+from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.evaluation.model_check.model_description import (
     agreement_with_float32,
     attention_shares,
     is_exact,
     top_columns_agreement,
 )
-from attribeam.attribution.attention.plain_attention import AttentionRule
-from attribeam.attribution.attention.reduction import LayerCount, RowAttention, RowRequest, reduce_row, top_columns
-from attribeam.attribution.models.model_errors import is_out_of_memory
-from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

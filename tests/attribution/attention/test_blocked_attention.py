@@ -18,7 +18,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import row_by_row_attention
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, blocked_attention, runs_blocked
-from attribeam.attribution.attention.plain_attention import AttentionRule, attention_weights, weighted_values
+from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from lab.benchmarks.attribution_memory import random_row

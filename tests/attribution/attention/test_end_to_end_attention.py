@@ -37,7 +37,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
     varlen_kernels,
 )
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
-from attribeam.attribution.attention.plain_attention import AttentionRule
+from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

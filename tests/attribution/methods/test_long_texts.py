@@ -9,8 +9,8 @@ import pytest
 
 from attribeam import Attributor
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of, model_outcomes
+from attribeam.attribution.methods.method import LoadedModels
 from attribeam.schemas import Passage, QARecord, RowSource, SpanEvidence
 from lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
 

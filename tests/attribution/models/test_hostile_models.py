@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE, save_tiny_model
 
 from attribeam import Attributor
-from attribeam.attribution.models import directory_check
+from attribeam.attribution.models import model_files
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import UsageError
 
@@ -468,5 +468,5 @@ def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(
 def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(
     good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_check.subprocess, "run", pytest.fail)
-    directory_check.check_tokenizer(good / directory_check.TOKENIZER)
+    monkeypatch.setattr(model_files.subprocess, "run", pytest.fail)
+    model_files.check_tokenizer(good / model_files.TOKENIZER)

@@ -32,7 +32,6 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from attribeam.attribution.language_models.language_model import load_causal_weights
-from attribeam.attribution.models.dtype_choice import choose_device
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     check_position_embeddings,
@@ -40,6 +39,7 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
+from attribeam.attribution.models.precision import choose_device
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.models.weight_memory import weight_groups
 from attribeam.attribution.options import ModelOptions

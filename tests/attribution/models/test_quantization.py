@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bitsandbytes.functional import dequantize_blockwise
 from bitsandbytes.nn import Linear4bit, Linear8bitLt
 from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models.language_model import load_causal_weights
-from attribeam.attribution.models import quantization
+from attribeam.attribution.models import precision
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.quantization import quantization_config, stored_quantization
+from attribeam.attribution.models.precision import keep_weights_as_loaded, quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import TokenAttribution
@@ -139,7 +140,7 @@ def test_stored_quantisation_has_the_name_of_its_method(entries: object, name: s
 
 
 def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantization, "find_spec", lambda name: None if name == "bitsandbytes" else object())
+    monkeypatch.setattr(precision, "find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(ModelLoadError, match=r"needs bitsandbytes, not installed here.*'attribeam\[quantization\]'"):
         load(directory, Quantization.NF4)
 
@@ -163,12 +164,54 @@ def test_language_model_is_quantised_but_for_its_head(
     assert scores.isfinite().all()
 
 
-def test_int8_runs_in_integers_wherever_a_model_is_loaded(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> None:
-        pytest.fail("bitsandbytes computed the product")
+FOUR_BIT_ROWS = 96
 
-    monkeypatch.setattr("bitsandbytes.matmul", refused)
-    assert np.isfinite(masses(load(directory, Quantization.INT8))).all()
-    options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.INT8)
-    model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
-    assert model(input_ids=torch.arange(9)[None]).logits.isfinite().all()
+
+def four_bit(columns: int, dtype: torch.dtype | None, *, bias: bool = True) -> Linear4bit:
+    torch.manual_seed(columns)
+    layer = Linear4bit(columns, FOUR_BIT_ROWS, bias=bias, compute_dtype=dtype, quant_type="nf4").to("cpu").eval()
+    keep_weights_as_loaded(torch.nn.Sequential(layer))
+    return layer.requires_grad_(False)
+
+
+def weights_of_blocks(layer: Linear4bit) -> torch.Tensor:
+    """float32 [rows, columns], worked out weight by weight: a value of the code times the scale of its block."""
+    state, packed = layer.weight.quant_state, layer.weight.data.flatten()
+    codes = torch.stack([packed >> 4, packed & 15], dim=1).flatten().long()
+    scales = dequantize_blockwise(state.absmax, state.state2) + state.offset
+    return (state.code[codes] * scales.repeat_interleave(state.blocksize)[: len(codes)]).view(state.shape)
+
+
+@pytest.mark.usefixtures("either_processor")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("columns", [15, 16, 24, 32, 80, 128])
+def test_product_is_that_of_the_weights_that_the_layer_holds(columns: int, dtype: torch.dtype) -> None:
+    layer, states = four_bit(columns, dtype), torch.randn(2, 5, columns)
+    weights, bias = weights_of_blocks(layer).to(dtype), layer.bias.to(dtype)
+    expected = torch.nn.functional.linear(states.to(dtype), weights, bias)
+    torch.testing.assert_close(layer(states.to(dtype)), expected, rtol=0, atol=0)
+    torch.testing.assert_close(layer(states), expected.float(), rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("either_processor")
+@pytest.mark.parametrize("columns", [80, 128])
+def test_layer_without_bias_and_dtype_of_its_own_takes_that_of_its_input(columns: int) -> None:
+    layer, states = four_bit(columns, None, bias=False), torch.randn(3, columns, dtype=torch.bfloat16)
+    expected = states @ weights_of_blocks(layer).to(torch.bfloat16).T
+    torch.testing.assert_close(layer(states), expected, rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("either_processor")
+@pytest.mark.parametrize("columns", [80, 128])
+def test_gradients_pass_through_four_bits(columns: int) -> None:
+    layer, states = four_bit(columns, torch.float32), torch.randn(3, columns, requires_grad=True)
+    (found,) = torch.autograd.grad(layer(states).sum(), states)
+    torch.testing.assert_close(found, weights_of_blocks(layer).sum(0).expand(3, columns))
+
+
+def test_layers_that_cannot_be_kept_from_repacking_are_refused() -> None:
+    layer = four_bit(64, torch.float32)
+    assert layer.support_avx512bf16_for_cpu is False
+    del layer.support_avx512bf16_for_cpu
+    with pytest.raises(ModelLoadError, match=r"may repack 4-bit weights.*'attribeam\[quantization\]'"):
+        keep_weights_as_loaded(torch.nn.Sequential(layer))

@@ -15,7 +15,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_audit_models
-from attribeam.attribution.models.loaded_once import loaded_once
+from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
-from attribeam.attribution.models.local_revision import entries_up_to_layer
 from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_files import entries_up_to_layer
 from attribeam.attribution.models.weight_files import revision_of, weights_digest
 from attribeam.attribution.options import ModelOptions
 

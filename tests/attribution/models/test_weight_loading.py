@@ -32,10 +32,10 @@ from transformers import (
 )
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.local_revision import entries_up_to_layer
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
+from attribeam.attribution.models.model_files import entries_up_to_layer
 from attribeam.attribution.models.weight_loading import load_weights
+from attribeam.attribution.models.weight_memory import depth_matters, drop_unused_weights
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError

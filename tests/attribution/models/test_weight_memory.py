@@ -14,11 +14,10 @@ import torch
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model
 from transformers import Gemma3Config, GPT2Config, Qwen2Config
 
-from attribeam.attribution.models import freed_memory, weight_loading, weight_memory
-from attribeam.attribution.models.freed_memory import keep_freed_memory
+from attribeam.attribution.models import weight_loading, weight_memory
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import check_fits, load_weights
-from attribeam.attribution.models.weight_memory import total_size, weight_groups
+from attribeam.attribution.models.weight_memory import keep_freed_memory, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
 
@@ -142,9 +141,9 @@ PASS = f"""
 import ctypes, resource
 ctypes.CDLL(None).prctl({NO_HUGE_PAGES}, 1, 0, 0, 0)
 import torch
-from attribeam.attribution.models import freed_memory
-freed_memory._SMALL_MODEL = 0
-freed_memory.keep_freed_memory(torch.nn.Linear(8, 8))
+from attribeam.attribution.models import weight_memory
+weight_memory._SMALL_MODEL = 0
+weight_memory.keep_freed_memory(torch.nn.Linear(8, 8))
 def states():
     return [torch.zeros(20 * 2**20, dtype=torch.uint8) for _ in range(3)]
 for _ in range(3):
@@ -168,7 +167,7 @@ def thresholds_set(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) ->
     taken: list[tuple[int, int]] = []
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: glibc)
+    monkeypatch.setattr(weight_memory.ctypes, "CDLL", lambda _: glibc)
     keep_freed_memory(network)
     return taken
 
@@ -179,7 +178,7 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: py
             monkeypatch.delenv(name)
     small, elsewhere = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8, device="meta")
     assert not thresholds_set(monkeypatch, small)
-    monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
     assert len(thresholds_set(monkeypatch, small)) == 2
     assert not thresholds_set(monkeypatch, elsewhere)
 
@@ -189,13 +188,13 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: py
     [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")],
 )
 def test_thresholds_of_the_user_stay(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
     monkeypatch.setenv(name, value)
     assert not thresholds_set(monkeypatch, torch.nn.Linear(8, 8))
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: pytest.fail("it should not be asked"))
+    monkeypatch.setattr(weight_memory.ctypes, "CDLL", lambda _: pytest.fail("it should not be asked"))
     keep_freed_memory(torch.nn.Linear(8, 8))

@@ -17,10 +17,12 @@ from transformers import PreTrainedTokenizerFast
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
-from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
-from attribeam.attribution.prompts.template_choice import (
+from attribeam.attribution.prompts.prompt_template import (
+    PAPER_TEMPLATE,
+    PLAIN_TEMPLATE,
     USER_MESSAGE,
     ChosenTemplate,
+    PromptTemplate,
     chat_prompt_template,
     choose_template,
 )

@@ -12,7 +12,7 @@ from tests.attribution.verdict.judged_rows import LANTERN
 from tests.evaluation.dataset_rows import HIDDEN_AVERAGE
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.option_types import VERDICT_FILE, Strictness
+from attribeam.attribution.option_declaration import VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model

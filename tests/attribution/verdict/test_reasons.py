@@ -20,7 +20,7 @@ from attribeam.attribution.verdict.premises import (
 )
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_table import word_table
+from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."

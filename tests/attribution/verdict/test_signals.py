@@ -12,6 +12,7 @@ from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
 from attribeam.attribution.verdict import word_matches
 from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import (
     AnswerRegression,
     BoostedTrees,
@@ -19,12 +20,10 @@ from attribeam.attribution.verdict.regressions import (
     answer_numbers,
     trees_json,
 )
-from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import stem
+from attribeam.attribution.verdict.word_forms import stem, word_table
 from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches
-from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage
 
 

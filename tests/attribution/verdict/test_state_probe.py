@@ -27,11 +27,11 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import LogisticRegression
-from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
 from attribeam.attribution.verifiers.verdict_reader import DecoderReader, read_answers
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.verdict.verbatim import LiteralIndex, comparable_units
+from attribeam.attribution.verdict.citations import LiteralIndex, comparable_units
 from attribeam.schemas import Passage
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "qa_logs.jsonl"

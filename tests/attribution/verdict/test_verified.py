@@ -16,12 +16,11 @@ from tests.attribution.verdict.judged_rows import DOUBTFUL, save_probed_verdict
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.methods.method import has_own_model, resolve_method
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.methods.registry import resolve_method
-from attribeam.attribution.option_types import VERIFIER_FILE, names_verifier
+from attribeam.attribution.option_declaration import VERIFIER_FILE, names_verifier
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.verdict.verified import VerifiedAnswer, VerifierForm, verified_records
-from attribeam.attribution.verifiers.verdict_reader import has_own_model
 from attribeam.schemas import CharRange, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
 

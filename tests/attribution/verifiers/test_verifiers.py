@@ -23,8 +23,8 @@ from transformers import (
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
 from attribeam.attribution.verifiers import loading
+from attribeam.attribution.verifiers.classifiers import AnswerDoubts, TokenClassifier
 from attribeam.attribution.verifiers.loading import load_verifier
-from attribeam.attribution.verifiers.token_classifier import AnswerDoubts, TokenClassifier
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

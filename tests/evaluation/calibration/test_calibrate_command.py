@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, save
 from tests.report.made_audit import MadeAudit
 
-from attribeam.attribution.option_types import Strictness
+from attribeam.attribution.option_declaration import Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory

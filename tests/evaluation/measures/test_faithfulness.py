@@ -11,8 +11,7 @@ from tests.evaluation.methods.test_language_model_methods import PASSAGES, SPANS
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice

@@ -15,10 +15,8 @@ from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
 from tests.evaluation.methods.test_methods import labelled_span
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
+from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, Need, PassageScore
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.methods.registry import AttentionUnion
 from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures import accuracy

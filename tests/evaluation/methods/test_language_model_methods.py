@@ -10,8 +10,7 @@ from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tin
 from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.language_models.language_model import LanguageModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow

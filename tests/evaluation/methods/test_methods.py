@@ -5,9 +5,7 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.evidence.union import UnionScores
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.methods.registry import AttentionUnion
+from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer

@@ -5,8 +5,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.methods.hidden_states import hidden_similarity

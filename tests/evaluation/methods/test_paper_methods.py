@@ -21,8 +21,7 @@ from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import MethodSettings, PassageScore
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer

@@ -28,12 +28,12 @@ from transformers import (
 )
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.model_check import EXAMPLE_RECORD
 from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.measures.accuracy import MethodTally
+from attribeam.evaluation.model_check import model_description
+from attribeam.evaluation.model_check.model_description import EXAMPLE_RECORD
 from attribeam.evaluation.model_check.model_trial import (
     CANDIDATES,
     Quality,
@@ -55,7 +55,7 @@ HUB = "https://hub.invalid/brigg/lighthouse"
 
 @pytest.fixture(autouse=True)
 def _one_sample_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_check, "_MOST_ROWS", 1)
+    monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,12 @@ from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.attention import model_check
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.attribution_config import AttributionConfig
-from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_directory import AttributionConfig, read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
+from attribeam.evaluation.model_check import model_description
 from attribeam.evaluation.model_check import setting_search as layer_search
 from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS, labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
@@ -97,7 +96,7 @@ def write_copied_rows(path: Path, count: int) -> Path:
 
 @pytest.fixture(autouse=True)
 def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_check, "_MOST_ROWS", 1)
+    monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
     monkeypatch.setattr(layer_search, "TOP_KS", (1, 2))
     monkeypatch.setattr(layer_search, "ISOLATION_TAUS", (2.0, math.inf))
 

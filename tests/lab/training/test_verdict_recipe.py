@@ -17,7 +17,7 @@ import pytest
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.verdict.state_probe import same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
-from attribeam.attribution.verdict.word_table import word_table
+from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attribeam import Attributor
-from attribeam.attribution.models.attribution_config import AttributionConfig, config_keys
+from attribeam.attribution.models.model_directory import AttributionConfig, config_keys
 from attribeam.attribution.option_declaration import Option, add_options, declared, option_texts
 from attribeam.attribution.options import (
     MASS,

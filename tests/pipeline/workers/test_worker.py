@@ -18,8 +18,7 @@ from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas

@@ -13,8 +13,8 @@ from tests.attribution.verdict.judged_rows import save_probed_verdict
 from attribeam import Attributor
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import with_chosen_dtype
-from attribeam.attribution.models import dtype_choice, processor
-from attribeam.attribution.models.dtype_choice import choose_half_precision, is_faster
+from attribeam.attribution.models import precision, processor
+from attribeam.attribution.models.precision import choose_half_precision, is_faster
 from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.options import ModelOptions, Quantization
 
@@ -36,8 +36,8 @@ def processor_with(monkeypatch: pytest.MonkeyPatch, *dtypes: str, faster: bool =
         measured.append(dtype)
         return faster
 
-    monkeypatch.setattr(dtype_choice, "half_precision_instructions", lambda: dict.fromkeys(dtypes, ("amx",)))
-    monkeypatch.setattr(dtype_choice, "is_faster", measure)
+    monkeypatch.setattr(precision, "half_precision_instructions", lambda: dict.fromkeys(dtypes, ("amx",)))
+    monkeypatch.setattr(precision, "is_faster", measure)
     return measured
 
 
@@ -92,7 +92,7 @@ def test_the_best_times_of_both_are_compared(monkeypatch: pytest.MonkeyPatch, ti
         assert left.dtype == right.dtype
         return seconds[left.dtype] + next(disturbed, 0.0)
 
-    monkeypatch.setattr(dtype_choice, "_seconds", timed)
+    monkeypatch.setattr(precision, "_seconds", timed)
     assert is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
 
 

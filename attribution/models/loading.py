@@ -1,12 +1,13 @@
-"""Turns what libraries raise for an unusable model into ``ModelLoadError``."""
+"""What every loader shares: something costly is loaded once, and what libraries raise becomes ``ModelLoadError``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache, wraps
 from importlib.metadata import version
-
-import torch
+from threading import RLock
+from typing import ParamSpec, TypeVar
 
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
@@ -24,6 +25,8 @@ _OUT_OF_MEMORY_MESSAGES = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """True for the out-of-memory errors of Python, of CUDA and its libraries, and of torch's CPU allocator."""
+    import torch
+
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)
@@ -76,3 +79,23 @@ def _explained(error: BaseException) -> str:
         f"could not be loaded: {kind}{fault} (--model should be 'bundled', a hub id or a directory with config.json, "
         "tokenizer.json and safetensors weights)"
     )
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate a loader so that its last result stays loaded for the next call with the same, hashable arguments.
+
+    Threads that ask meanwhile wait for the one that loads; ``lru_cache`` alone would let each load its own. A loader
+    that raises is called again next time.
+    """
+    keep, lock = lru_cache(maxsize=1)(load), RLock()
+
+    @wraps(load)
+    def load_or_wait(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with lock:
+            return keep(*args, **kwargs)  # type: ignore[arg-type]
+
+    return load_or_wait

@@ -1,0 +1,405 @@
+"""Classifiers of a verdict, which run in batches by the token budget.
+
+Pair classifiers say whether a premise supports a claim: HHEM, MiniCheck, FactCG, and any with a label for entailment.
+Token classifiers have the format of LettuceDetect: the prompt is the first text, the answer the second, and class 1 of
+a token of the answer means that it is not supported. The prompt is the one of RAGTruth, in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
+from attribeam.attribution.models.model_directory import ModelDirectory, model_context
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
+from attribeam.schemas.errors import ModelLoadError
+
+Row = Mapping[str, list[int]]
+"""The tokens of one row, by the names of the model's inputs."""
+_SPARE_TOKENS = 8
+"""Tokens that a window leaves free, since joined texts may have a few more than their parts."""
+_FEWEST_TOKENS = 32
+"""The least room for passages beside the question and the answer, or beside the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier:
+    """A loaded classifier.
+
+    Attributes:
+        longest: the most tokens of a row.
+        read: what is taken of the model's logits, the padding of a batch included: one tensor per row.
+    """
+
+    directory: ModelDirectory
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    longest: int
+    read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor]
+
+    def provenance(self) -> dict[str, str]:
+        """Name, revision and precision."""
+        return {
+            "verifier": self.directory.options.model,
+            "verifier_revision": revision_of(self.directory),
+            "verifier_dtype": str(self.network.dtype).removeprefix("torch."),
+        }
+
+    def row(self, text: str, pair: str | None = None) -> Any:
+        """The encoding of one or two texts, with special tokens and offsets.
+
+        Raises:
+            RowFault: TOO_MANY_TOKENS if it is longer than the model reads.
+        """
+        found = self.tokenizer(text, pair, return_offsets_mapping=True, verbose=False)
+        if len(found["input_ids"]) > self.longest:
+            raise too_long(self.longest)
+        return found
+
+    def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
+        """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""
+        budget = token_budget_on(self.network.device, self.directory.options.token_budget)
+        found: dict[int, torch.Tensor | RowFault] = {}
+        for batch in pack_by_token_budget([len(row["input_ids"]) for row in rows], budget):
+            found |= zip(batch, run_halving([rows[place] for place in batch], self._probabilities), strict=True)
+        return [_finite(found[place]) for place in range(len(rows))]
+
+    @torch.inference_mode()
+    def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
+        length = max(len(row["input_ids"]) for row in rows)
+        names = [name for name in self.tokenizer.model_input_names if name in rows[0]]
+        padding = {"input_ids": self.tokenizer.pad_token_id or 0}
+        inputs = {
+            name: torch.tensor(
+                [[*row[name], *[padding.get(name, 0)] * (length - len(row[name]))] for row in rows],
+                device=self.network.device,
+            )
+            for name in names
+        }
+        return [*self.read(self.network, inputs).float().softmax(dim=-1).cpu()]
+
+    def windows(self, passages: Sequence[Passage], *, overhead: int, lead: str = "") -> Iterator[list[str]]:
+        """The texts of the passages in groups that fit beside ``overhead`` tokens, in order.
+
+        A passage that is longer than a window is cut into pieces that overlap by half. ``lead`` stands before each.
+
+        Raises:
+            RowFault: TOO_MANY_TOKENS if next to nothing fits.
+        """
+        room = self.longest - overhead - _SPARE_TOKENS
+        if room < _FEWEST_TOKENS:
+            raise too_long(self.longest)
+        group: list[str] = []
+        filled = 0
+        for text, length in self._pieces(passages, room, lead):
+            if group and filled + length > room:
+                yield group
+                group, filled = [], 0
+            group.append(text)
+            filled += length
+        if group:
+            yield group
+
+    def _pieces(self, passages: Sequence[Passage], room: int, lead: str) -> Iterator[tuple[str, int]]:
+        """Texts of at most ``room`` tokens with ``lead`` and a line break, and how many tokens they have."""
+        extra = len(self.tokenizer(f"{lead}\n\n", add_special_tokens=False)["input_ids"])
+        for text in map(self._plain_text, passages):
+            tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            places, most = tokens["offset_mapping"], max(room - extra, 1)
+            if len(places) <= most:
+                yield text, len(places) + extra
+                continue
+            for start in range(0, len(places) - most // 2, max(most // 2, 1)):
+                piece = places[start : start + most]
+                yield text[piece[0][0] : piece[-1][1]], len(piece) + extra
+
+    def _plain_text(self, passage: Passage) -> str:
+        return self.plain(f"{passage.title}\n{passage.text}" if passage.title else passage.text)
+
+    def plain(self, text: str) -> str:
+        """The text without what the tokenizer would take for special tokens, which part premise and claim."""
+        for token in self.tokenizer.all_special_tokens:
+            text = text.replace(str(token), " ")
+        return text
+
+
+def loaded(
+    directory: ModelDirectory,
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor],
+    *,
+    most_tokens: int,
+) -> Classifier:
+    """A classifier that reads at most ``most_tokens``, or as many as its positions reach."""
+    context = model_context(directory.config)
+    return Classifier(directory, network, tokenizer, min(context or most_tokens, most_tokens), read)
+
+
+def too_long(longest: int) -> RowFault:
+    """The fault of a row that cannot be cut into windows of what a verifier reads."""
+    return RowFault(Reason.TOO_MANY_TOKENS, f"the verifier reads at most {longest} tokens, the answer alone has more")
+
+
+def _finite(found: torch.Tensor | RowFault) -> torch.Tensor | RowFault:
+    if isinstance(found, RowFault) or bool(found.isfinite().all()):
+        return found
+    return RowFault(Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype")
+
+
+MOST_PAIR_TOKENS = 2048
+"""Of a row, for models whose positions have no end."""
+_MOST_WINDOWS = 4
+"""The most premises that a claim is held against; what has most of its evidence comes first."""
+
+_ENTAILMENT = ("entailment", "entailed", "entails", "supported")
+_UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN = 3, 209
+"""What MiniCheck's T5 writes: "" and "1" of T5's vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairPrompt:
+    """How premise and claim become one text; without one, they are the two texts of a pair."""
+
+    before: str
+    between: str
+    after: str
+
+    @classmethod
+    def of_template(cls, template: str, premise: str, claim: str) -> PairPrompt:
+        """The prompt of a template with these two places.
+
+        Raises:
+            ValueError: if it lacks one.
+        """
+        before, found, rest = template.partition(premise)
+        between, also_found, after = rest.partition(claim)
+        if not found or not also_found:
+            raise ValueError(f"should have {premise} and {claim} in this order")
+        return cls(before, between, after)
+
+    def text(self, premise: str, claim: str) -> str:
+        """The whole text."""
+        return self.before + premise + self.between + claim + self.after
+
+
+FACTCG_PROMPT = PairPrompt(
+    "",
+    '\n\nChoose your answer: based on the paragraph above can we conclude that "',
+    '"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is ',
+)
+
+
+class PairClassifier:
+    """A verifier that holds each claim against its passages, those with most evidence for it first."""
+
+    def __init__(self, classifier: Classifier, *, prompt: PairPrompt | None, label: int) -> None:
+        """``label`` is the class that means support."""
+        self._classifier, self._prompt, self._label = classifier, prompt, label
+
+    @property
+    def device(self) -> torch.device:
+        """See ``Verifier``."""
+        return self._classifier.network.device
+
+    def provenance(self) -> Mapping[str, str]:
+        """See ``Verifier``."""
+        return self._classifier.provenance()
+
+    def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
+        """See ``Verifier``; of several windows of premises, the one that supports a claim most counts."""
+        faults: dict[int, RowFault] = {}
+        rows: list[Any] = []
+        places: list[tuple[int, int]] = []
+        for place, answer in enumerate(answers):
+            try:
+                windows = [self._rows(answer.record, claim) for claim in answer.claims]
+            except RowFault as fault:
+                faults[place] = fault
+                continue
+            rows += [row for of_claim in windows for row in of_claim]
+            places += [(place, index) for index, of_claim in enumerate(windows) for _ in of_claim]
+        support = [[0.0] * len(answer.claims) for answer in answers]
+        for (place, index), found in zip(places, self._classifier.probabilities(rows), strict=True):
+            if isinstance(found, RowFault):
+                faults.setdefault(place, found)
+            else:
+                support[place][index] = max(support[place][index], float(found[self._label]))
+        return [faults.get(place) or VerifiedAnswer(tuple(one)) for place, one in enumerate(support)]
+
+    def _rows(self, record: QARecord, claim: ClaimToVerify) -> list[Any]:
+        text = self._classifier.plain(claim.text)
+        passages = [record.passages[place] for place in claim.passages]
+        overhead = len(self._row("", text)["input_ids"])
+        windows = self._classifier.windows(passages, overhead=overhead)
+        return [self._row("\n\n".join(premise), text) for premise in islice(windows, _MOST_WINDOWS)]
+
+    def _row(self, premise: str, claim: str) -> Any:
+        if self._prompt is None:
+            return self._classifier.row(premise, claim)
+        return self._classifier.row(self._prompt.text(premise, claim))
+
+
+def entailment_label(labels: Mapping[Any, str], name: str) -> int:
+    """The index of the label named "entailment" or similar, in any case; ``name`` is the option with its model.
+
+    Raises:
+        ModelLoadError: if there is not exactly one.
+    """
+    found = [index for index, label in labels.items() if label.strip().lower() in _ENTAILMENT]
+    if len(found) != 1 or len(labels) < 2:
+        raise ModelLoadError(
+            f"{name} should have two or more labels, one of them called {' or '.join(_ENTAILMENT)}, has: "
+            f"{[*labels.values()]}; name another model, or correct id2label in its config.json"
+        )
+    return int(found[0])
+
+
+def read_pair(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The logits of a sequence classifier, [rows, classes]."""
+    logits: torch.Tensor = network(**inputs).logits
+    return logits
+
+
+def read_first_token(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The logits of each row's first token, which is where HHEM answers, [rows, classes]."""
+    logits: torch.Tensor = network(**inputs).logits
+    return logits[:, 0]
+
+
+def read_first_word(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The logits of the two words that MiniCheck's T5 answers with, [rows, 2]."""
+    begin = torch.zeros((len(inputs["input_ids"]), 1), dtype=torch.long, device=network.device)
+    logits: torch.Tensor = network(**inputs, decoder_input_ids=begin).logits
+    return logits[:, 0, [_UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN]]
+
+
+MOST_PROMPT_TOKENS = 4096
+"""Of a row: what LettuceDetect was trained on."""
+_LEAD = "passage 100: "
+_QUESTION = """Briefly answer the following question:
+{question}
+Bear in mind that your response should be strictly based on the following {count} passages:
+{passages}
+In case the passages do not contain the necessary information to answer the question, please reply with: "Unable to \
+answer based on given passages."
+output:"""
+_SUMMARY = """Summarize the following text:
+{passages}
+output:"""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDoubts:
+    """How doubtful each token of an answer is.
+
+    Attributes:
+        chars: the range of each token that covers a character, in the answer.
+        doubts: float64 [tokens], the probability that it is not supported.
+    """
+
+    chars: tuple[CharRange, ...]
+    doubts: npt.NDArray[np.float64]
+
+    def ranges(self) -> tuple[CharRange, ...]:
+        """Runs of neighbouring tokens that are rather unsupported than supported."""
+        found: list[CharRange] = []
+        open_run = False
+        for chars, doubt in zip(self.chars, self.doubts, strict=True):
+            is_doubtful = doubt > 0.5
+            if is_doubtful:
+                found.append(CharRange(found.pop().char_start if open_run else chars.char_start, chars.char_end))
+            open_run = is_doubtful
+        return tuple(found)
+
+    def support(self, claims: Sequence[ClaimToVerify]) -> tuple[float, ...]:
+        """For each claim one minus the largest doubt of a token; a token counts for the shortest claim around it."""
+        shortest = sorted(range(len(claims)), key=lambda place: claims[place].chars.char_end - _start(claims[place]))
+        inside = np.array([[one.chars.overlaps(chars) for chars in self.chars] for one in claims], dtype=bool)
+        own = np.zeros_like(inside)
+        for place in shortest:
+            own[place] = inside[place] & ~own.any(axis=0)
+        counting = [mine if mine.any() else all_ for mine, all_ in zip(own, inside, strict=True)]
+        return tuple(1 - float(self.doubts[one].max(initial=0.0)) for one in counting)
+
+
+def _start(claim: ClaimToVerify) -> int:
+    return claim.chars.char_start
+
+
+class TokenClassifier:
+    """A verifier that says of each token of an answer whether it is supported."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self._classifier = classifier
+
+    @property
+    def device(self) -> torch.device:
+        """See ``Verifier``."""
+        return self._classifier.network.device
+
+    def provenance(self) -> Mapping[str, str]:
+        """See ``Verifier``."""
+        return self._classifier.provenance()
+
+    def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
+        """See ``Verifier``."""
+        return [
+            found if isinstance(found, RowFault) else VerifiedAnswer(found.support(one.claims), found.ranges())
+            for one, found in zip(answers, self.doubts([one.record for one in answers]), strict=True)
+        ]
+
+    def doubts(self, records: Sequence[QARecord]) -> list[AnswerDoubts | RowFault]:
+        """How doubtful each token of each answer is: of a long row, its least doubt in any window."""
+        found: dict[int, AnswerDoubts | RowFault] = {}
+        rows, places = [], []
+        for place, record in enumerate(records):
+            try:
+                windows = [self._classifier.row(prompt, record.answer) for prompt in self._prompts(record)]
+            except RowFault as fault:
+                found[place] = fault
+            else:
+                rows += windows
+                places += [place] * len(windows)
+        for place, row, probabilities in zip(places, rows, self._classifier.probabilities(rows), strict=True):
+            before = found.get(place)
+            if isinstance(before, RowFault):
+                continue
+            if isinstance(probabilities, RowFault):
+                found[place] = probabilities
+                continue
+            of_text, ranges = row.sequence_ids(0), row["offset_mapping"]
+            tokens = [token for token, (start, end) in enumerate(ranges) if of_text[token] == 1 and start < end]
+            doubts = probabilities[tokens, 1].double().numpy()
+            chars = tuple(CharRange(*ranges[token]) for token in tokens)
+            found[place] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
+        return [found[place] for place in range(len(records))]
+
+    def _prompts(self, record: QARecord) -> Iterator[str]:
+        """One prompt for each window of passages."""
+        overhead = len(self._classifier.row(_prompt(record.question, ()), record.answer)["input_ids"])
+        for texts in self._classifier.windows(record.passages, overhead=overhead, lead=_LEAD):
+            yield _prompt(record.question, texts)
+
+
+def _prompt(question: str, texts: Sequence[str]) -> str:
+    passages = "\n".join(f"passage {number}: {text}" for number, text in enumerate(texts, 1))
+    if not question.strip():
+        return _SUMMARY.format(passages=passages)
+    return _QUESTION.format(question=question, count=len(texts), passages=passages)
+
+
+def read_tokens(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The logits of all tokens, [rows, tokens, classes]."""
+    logits: torch.Tensor = network(**inputs).logits
+    return logits
