@@ -66,14 +66,6 @@ def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, da
     assert remarks == ["skipped row 1: no_span", f"written to {output}"]
 
 
-def test_limit_takes_the_first_answers(tmp_path, data):
-    output = tmp_path / "figures.json"
-    arguments = ("--dataset", "quotesum", "--data", data, "--method", "words", "--limit", 1, "--output", output)
-    assert evaluate(*arguments) == 0
-    (entry,) = json.loads(output.read_text())
-    assert (entry["rows"], entry["spans"], entry["limit"]) == (1, 2, 1)
-
-
 def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
     # of the document "lamp" and "burns" are matched, 9 of the 10 characters that are highlighted
     row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp burns.")])

@@ -60,11 +60,6 @@ def test_rows_that_were_removed_do_not_come_back(
     assert ids_of(f"file://{tmp_path}/{pattern}") == sorted(ALL - {"ferry-0"})
 
 
-def test_other_logs_beside_a_table_are_read_with_it(root: Path) -> None:
-    write_log(root.parent / "more.parquet", log_rows(1, first=50))
-    assert ids_of(root.parent) == sorted({"ferry-50", *ALL} - {"ferry-0"})
-
-
 def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
     found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
     (table,) = found.tables

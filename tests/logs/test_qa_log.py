@@ -280,14 +280,6 @@ def test_variants_of_text_and_list_are_read_alike(tmp_path: Path, text: pa.DataT
     assert reasons(str(tmp_path / "log.parquet")) == [None, Reason.NO_PASSAGES]
 
 
-def test_passages_may_be_plain_strings(tmp_path: Path) -> None:
-    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
-    rows = [log_row(0, passages=["One.", ""]), log_row(1, passages=[None]), log_row(2, passages=[BROKEN_TEXT])]
-    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
-    assert records(file)[0].passages == (Passage("One."), Passage(""))
-    assert reasons(file) == [None, Reason.NO_PASSAGES, Reason.INVALID_UTF8]
-
-
 SIZE = 4 << 20
 LARGE = {
     "record_id": {"record_id": "x" * SIZE},
@@ -323,14 +315,6 @@ def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeyp
     monkeypatch.setattr(log_rows, "MOST_BYTE_PAIRS", 60 * 79)
     assert reasons(file) == [None, None, Reason.TEXT_TOO_LONG]
     assert "pairs of bytes, holds 80 in the answer times 60 in the passages" in str(read(file)[2])
-
-
-def test_duplicate_rows_are_faulty(tmp_path: Path) -> None:
-    log = QALog(write_log(tmp_path / "log.parquet", [log_row(0), log_row(0), log_row(2)]))
-    before, faulty, after = log.outcomes(duplicate_rows=(1,))
-    assert isinstance(faulty, FaultyRow)
-    assert (faulty.record_id, faulty.fault.reason) == ("row-0", Reason.DUPLICATE_RECORD_ID)
-    assert [type(one) for one in (before, after)] == [QARecord, QARecord]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

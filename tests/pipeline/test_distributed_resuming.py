@@ -41,7 +41,7 @@ from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, InputFile, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
@@ -184,13 +184,6 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     with pytest.raises(KeyboardInterrupt):
         other.run(tmp_path, overwrite=True)
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
-
-
-def test_no_finished_chunk_is_lost_unasked(audit: DistributedAudit, undisturbed: Path) -> None:
-    before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
-    with pytest.raises(UsageError, match=rf"holds 4 finished chunks with {ROWS} rows of .*log\.parquet'.*--overwrite"):
-        audit.run(undisturbed, rows_per_chunk=14)
-    assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
 
 
 def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path, undisturbed: Path) -> None:

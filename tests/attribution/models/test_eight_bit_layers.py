@@ -138,16 +138,6 @@ def test_gradients_pass_through() -> None:
     torch.testing.assert_close(found, held_weights(layer).sum(0).expand(3, COLUMNS))
 
 
-def test_layer_keeps_one_copy_of_its_weights() -> None:
-    layer = loaded()
-    before = layer.weight.data.data_ptr(), layer.weight.CB.data_ptr()
-    compute_in_integers(torch.nn.Sequential(layer))
-    layer(states())
-    assert (layer.weight.data.data_ptr(), layer.weight.CB.data_ptr()) == before
-    assert before[0] == before[1]
-    assert layer.state.CB is None
-
-
 def test_layer_whose_sums_could_exceed_32_bits_is_left_as_it_is() -> None:
     assert 127**2 * 133_144 < 2**31 <= 127**2 * 133_145
     layers = [loaded(133_144), loaded(133_145)]
@@ -182,22 +172,6 @@ def test_product_is_that_of_the_weights_that_the_layer_holds(columns: int, dtype
     expected = torch.nn.functional.linear(states.to(dtype), weights, bias)
     torch.testing.assert_close(layer(states.to(dtype)), expected, rtol=0, atol=0)
     torch.testing.assert_close(layer(states), expected.float(), rtol=0, atol=0)
-
-
-@pytest.mark.usefixtures("either_processor")
-@pytest.mark.parametrize("columns", [80, 128])
-def test_layer_without_bias_and_dtype_of_its_own_takes_that_of_its_input(columns: int) -> None:
-    layer, states = four_bit(columns, None, bias=False), torch.randn(3, columns, dtype=torch.bfloat16)
-    expected = states @ weights_of_blocks(layer).to(torch.bfloat16).T
-    torch.testing.assert_close(layer(states), expected, rtol=0, atol=0)
-
-
-@pytest.mark.usefixtures("either_processor")
-@pytest.mark.parametrize("columns", [80, 128])
-def test_gradients_pass_through_four_bits(columns: int) -> None:
-    layer, states = four_bit(columns, torch.float32), torch.randn(3, columns, requires_grad=True)
-    (found,) = torch.autograd.grad(layer(states).sum(), states)
-    torch.testing.assert_close(found, weights_of_blocks(layer).sum(0).expand(3, columns))
 
 
 def test_layers_that_cannot_be_kept_from_repacking_are_refused() -> None:

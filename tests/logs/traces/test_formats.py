@@ -125,15 +125,6 @@ def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path: Path) -> 
         assert +summary.seen.notes == {FROM_PROMPT: 1}
 
 
-def test_time_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
-    root, *rest = langsmith()
-    path = write_lines(tmp_path / "a.jsonl", [{**root, "end_time": "soon"}, *rest])
-    summary, (row,), _ = imported("langsmith", path, output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
-    assert summary.seen is not None
-    assert +summary.seen.notes == {"answered_at stays empty where end_time holds no time that can be read": 1}
-
-
 @pytest.mark.parametrize("direct", [True, False])
 def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
     (sample,) = EXPORTS["ragas"]()
@@ -582,10 +573,6 @@ def test_conversation_gives_history_and_the_last_turn() -> None:
     assert (row.question, row.answer) == (QUESTION, ANSWER)
     assert [one.text for one in row.passages or ()] == TEXTS[:1]
     assert row_of(azure(), history=1).question == f"Assistant: What is it?\nUser: {QUESTION}"
-
-
-def test_plain_row_is_still_read() -> None:
-    check_story(row_of({"question": QUESTION, "contexts": TEXTS, "answer": ANSWER}))
 
 
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> None:

@@ -675,13 +675,6 @@ def test_every_way_to_write_a_data_set_gives_the_same_log(
     assert rows == samples_imported(lines_of(samples), tmp_path, options)[1]
 
 
-def test_texts_are_those_of_the_data_set(tmp_path: Path) -> None:
-    _, (row,), _ = samples_imported(csv_of(TURNS[:1]), tmp_path)
-    assert [one["text"] for one in row["passages"]] == TURNS[0]["retrieved_contexts"]
-    assert [one["passage_id"] for one in row["passages"]] == ["brigg-1", "brigg-2"]
-    assert row["answer"] == TURNS[0]["response"]
-
-
 def test_conversation_that_numpy_printed_is_refused(tmp_path: Path) -> None:
     """``to_hf_dataset().to_csv()`` prints lists of messages as arrays of objects, without commas."""
     talk = "[{'content': 'Hello', 'type': 'human'}\n {'content': 'Hi', 'type': 'ai'}]"

@@ -113,23 +113,6 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
     assert not any(line.startswith("not_calibrated") for line in lines)
 
 
-def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
-    counts = AuditCounts(rows=8, audited=8, rows_unread=2)
-    in_band = _summary(RunMetrics(_manifest(replace(counts, rows_asked=6))), output="out")
-    assert "in the verdict's band 6 75.0%" in _lines(in_band)
-    assert "too long for the verdict 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
-    none = _summary(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
-    assert "decoder" not in none
-
-
-def test_the_summary_says_why_claims_have_no_verdict() -> None:
-    counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
-    manifest = replace(_manifest(counts), models={"model": "mini"})
-    lines = _lines(_summary(RunMetrics(manifest), output="out"))
-    assert "not_calibrated 2 100.0%" in lines
-    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
-
-
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
     counts = AuditCounts(1200, 1197, letters, claims={"supported": 6, "weak": 1, "unsupported": 3}, tokens=99)

@@ -26,7 +26,6 @@ from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied
 from attribeam.pipeline.failures import (
     explain_chunk_failure,
-    explain_load_failure,
     is_disk_full,
     is_load_refusal,
 )
@@ -142,11 +141,6 @@ def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkey
     message = "libtorch_cpu.so: no such file"
     with pytest.raises(ImportError):
         worker_process.serve(fail)
-
-
-def test_a_model_that_cannot_load_says_why() -> None:
-    error = ModelLoadError("model 'x' has no config.json")
-    assert explain_load_failure(error, AuditSettings()) == f"the attributor cannot be loaded: {error}"
 
 
 @pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
