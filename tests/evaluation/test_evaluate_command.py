@@ -227,14 +227,6 @@ def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path)
     assert union["failed_rows"] == []
 
 
-@pytest.mark.parametrize(
-    ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
-)
-def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
-    assert evaluate_tiny(files, "--method", "attn-union", option, 1) == 2
-    assert f"{option} is for {methods}" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     return save_tiny_encoder(tmp_path_factory.mktemp("model"), layer_types=["sliding_attention", "full_attention"])
@@ -271,26 +263,6 @@ def test_every_data_set_has_its_measures_in_json_and_tables(finished):
     text = (finished / "tables.md").read_text()
     for dataset, measure in steps:
         assert f"\n## {dataset}: {measure}\n" in text
-
-
-def test_accuracy_is_that_of_a_plain_evaluation(encoder, suite_data, finished, tmp_path):
-    output = tmp_path / "plain.json"
-    given = [
-        "--dataset",
-        "quotesum",
-        "--data",
-        suite_data / "quotesum" / "dev.jsonl",
-        "--model",
-        encoder,
-        "--output",
-        output,
-    ]
-    assert evaluate(*given, "--bootstrap-draws", 40, "--device", "cpu") == 0
-    costs = {"ms_per_span": None, "peak_memory_mib": None}
-    plain = json.loads(output.read_text())
-    assert {"words", "oracle", "attn-union-dep", "hss-avg"} <= {one["method"] for one in plain}
-    assert [one | costs for one in figures_of(finished, "quotesum dev", "passages")] == plain
-    assert all(one["ms_per_span"] > 0 for one in figures_of(finished, "quotesum dev", "passages"))
 
 
 def test_sensitivity_varies_one_option_at_a_time_around_the_default(finished):

@@ -68,15 +68,6 @@ def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
     assert ids_of(root, table.version) == ids_of(root)
 
 
-def test_named_delta_version_is_read(tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
-    root = delta_table(tmp_path / "qa")
-    assert ids_of(root, 0) == sorted(f"ferry-{number}" for number in range(6))
-    assert ids_of(root, 1) == sorted(ALL)
-    with pytest.raises(UsageError, match=r"the Delta table .*qa' cannot be read at version 9"):
-        ids_of(root, 9)
-
-
 def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     table = iceberg_table(tmp_path / "qa")
@@ -85,13 +76,6 @@ def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
     assert ids_of(tmp_path / "qa", second) == sorted(ALL)
     with pytest.raises(UsageError, match=rf"should have the snapshot at version 9, the last ones are: .*{first}"):
         ids_of(tmp_path / "qa", 9)
-
-
-def test_part_of_a_table_is_a_part_of_its_version(root: Path) -> None:
-    (folder,) = root.rglob("dt=2026-01-01")
-    assert set(ids_of(folder)) == {"ferry-3", "ferry-6"}
-    (other,) = root.rglob("dt=2026-01-02")
-    assert set(ids_of(f"{other}/*.parquet")) == {"ferry-1", "ferry-4", "ferry-7"}
 
 
 def test_file_that_was_removed_is_refused(root: Path) -> None:

@@ -332,12 +332,6 @@ def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path: Path) -> N
     assert ids == [["p0", None], None, ["p2", None]]
 
 
-def test_passages_of_plain_strings_have_no_ids(tmp_path: Path) -> None:
-    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
-    file = write_log(tmp_path / "log.parquet", [log_row(0, passages=["One."])], schema=schema)
-    assert list(QALog(file).passage_ids()) == []
-
-
 def test_extra_columns_keep_their_values(tmp_path: Path) -> None:
     kinds = {"when": pa.timestamp("ns"), "tags": pa.list_(pa.string()), "kind": pa.dictionary(pa.int8(), pa.string())}
     schema = pa.schema([*LOG_SCHEMA, *kinds.items()])

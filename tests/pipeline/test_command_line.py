@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from tests.report.made_audit import made_audit
 
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
 from attribeam.pipeline import command_line, local_driver
-from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
+from attribeam.pipeline.chunks.configuration import configuration_hash, with_pinned_model
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.options.audit_options import (
     AuditOptions,
@@ -187,17 +186,6 @@ def test_lack_of_memory_is_told_in_one_line(
     assert said.count("\n") == 1
 
 
-def test_library_that_is_missing_is_no_lack_of_memory(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: str) -> NoReturn:
-        raise ImportError("No module named 'torch'")
-
-    monkeypatch.setattr(command_line, "import_module", fail)
-    assert main(["models", "check"]) == ExitCode.FAILED
-    assert "No module named 'torch'" in capsys.readouterr().err
-
-
 def test_working_directory_that_is_gone_is_bad_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,17 +198,6 @@ def test_working_directory_that_is_gone_is_bad_usage(
     said = capsys.readouterr().err
     assert said.startswith("attribeam audit: the working directory is no longer there; change into another one")
     assert not (tmp_path / "out").exists()
-
-
-def test_command_that_misses_its_working_directory_ends_without_a_traceback(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    program = f"import os; os.rmdir({str(gone)!r}); from attribeam.pipeline.command_line import main; exit(main())"
-    found = subprocess.run(
-        [sys.executable, "-c", program, "models", "check"], cwd=gone, capture_output=True, text=True, check=False
-    )
-    assert found.stderr == "attribeam models: the working directory is no longer there; change into another one\n"
-    assert found.returncode == ExitCode.BAD_USAGE
 
 
 def _code(argv: list[str]) -> int | str | None:
@@ -316,15 +293,6 @@ def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
     assert found.stderr.startswith("attribeam models: transformers reads docstrings, which python -OO drops; leave -OO")
 
 
-@pytest.mark.parametrize("kib", [150_000, 400_000])
-def test_an_address_space_that_is_too_small_is_told(kib: int) -> None:
-    program = f"ulimit -v {kib}; exec {shlex.quote(sys.executable)} -m attribeam show a --audit b"
-    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
-    assert found.returncode in (ExitCode.FAILED, ExitCode.BAD_USAGE)
-    assert "Traceback" not in found.stderr
-    assert found.stderr.splitlines()[-1].startswith(("attribeam show: memory ran out", "attribeam show: expected"))
-
-
 LOADED = ModelOptions(
     model="a/b",
     revision="v1",
@@ -402,12 +370,6 @@ def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> 
     plain = AuditSettings()
     changed = replace(plain, model=plain.model.replaced(**change))
     assert configuration_hash(plain, {}, []) != configuration_hash(changed, {}, [])
-
-
-def test_manifest_names_them() -> None:
-    model = plain_settings(AuditSettings(model=LOADED))["model"]
-    assert isinstance(model, dict)
-    assert (model["quantization"], model["revision"], model["trust_remote_code"]) == ("nf4", "v1", True)
 
 
 def test_workers_elsewhere_load_the_commit_that_was_loaded_here() -> None:

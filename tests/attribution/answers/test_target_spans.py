@@ -74,64 +74,85 @@ def test_answer_of_white_space_is_refused() -> None:
         choose_target_spans(EMPTY, " \n", kinds=(SpanKind.FACTS,), given=None)
 
 
-def test_sentence_of_marks_only_is_no_span() -> None:
-    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || 🎉/root/0/SYM", "sentences") == ["Rain fell."]
-
-
-def test_words_are_the_content_words() -> None:
-    notation = "The/det/2/DET cat/nsubj/3/NOUN sat/root/0/VERB on/case/5/ADP it/obl/3/PRON ~./punct/3/PUNCT"
-    assert texts(notation, "words") == ["cat", "sat"]
-
-
-def test_conjoined_clauses_are_two_facts() -> None:
-    notation = (
-        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB grey/amod/7/ADJ "
-        "ships/obj/5/NOUN ~./punct/2/PUNCT"
-    )
-    assert texts(notation, "facts") == ["She wrote novels", "painted grey ships"]
-
-
-def test_of_facts_whose_words_cross_the_earlier_ends_where_the_later_begins() -> None:
-    notation = (
-        "It/nsubj/2/PRON rains/root/0/VERB we/nsubj/6/PRON hard/advmod/2/ADV and/cc/6/CCONJ sing/conj/2/VERB "
-        "loudly/advmod/6/ADV"
-    )
-    assert texts(notation, "facts") == ["It rains", "we hard and sing loudly"]
-
-
-def test_conjunct_of_two_words_is_part_of_the_fact_before_it() -> None:
-    notation = (
-        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN"
-    )
-    assert texts(notation, "facts") == ["She wrote novels and painted ships"]
-
-
-def test_what_holds_under_a_condition_is_no_fact() -> None:
-    notation = (
-        "Stir/root/0/VERB until/mark/4/SCONJ water/nsubj/4/NOUN boils/advcl/1/VERB and/cc/8/CCONJ the/det/7/DET "
-        "lamp/nsubj/8/NOUN glows/conj/4/VERB ~,/punct/10/PUNCT pour/conj/1/VERB it/obj/10/PRON out/compound:prt/10/ADP"
-    )
-    assert texts(notation, "facts") == ["Stir until water boils and the lamp glows", "pour it out"]
-
-
-def test_closing_bracket_stays_with_its_opening_one() -> None:
-    notation = "Bern/root/0/PROPN (/punct/3/PUNCT ~Berne/appos/1/PROPN ~)/punct/3/PUNCT ~./punct/1/PUNCT"
-    assert texts(notation, "facts") == ["Bern (Berne)"]
+@pytest.mark.parametrize(
+    ("notation", "kind", "expected"),
+    [
+        pytest.param(
+            "Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || 🎉/root/0/SYM",
+            "sentences",
+            ["Rain fell."],
+            id="sentence of marks only is no span",
+        ),
+        pytest.param(
+            "The/det/2/DET cat/nsubj/3/NOUN sat/root/0/VERB on/case/5/ADP it/obl/3/PRON ~./punct/3/PUNCT",
+            "words",
+            ["cat", "sat"],
+            id="words are the content words",
+        ),
+        pytest.param(
+            "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB grey/amod/7/ADJ "
+            "ships/obj/5/NOUN ~./punct/2/PUNCT",
+            "facts",
+            ["She wrote novels", "painted grey ships"],
+            id="conjoined clauses are two facts",
+        ),
+        pytest.param(
+            "It/nsubj/2/PRON rains/root/0/VERB we/nsubj/6/PRON hard/advmod/2/ADV and/cc/6/CCONJ sing/conj/2/VERB "
+            "loudly/advmod/6/ADV",
+            "facts",
+            ["It rains", "we hard and sing loudly"],
+            id="of facts whose words cross the earlier ends where the later begins",
+        ),
+        pytest.param(
+            "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN",
+            "facts",
+            ["She wrote novels and painted ships"],
+            id="conjunct of two words is part of the fact before it",
+        ),
+        pytest.param(
+            "Stir/root/0/VERB until/mark/4/SCONJ water/nsubj/4/NOUN boils/advcl/1/VERB and/cc/8/CCONJ the/det/7/DET "
+            "lamp/nsubj/8/NOUN glows/conj/4/VERB ~,/punct/10/PUNCT pour/conj/1/VERB it/obj/10/PRON "
+            "out/compound:prt/10/ADP",
+            "facts",
+            ["Stir until water boils and the lamp glows", "pour it out"],
+            id="what holds under a condition is no fact",
+        ),
+        pytest.param(
+            "Bern/root/0/PROPN (/punct/3/PUNCT ~Berne/appos/1/PROPN ~)/punct/3/PUNCT ~./punct/1/PUNCT",
+            "facts",
+            ["Bern (Berne)"],
+            id="closing bracket stays with its opening one",
+        ),
+        pytest.param(
+            "Sales/nsubj/2/NOUN rose/root/0/VERB 3.5/nummod/4/NUM ~%/obl/2/SYM on/case/6/ADP 12/obl/2/NUM "
+            "May/nmod/6/PROPN 2013/nmod/6/NUM to/case/10/ADP $/obl/2/SYM ~4/nummod/10/NUM million/nummod/10/NUM "
+            "~./punct/2/PUNCT",
+            "mentions",
+            ["Sales", "3.5%", "12 May 2013", "$4 million"],
+            id="dates and units stay whole",
+        ),
+        pytest.param(
+            "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB",
+            "mentions",
+            ["The two-room flat"],
+            id="mention takes its hyphenated words along",
+        ),
+        pytest.param(
+            "🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM",
+            "facts",
+            ["Rain fell"],
+            id="emoji at an edge is left out",
+        ),
+    ],
+)
+def test_spans_of_a_sentence(notation: str, kind: str, expected: list[str]) -> None:
+    assert texts(notation, kind) == expected
 
 
 def test_mentions_of_the_worked_example() -> None:
     expected = ["The company", "one million dollars", "two million dollars", "2012", "2013"]
     assert texts(COMPANY_UNIVERSAL, "mentions") == expected
     assert texts(COMPANY_SPACY_ENGLISH, "mentions", label_scheme="spacy-english") == expected
-
-
-def test_dates_and_units_stay_whole() -> None:
-    notation = (
-        "Sales/nsubj/2/NOUN rose/root/0/VERB 3.5/nummod/4/NUM ~%/obl/2/SYM on/case/6/ADP 12/obl/2/NUM "
-        "May/nmod/6/PROPN 2013/nmod/6/NUM to/case/10/ADP $/obl/2/SYM ~4/nummod/10/NUM million/nummod/10/NUM "
-        "~./punct/2/PUNCT"
-    )
-    assert texts(notation, "mentions") == ["Sales", "3.5%", "12 May 2013", "$4 million"]
 
 
 def test_entities_replace_runs_of_proper_nouns() -> None:
@@ -222,13 +243,6 @@ def test_lone_adverb_joins_the_fact_after_it() -> None:
     assert [span.chars.of(text) for span in facts] == ["There ships sank"]
 
 
-def test_mention_takes_its_hyphenated_words_along() -> None:
-    notation = (
-        "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB"
-    )
-    assert texts(notation, "mentions") == ["The two-room flat"]
-
-
 def test_mention_ends_at_a_bar() -> None:
     text = "|Oak | Elm"
     parsed = ParsedAnswer(
@@ -236,10 +250,6 @@ def test_mention_ends_at_a_bar() -> None:
     )
     spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
     assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]
-
-
-def test_emoji_at_an_edge_is_left_out() -> None:
-    assert texts("🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM", "facts") == ["Rain fell"]
 
 
 def test_edges_of_a_hyphenated_chain_are_found_once_for_all_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:

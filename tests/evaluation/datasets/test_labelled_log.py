@@ -61,13 +61,6 @@ def test_gold_passages_and_evidence_become_labels(tmp_path):
     assert answer.gold_evidence == ((PassageRange(0, CharRange(0, 7)),), (PassageRange(1, CharRange(2, 6)),))
 
 
-def test_evidence_that_only_some_spans_have_is_not_compared(tmp_path):
-    marked = label(gold_passages=[0], gold_evidence=[{"passage_index": 0, "char_start": 0, "char_end": 7}])
-    rows = [row(span_labels=[marked, marked]), row(record_id="s", span_labels=[marked, label(gold_passages=[1])])]
-    dataset = load_log(write_log_rows(tmp_path / "l.parquet", rows))
-    assert [answer.gold_evidence for answer in dataset.answers] == [(), ()]
-
-
 def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     rows = [
         row(span_labels=None),
@@ -253,13 +246,6 @@ def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tm
     assert [row["span_labels"][row["span_index"]]["cited_passages"] for row in of_alce] == [[0], [1]]
     marked = {row["record_id"]: row["unsupported_spans"] for row in evidence if row["label_group"] == "QA"}
     assert marked == {"1": [], "2": [{"char_start": 0, "char_end": 3, "kind": "bad"}]}
-
-
-def test_limit_takes_the_first_answers(tmp_path, capsys):
-    log = tmp_path / "log.parquet"
-    assert import_into(log, "quotesum", quotesum(tmp_path), "--limit", "1") == 0
-    assert pq.read_table(log)["record_id"].to_pylist() == ["q_0"]
-    assert capsys.readouterr().out.startswith("1 rows read, 1 written")
 
 
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):

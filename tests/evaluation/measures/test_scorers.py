@@ -206,23 +206,11 @@ def test_worked_example_of_characters():
     assert audited.calls == {"unsupported": True, "unsupported or weak": True}
 
 
-def test_character_is_called_unsupported_if_any_of_its_spans_is():
-    found = [span_of("ten lamps in May", Support.SUPPORTED), span_of("ten", Support.UNSUPPORTED)]
-    assert audited_answer(judged_of(("ten", "x")), found).overlaps["unsupported"] == Overlap(3, 3, 3)
-
-
 def test_words_that_a_weak_claim_names_are_called_unsupported_and_no_answer_is_for_them():
     weak = replace(span_of("ten lamps in May", Support.WEAK), unsupported_words=(chars("May"),))
     audited = audited_answer(judged_of(("in May", "x")), [weak])
     assert audited.overlaps == {"unsupported": Overlap(3, 3, 5), "unsupported or weak": Overlap(3, 3, 5)}
     assert audited.calls == {"unsupported": False, "unsupported or weak": True}
-
-
-def test_what_the_person_did_not_look_at_counts_for_neither_side():
-    found = [span_of("ten", Support.UNSUPPORTED), span_of("in May", Support.UNSUPPORTED)]
-    audited = audited_answer(judged_of(("ten", "x"), looked_at=["Ada", "ten"]), found)
-    assert audited.overlaps["unsupported"] == Overlap(3, 3, 3)
-    assert len(audited.spans) == 1
 
 
 def test_an_answers_number_is_that_of_its_worst_span():

@@ -92,11 +92,6 @@ def test_one_of_several_retrievals_can_be_chosen(which: str, expected: list[Docu
     assert list(found.passages or ()) == expected
 
 
-def test_span_whose_parent_was_not_exported_is_the_root() -> None:
-    root = ROOT._replace(parent_id="request of another service")
-    assert row(root, retrieval("b", LAMP)).question == "Who?"
-
-
 def test_without_a_root_the_models_and_retrievers_tell() -> None:
     model = Span("t", "m", "gone", Role.MODEL, input=[{"role": "user", "content": "Who?"}], output="Ada.")
     assert row(model, retrieval("b", LAMP, parent="gone"))[:4] == ("t", "Who?", (LAMP,), "Ada.")
@@ -227,13 +222,6 @@ def test_earlier_turns_stand_before_the_question_by_option() -> None:
     assert row(*spans, options=TraceOptions(history=1)).question == "Assistant: Ada.\nUser: When?"
     whole = "User: Who lit it?\nAssistant: Ada.\nUser: When?"
     assert row(*spans, options=TraceOptions(history=99)).question == whole
-
-
-def test_generator_is_the_last_model_that_spoke() -> None:
-    models = [
-        Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in ((5, "writer"), (1, "planner"))
-    ]
-    assert row(ROOT, *models, retrieval("b", LAMP)).generator == "writer"
 
 
 def span(trace: int, number: int) -> Span:

@@ -419,11 +419,6 @@ def test_request_and_response_stand_under_any_usual_name(record: Logged, shape: 
     check_story(row_of(SHAPES[shape](record)))
 
 
-@pytest.mark.parametrize("record", [openai(), anthropic(), gemini(), bedrock(), azure(), cohere()])
-def test_request_and_response_may_be_one_object(record: Mapping[str, Mapping[str, object]]) -> None:
-    check_story(row_of({**record["request"], **record["response"]}))
-
-
 @pytest.mark.parametrize("name", ["question", "query", "prompt", "input", "user_input", "request"])
 @pytest.mark.parametrize("record", [openai(), gemini(), bedrock(), azure(), llamaindex(), haystack_replies()])
 def test_response_may_stand_beside_a_plain_question(record: Logged, name: str) -> None:
@@ -566,13 +561,6 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
 )  # fmt: skip
 def test_other_spellings_of_the_same(record: Logged) -> None:
     check_story(row_of(record))
-
-
-def test_conversation_gives_history_and_the_last_turn() -> None:
-    row = row_of({"conversation": {"messages": TALK}})
-    assert (row.question, row.answer) == (QUESTION, ANSWER)
-    assert [one.text for one in row.passages or ()] == TEXTS[:1]
-    assert row_of(azure(), history=1).question == f"Assistant: What is it?\nUser: {QUESTION}"
 
 
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> None:

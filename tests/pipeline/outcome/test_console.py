@@ -69,15 +69,6 @@ def _summary(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: b
     return "\n".join(summary_lines(metrics, output=output, earlier_rows=earlier_rows, page=page))
 
 
-def test_the_summary_tells_citations_and_how_many_agree() -> None:
-    counts = AuditCounts(rows=4, audited=4, claims={"supported": 8, "unsupported": 2})
-    totals = EvidenceTotals(
-        {}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=0, cited_claims=8, agreeing_claims=6
-    )
-    lines = _lines(_summary(RunMetrics(_manifest(counts), totals), output="out"))
-    assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
-
-
 @pytest.mark.parametrize(("kinds", "is_said"), [(["given"], True), (["given", "facts"], False)])
 def test_the_summary_tells_what_given_spans_alone_made_of_rows_without_any(kinds: list[str], is_said: bool) -> None:
     totals = EvidenceTotals({("given", "supported"): 4, ("sentences", "weak"): 2}, 6, None, 0, 0)
@@ -133,13 +124,6 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")
     assert "\x1b" not in text
-
-
-def test_the_summary_of_no_rows_divides_by_nothing() -> None:
-    text = _summary(RunMetrics(_manifest(AuditCounts())), output="out")
-    assert "nothing left to do" in text
-    assert "Look first" not in text
-    assert "report.html" not in text
 
 
 def _lines(text: str) -> list[str]:

@@ -89,19 +89,6 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
     assert asked == [SETTINGS.model]
 
 
-@pytest.mark.parametrize("change", ["overwrite", "model", "given dtype"])
-def test_earlier_run_says_nothing_to_another_audit(asked: list[ModelOptions], change: str) -> None:
-    before, options = SETTINGS, RunOptions(overwrite=change == "overwrite")
-    if change == "model":
-        before = replace(SETTINGS, model=SETTINGS.model.replaced(model="brigg/harbour"))
-    dtype = "float16" if change == "given dtype" else "float32"
-    if change == "given dtype":
-        before = replace(SETTINGS, model=SETTINGS.model.replaced(dtype=dtype))
-    settings, _ = with_auto_dtype(SETTINGS, options, manifest_of(before, RunOptions(), dtype=dtype))
-    assert settings.model.dtype == "bfloat16"
-    assert asked == [SETTINGS.model]
-
-
 @pytest.fixture
 def probed(tmp_path: Path) -> AuditSettings:
     """The bundled model with a verdict that reads a decoder."""

@@ -129,20 +129,6 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
         model_workers._run_block(RunBlock(1, pickle.dumps(([], []))), resolve_method(options), options, LoadedModels())
 
 
-def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> NoReturn:
-        raise ImportError(message)
-
-    codes: list[int] = []
-    monkeypatch.setattr(os, "_exit", codes.append)
-    message = "libtorch_cpu.so: failed to map segment from shared object"
-    worker_process.serve(fail)
-    assert codes == [OUT_OF_MEMORY]
-    message = "libtorch_cpu.so: no such file"
-    with pytest.raises(ImportError):
-        worker_process.serve(fail)
-
-
 @pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
 def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path: Path, fault: str) -> None:
     if fault == "damaged weights":
