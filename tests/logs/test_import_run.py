@@ -36,7 +36,6 @@ from tests.logs.traces.exports import (
     otlp,
     ragas,
     rows_of,
-    text_of,
     write_lines,
 )
 from tqdm import tqdm
@@ -99,20 +98,6 @@ def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
     rows = len(ragas())
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
     assert f"{rows} rows read of 1 file, {rows} written" in capsys.readouterr().out
-
-
-def test_spans_of_a_trace_in_different_files_are_put_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "export"
-    folder.mkdir()
-    for number, span in enumerate(openinference()):
-        write_lines(folder / f"part-{number}.jsonl", [span])
-    for data in (["--data", folder], ["--data", f"{folder}/*.jsonl"], ["--data", *sorted(folder.iterdir())]):
-        assert run("openinference", *data, "--output", tmp_path / "log.parquet", "--overwrite") == 0
-        assert "1 rows read of 3 files (3 spans), 1 written" in capsys.readouterr().out
-        (row,) = rows_of(tmp_path / "log.parquet")
-        assert text_of(row) == ROW
 
 
 @pytest.mark.parametrize("kind", SPAN_FORMATS)

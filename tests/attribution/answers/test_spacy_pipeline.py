@@ -279,14 +279,6 @@ def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_
     assert pipeline_package.name in sys.modules
 
 
-@pytest.mark.usefixtures("pipeline_package")
-def test_directory_is_taken_before_a_package_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = tmp_path / "here"
-    shutil.copytree(BUNDLED_PARSER, here / PACKAGE)
-    monkeypatch.chdir(here)
-    assert pipeline_folder(PACKAGE) == Path(PACKAGE)
-
-
 @pytest.mark.parametrize("name", ["no_such_pipeline", "json", "no.such", "en-core", "/no/such/folder", ""])
 def test_name_without_a_pipeline_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

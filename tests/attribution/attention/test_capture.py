@@ -137,18 +137,6 @@ def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], cas
         np.testing.assert_allclose(tokens.sink_mass, outside, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if windowed_layer(kind)])
-def test_default_layer_sees_passages_that_a_window_hides(directories: dict[str, Path], kind: str) -> None:
-    sights = []
-    for layer in (None, windowed_layer(kind)):
-        model = load(directories[kind], Case(kind, layer, QueryPosition.SELF))
-        (tokens,) = model.attribute([model.encode(RECORDS[2])], [3])
-        assert isinstance(tokens, TokenAttribution)
-        sights.append(tokens.passage_mass[-1, 0])
-    assert sights[0] > 0
-    assert sights[1] == 0
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(
     directories: dict[str, Path], kind: str

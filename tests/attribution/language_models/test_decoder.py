@@ -328,14 +328,6 @@ def test_generated_answer_is_greedy_and_of_the_passages_alone(model, lm_director
     assert answer == model._tokenizer.decode(ids[prompt.prompt_length :]).strip()
 
 
-def test_generated_answer_ends_with_the_context(tmp_path):
-    model = load_lm(save_tiny_model(tmp_path, "gpt2"), max_tokens=100)
-    prompt = model.encode(replace(LM_RECORD, answer="?"))
-    room = 100 - prompt.prompt_length
-    assert model.generate(LM_RECORD) == model.generate(LM_RECORD, max_new_tokens=room)
-    assert model.generate(LM_RECORD) != model.generate(LM_RECORD, max_new_tokens=room - 5)
-
-
 def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
     row = model.encode(LM_RECORD)
     monkeypatch.setattr(model, "response_logits", lambda _: [torch.full((len(row.response_chars), 3), torch.nan)])

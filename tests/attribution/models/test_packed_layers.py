@@ -80,21 +80,6 @@ def test_a_token_gets_the_same_result_whatever_stands_beside_it() -> None:
     assert_near(torch.cat([block(given[:100]), block(given[100:])]), block(given))
 
 
-def test_the_operator_meets_few_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = nn.Sequential(nn.Linear(IN, IN), gated_block()).bfloat16().requires_grad_(False)
-    pack_linear_layers(network)
-    product, met = packed_layers._product, set[int]()
-
-    def counted(states: torch.Tensor, *arguments: object) -> torch.Tensor:
-        met.add(states[..., 0].numel())
-        return product(states, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(packed_layers, "_product", counted)
-    for tokens in range(1, 1300, 7):
-        network(states(1, tokens, IN))
-    assert len(met) <= 16
-
-
 @pytest.mark.parametrize("name", ["gate_proj", "up_proj", "act_fn", "down_proj"])
 def test_hooks_within_a_gated_block_are_called(name: str) -> None:
     block = gated_block()

@@ -28,7 +28,6 @@ from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
-from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import CharRange, Passage
@@ -109,14 +108,6 @@ def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path
     log = write_broken_log(tmp_path / "l.parquet", rows, schema=labelled_log_schema())
     reasons = ("missing_value", "span_out_of_range", "invalid_utf8")
     assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
-
-
-def test_renamed_columns_are_read(tmp_path):
-    rows = [row(span_labels=[label(gold_passages=[0])] * 2)]
-    table = pq.read_table(write_log_rows(tmp_path / "l.parquet", rows)).rename_columns({"answer": "response"})
-    pq.write_table(table, tmp_path / "l.parquet")
-    (answer,) = load_log(tmp_path / "l.parquet", LogOptions((("answer", "response"),))).answers
-    assert answer.record.answer == ANSWER
 
 
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):

@@ -80,20 +80,3 @@ def test_carried_columns_can_be_filtered(page: OpenPage, harbour: LoggedAudit) -
     assert page.ids() == ["ferry-0", "ferry-2", "ferry-1", "ferry-3"]
     page.one("#filter-reset").click()
     assert field.get_attribute("value") == ""
-
-
-def test_the_best_passage_of_a_chosen_claim_stays_in_view(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(1400, 600)
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.answer-text').append('word '.repeat(3000))")
-    page.script("document.querySelectorAll('.passage-text')[1].append('other '.repeat(2000))")
-    page.script("document.querySelector('.passage-stack').prepend(document.querySelectorAll('.passage')[1])")
-    page.script("dispatchEvent(new Event('resize'))")
-    page.press("]")
-    inside = """
-    const {top, bottom} = document.querySelector(".passage.best .piece.lit").getBoundingClientRect();
-    return top >= 0 && bottom <= innerHeight;
-    """
-    for place in (0, 0.5, 1):
-        page.script("scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", place)
-        assert page.script(inside), place
