@@ -66,6 +66,14 @@ def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, da
     assert remarks == ["skipped row 1: no_span", f"written to {output}"]
 
 
+def test_limit_takes_the_first_answers(tmp_path, data):
+    output = tmp_path / "figures.json"
+    arguments = ("--dataset", "quotesum", "--data", data, "--method", "words", "--limit", 1, "--output", output)
+    assert evaluate(*arguments) == 0
+    (entry,) = json.loads(output.read_text())
+    assert (entry["rows"], entry["spans"], entry["limit"]) == (1, 2, 1)
+
+
 def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
     # of the document "lamp" and "burns" are matched, 9 of the 10 characters that are highlighted
     row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp burns.")])
@@ -263,6 +271,26 @@ def test_every_data_set_has_its_measures_in_json_and_tables(finished):
     text = (finished / "tables.md").read_text()
     for dataset, measure in steps:
         assert f"\n## {dataset}: {measure}\n" in text
+
+
+def test_accuracy_is_that_of_a_plain_evaluation(encoder, suite_data, finished, tmp_path):
+    output = tmp_path / "plain.json"
+    given = [
+        "--dataset",
+        "quotesum",
+        "--data",
+        suite_data / "quotesum" / "dev.jsonl",
+        "--model",
+        encoder,
+        "--output",
+        output,
+    ]
+    assert evaluate(*given, "--bootstrap-draws", 40, "--device", "cpu") == 0
+    costs = {"ms_per_span": None, "peak_memory_mib": None}
+    plain = json.loads(output.read_text())
+    assert {"words", "oracle", "attn-union-dep", "hss-avg"} <= {one["method"] for one in plain}
+    assert [one | costs for one in figures_of(finished, "quotesum dev", "passages")] == plain
+    assert all(one["ms_per_span"] > 0 for one in figures_of(finished, "quotesum dev", "passages"))
 
 
 def test_sensitivity_varies_one_option_at_a_time_around_the_default(finished):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, sendable_audit
+from tests.report.made_audit import made_audit
 
 from attribeam.integrations import send_command, targets
 from attribeam.integrations.scores import Score, answer_scores
@@ -183,6 +184,12 @@ def test_keys_stay_out_of_messages_and_files(
     written = [path.read_bytes() for path in audit.rglob("*") if path.is_file()]
     assert "sk-hush" not in "".join(capsys.readouterr())
     assert not any(b"sk-hush" in one for one in written)
+
+
+def test_audit_without_ids_is_refused(tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert send(made_audit(tmp_path).root) == ExitCode.BAD_USAGE
+    assert "--extra-columns trace_id,span_id" in capsys.readouterr().err
+    assert store.requests == []
 
 
 def test_texts_of_an_audit_without_texts_are_refused(

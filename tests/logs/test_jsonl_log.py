@@ -78,6 +78,14 @@ def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:
     assert (first.generator, first.extra_columns) == (None, (("tags", None),))
 
 
+def test_half_a_surrogate_pair_is_a_fault_of_its_row(tmp_path: Path) -> None:
+    rows = [log_row(0), log_row(1), log_row(2)]
+    path = Path(write_jsonl(tmp_path / "log.jsonl", rows))
+    path.write_text(path.read_text().replace("lamp 1 in", "lamp \\ud83d in"))
+    reasons = [getattr(getattr(one, "fault", None), "reason", None) for one in QALog(str(path), JSONL).outcomes()]
+    assert reasons == [None, Reason.INVALID_UTF8, None]
+
+
 def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
     lines = [json.dumps(log_row(number)) for number in range(2)]
     (tmp_path / "log.jsonl").write_text("\ufeff" + lines[0] + "\r\n\n  \n" + lines[1], encoding="utf-8")
@@ -202,6 +210,13 @@ def test_line_that_no_column_can_hold_is_a_dead_letter_alone(field: str, found: 
     assert odd.fault.reason is Reason.INVALID_VALUE
     assert found in str(odd.fault)
     assert "secret" not in str(odd.fault)
+
+
+def test_value_of_64_levels_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(log_row(0)).removesuffix("}") + ', "notes": ' + "[" * 64 + "]" * 64 + "}")
+    (record,) = QALog(str(path), JSONL).outcomes()
+    assert isinstance(record, QARecord)
 
 
 @pytest.mark.parametrize("wrong", ["a", 2**63, [1]])

@@ -78,6 +78,13 @@ def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
         ids_of(tmp_path / "qa", 9)
 
 
+def test_part_of_a_table_is_a_part_of_its_version(root: Path) -> None:
+    (folder,) = root.rglob("dt=2026-01-01")
+    assert set(ids_of(folder)) == {"ferry-3", "ferry-6"}
+    (other,) = root.rglob("dt=2026-01-02")
+    assert set(ids_of(f"{other}/*.parquet")) == {"ferry-1", "ferry-4", "ferry-7"}
+
+
 def test_file_that_was_removed_is_refused(root: Path) -> None:
     kept = set(find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths)
     removed = next(path for path in root.rglob("*.parquet") if str(path) not in kept)

@@ -186,6 +186,17 @@ def test_lack_of_memory_is_told_in_one_line(
     assert said.count("\n") == 1
 
 
+def test_library_that_is_missing_is_no_lack_of_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: str) -> NoReturn:
+        raise ImportError("No module named 'torch'")
+
+    monkeypatch.setattr(command_line, "import_module", fail)
+    assert main(["models", "check"]) == ExitCode.FAILED
+    assert "No module named 'torch'" in capsys.readouterr().err
+
+
 def test_working_directory_that_is_gone_is_bad_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.report.made_audit import ANSWER, MadeAudit, made_audit, supported_span, told_spans
 
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import QARecord
+from attribeam.schemas import QARecord, Support
 from attribeam.schemas.errors import ExitCode
 
 
@@ -77,6 +77,14 @@ def test_what_argillas_page_would_count_twice_is_a_square_there(tmp_path: Path) 
     assert record["fields"]["answer"] == f"□{ANSWER[1:]}"
     task, *_ = exported(audit, tmp_path / "tasks.json")
     assert task["data"]["answer"] == f"🚢{ANSWER[1:]}"
+
+
+def test_what_claims_nothing_is_not_suggested(tmp_path: Path) -> None:
+    heading = replace(supported_span(), support=Support.NO_CLAIM, claim_index=None)
+    mention = replace(supported_span(), span_index=2, claim_index=1)
+    audit = made_audit(tmp_path / "made", record_ids=["ferry-0"], spans={0: (heading, mention)})
+    (task,) = exported(audit, tmp_path / "tasks.json")
+    assert task["predictions"][0]["result"] == []
 
 
 def test_the_riskiest_answers_come_first(audit: MadeAudit, tmp_path: Path) -> None:

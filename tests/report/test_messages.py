@@ -85,6 +85,15 @@ def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsy
     assert "nothing matches" in str(event["message"])
 
 
+def test_wrong_arguments_for_machines_are_events_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--console=json", "--workers", "none"])
+    assert ended.value.code == 2
+    (event,) = _events(capsys.readouterr().err)
+    assert (event["event"], event["exit_code"]) == ("error", 2)
+    assert "--workers" in str(event["message"])
+
+
 ROOT = Path(__file__).parents[2]
 PRINTER = "report/messages.py"
 OTHERS = ("attribution/models/dtype_choice.py",)

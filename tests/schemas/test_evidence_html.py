@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, made_record, supported_span, unsupported_span
+from tests.report.made_audit import ANSWER, made_record, supported_span, told_spans, unsupported_span
 
 from attribeam.schemas import (
     AnswerKind,
@@ -107,10 +107,22 @@ def test_a_span_is_shown_with_its_verdict_and_evidence() -> None:
     assert all(piece.text in Page(supported_span()._repr_html_()).text for piece in supported_span().evidence)
 
 
+def test_a_verdict_says_why() -> None:
+    quoted, other = (Page(span_html(one)).text for one in told_spans())
+    assert "supported quoted, " in quoted
+    assert "unsupported other value — evidence says: twelve, " in other
+
+
 def test_the_value_that_no_passage_has_is_struck_out_in_answer_and_claim() -> None:
     record, spans = answer()
     struck = re.findall(r"<s title=[^>]*>([^<]*)</s>", answer_html(record, spans))
     assert struck == ["40", "40"]
+
+
+def test_the_words_that_speak_against_a_claim_are_marked() -> None:
+    start = ANSWER.index("cars")
+    span = replace(unsupported_span(), unmatched_values=(), unsupported_words=(CharRange(start, start + 4),))
+    assert re.findall(r"<em title=[^>]*>([^<]*)</em>", span_html(span)) == ["cars"]
 
 
 def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.logs.faults import FAULTS, LONGEST
@@ -37,7 +38,7 @@ from attribeam.schemas import (
 )
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms import attribute_rows
-from attribeam.transforms.attribute_rows import attributed_blocks
+from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
 from attribeam.transforms.audit_answers import RowGroupCoder
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.hide_texts import HideTexts
@@ -127,6 +128,11 @@ def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_f
     assert (model.started, first.is_pending) == ([2, 2], True)
     model.may_go_on.set()
     assert [len(block.pairs()) for block in (first, *blocks)] == [2, 2, 1]
+
+
+def test_model_works_ahead_on_a_gpu_only() -> None:
+    assert runs_in_model_thread(torch.device("cuda", 0))
+    assert not runs_in_model_thread(torch.device("cpu"))
 
 
 def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_that_fails() -> None:
@@ -225,6 +231,12 @@ def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(
     record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves."), Passage(passage)))
     _, (span,) = redacted(record, [replace(SPAN, expected=expected)], Redactor(PrivacySettings(redact=True)))
     assert (span.expected, span.reason) == (shown, SPAN.reason)
+
+
+def test_a_title_is_a_text_of_the_passages_too() -> None:
+    record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves.", title=f"Ask {MAIL}"),))
+    _, (span,) = redacted(record, [replace(SPAN, expected="Ask")], Redactor(PrivacySettings(redact=True)))
+    assert span.expected == "Ask"
 
 
 def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null() -> None:

@@ -60,6 +60,13 @@ def test_gold_passages_and_evidence_become_labels(tmp_path):
     assert answer.gold_evidence == ((PassageRange(0, CharRange(0, 7)),), (PassageRange(1, CharRange(2, 6)),))
 
 
+def test_evidence_that_only_some_spans_have_is_not_compared(tmp_path):
+    marked = label(gold_passages=[0], gold_evidence=[{"passage_index": 0, "char_start": 0, "char_end": 7}])
+    rows = [row(span_labels=[marked, marked]), row(record_id="s", span_labels=[marked, label(gold_passages=[1])])]
+    dataset = load_log(write_log_rows(tmp_path / "l.parquet", rows))
+    assert [answer.gold_evidence for answer in dataset.answers] == [(), ()]
+
+
 def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     rows = [
         row(span_labels=None),

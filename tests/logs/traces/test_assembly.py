@@ -224,6 +224,13 @@ def test_earlier_turns_stand_before_the_question_by_option() -> None:
     assert row(*spans, options=TraceOptions(history=99)).question == whole
 
 
+def test_generator_is_the_last_model_that_spoke() -> None:
+    models = [
+        Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in ((5, "writer"), (1, "planner"))
+    ]
+    assert row(ROOT, *models, retrieval("b", LAMP)).generator == "writer"
+
+
 def span(trace: int, number: int) -> Span:
     """A span that can be told from all others."""
     return Span(f"trace-{trace}", str(number), None, Role.CHAIN, input={"text": "é\udce9" * number})

@@ -70,6 +70,14 @@ def test_a_metric_is_what_its_name_says(name: str, value: float | None) -> None:
     assert made_metrics().value(name) == value
 
 
+def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing() -> None:
+    values = metrics_of_nothing().values()
+    assert {name for name, value in values.items() if value is None} == {
+        *(name for name, metric in METRICS.items() if metric.unit == "share"),
+        "rows_per_second",
+    }
+
+
 def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
     metrics = made_metrics()
     fields = json.loads(metrics_json(metrics, judge_gates([quality_gate("weak_share > 0.01")], metrics)))

@@ -126,6 +126,13 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     assert "\x1b" not in text
 
 
+def test_the_summary_of_no_rows_divides_by_nothing() -> None:
+    text = _summary(RunMetrics(_manifest(AuditCounts())), output="out")
+    assert "nothing left to do" in text
+    assert "Look first" not in text
+    assert "report.html" not in text
+
+
 def _lines(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
