@@ -328,6 +328,14 @@ def test_generated_answer_is_greedy_and_of_the_passages_alone(model, lm_director
     assert answer == model._tokenizer.decode(ids[prompt.prompt_length :]).strip()
 
 
+def test_generation_settings_of_the_model_do_not_change_the_answer(tmp_path, model):
+    lm_directory = save_tiny_model(tmp_path)
+    own = {"do_sample": True, "temperature": 0.7, "top_k": 3, "repetition_penalty": 5.0, "no_repeat_ngram_size": 1}
+    path = lm_directory / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | own), encoding="utf-8")
+    assert load_lm(lm_directory).generate(LM_RECORD, max_new_tokens=12) == model.generate(LM_RECORD, max_new_tokens=12)
+
+
 def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
     row = model.encode(LM_RECORD)
     monkeypatch.setattr(model, "response_logits", lambda _: [torch.full((len(row.response_chars), 3), torch.nan)])

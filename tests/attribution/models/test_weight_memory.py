@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,6 +121,35 @@ def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path: Path, monkeyp
         load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
 
 
+NO_HUGE_PAGES = 41
+"""``PR_SET_THP_DISABLE`` of prctl(2): a page fault is then one of 4 KiB, whatever the system's setting."""
+
+PASS = f"""
+import ctypes, resource
+ctypes.CDLL(None).prctl({NO_HUGE_PAGES}, 1, 0, 0, 0)
+import torch
+from attribeam.attribution.models import freed_memory
+freed_memory._SMALL_MODEL = 0
+freed_memory.keep_freed_memory(torch.nn.Linear(8, 8))
+def states():
+    return [torch.zeros(20 * 2**20, dtype=torch.uint8) for _ in range(3)]
+for _ in range(3):
+    states()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    states()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES_OF_A_PASS = 3 * 20 * 2**20 // 4096
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_freed_states_are_kept_for_the_next_pass() -> None:
+    unset = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    page_faults = subprocess.run([sys.executable, "-c", PASS], env=unset, capture_output=True, text=True, check=True)
+    assert int(page_faults.stdout) < PAGES_OF_A_PASS
+
+
 def thresholds_set(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) -> list[tuple[int, int]]:
     taken: list[tuple[int, int]] = []
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
@@ -137,3 +168,13 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: py
     monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
     assert len(thresholds_set(monkeypatch, small)) == 2
     assert not thresholds_set(monkeypatch, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")],
+)
+def test_thresholds_of_the_user_stay(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setenv(name, value)
+    assert not thresholds_set(monkeypatch, torch.nn.Linear(8, 8))
