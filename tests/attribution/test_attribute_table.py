@@ -97,13 +97,6 @@ def test_batches_are_read_as_they_are_asked_for() -> None:
     assert audited.sizes == [256]
 
 
-def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    audit(Audited()).of(log_of(rows_of(3)), progress=False)
-    assert capsys.readouterr().err == ""
-    audit(Audited()).of(log_of(rows_of(3)), progress=True)
-    assert "3/3" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("columns", [{"answer": "response"}, "answer=response"])
 def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns: object) -> None:
     table = rows_of(2).rename_columns({"answer": "response"})

@@ -136,23 +136,6 @@ def test_faulty_record_leaves_its_neighbours_as_they_are(attributor: Attributor)
             assert [span.text for span in outcome] == [one.answer]
 
 
-def test_dicts_have_the_same_outcomes_as_records(attributor: Attributor) -> None:
-    records = [record("Yes."), record(ANSWER, spans=(CharRange(0, 10),)), record(" ")]
-    rows = [
-        {
-            "question": one.question,
-            "passages": PASSAGES,
-            "answer": one.answer,
-            "target_spans": one.target_spans and [(span.char_start, span.char_end) for span in one.target_spans],
-        }
-        for one in records
-    ]
-    expected, found = attributor.attribute_many(records), attributor.attribute_many(rows)
-    assert found[:2] == expected[:2]
-    assert isinstance(found[2], RowFault)
-    assert found[2].reason is Reason.EMPTY_ANSWER
-
-
 @pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"threads": 2}, 2)])
 def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and_after(
     options: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
@@ -207,18 +190,6 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attrib
     assert not again.is_counted
     single = attributor.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10)])
     assert (single[0].answer_risk, single[0].support) == (first.answer_risk, first.support)
-
-
-def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: Attributor) -> None:
-    model = attributor.model
-    by_mass = Attributor(
-        parser=FlatParser(),
-        models=LoadedModels(attention=model),
-        spans=(SpanKind.GIVEN,),
-        options=model.settings.replaced(verdict="mass"),
-    )
-    spans = by_mass.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 10), (0, 10)])
-    assert [span.claim_index for span in spans] == [0, 0]
 
 
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:

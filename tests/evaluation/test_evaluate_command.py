@@ -235,14 +235,6 @@ def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path)
     assert union["failed_rows"] == []
 
 
-@pytest.mark.parametrize(
-    ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
-)
-def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
-    assert evaluate_tiny(files, "--method", "attn-union", option, 1) == 2
-    assert f"{option} is for {methods}" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     return save_tiny_encoder(tmp_path_factory.mktemp("model"), layer_types=["sliding_attention", "full_attention"])

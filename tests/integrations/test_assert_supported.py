@@ -67,9 +67,3 @@ def test_what_could_never_be_judged_is_bad_usage() -> None:
         assert_supported(**row, attributor=saying(Support.NOT_CALIBRATED))
     with pytest.raises(UsageError, match="strictness belongs to the attributor"):
         assert_supported(**row, attributor=bundled_attributor(), strictness="strict")
-
-
-def test_strictness_is_that_of_the_bundled_model() -> None:
-    with pytest.raises(ValueError, match="strictness"):
-        assert_supported(question="", passages=PASSAGES, answer=GOOD, strictness="harsh")
-    assert bundled_attributor() is bundled_attributor()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -89,13 +88,6 @@ def test_column_that_holds_nulls_only_is_of_every_type(name: str, kind: pa.DataT
     assert map_of(retyped(name, kind)).has(name)
 
 
-def test_mapped_columns_are_found() -> None:
-    columns = parse_column_mapping(" record_id = trace_id, answer=response")
-    schema = pa.schema([("trace_id", pa.int64()), *list(renamed("answer", "response"))[1:]])
-    found = map_of(schema, columns=columns)
-    assert (found.column_of("record_id"), found.column_of("answer")) == ("trace_id", "response")
-
-
 @pytest.mark.parametrize(
     ("name", "made", "kind"),
     [
@@ -115,11 +107,6 @@ def test_column_that_an_application_made_counts_before_the_other(name: str, made
     for options in ({"columns": ((name, name),)}, {"extra_columns": (made,)}):
         assert (map_of(schema, **options).column_of(name), map_of(schema, **options).notes) == (name, ())
     assert map_of(LOG_SCHEMA.append(pa.field(made, pa.int64()))).column_of(name) == name
-
-
-def test_optional_column_can_be_left_out() -> None:
-    schema = retyped("generator", pa.int8())
-    assert not map_of(schema, columns=parse_column_mapping("generator=")).has("generator")
 
 
 @pytest.mark.parametrize(
@@ -224,8 +211,3 @@ def test_missing_column_among_thousands_is_told_with_the_names_most_like_it() ->
     with pytest.raises(LogFormatError, match=r"has 10,007 columns, most like it: .*answer_text, ") as caught:
         map_of(schema)
     assert len(str(caught.value)) < 1000
-
-
-def test_map_crosses_process_borders() -> None:
-    found = map_of(LOG_SCHEMA.append(pa.field("region", pa.string())), extra_columns=("region",))
-    assert pickle.loads(pickle.dumps(found)) == found

@@ -31,13 +31,11 @@ from tests.logs.traces.exports import (
     csv_of,
     langfuse,
     langsmith,
-    lines_of,
     mlflow,
     openinference,
     otlp,
     ragas,
     rows_of,
-    text_of,
     write_lines,
 )
 from tqdm import tqdm
@@ -100,20 +98,6 @@ def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
     rows = len(ragas())
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
     assert f"{rows} rows read of 1 file, {rows} written" in capsys.readouterr().out
-
-
-def test_spans_of_a_trace_in_different_files_are_put_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "export"
-    folder.mkdir()
-    for number, span in enumerate(openinference()):
-        write_lines(folder / f"part-{number}.jsonl", [span])
-    for data in (["--data", folder], ["--data", f"{folder}/*.jsonl"], ["--data", *sorted(folder.iterdir())]):
-        assert run("openinference", *data, "--output", tmp_path / "log.parquet", "--overwrite") == 0
-        assert "1 rows read of 3 files (3 spans), 1 written" in capsys.readouterr().out
-        (row,) = rows_of(tmp_path / "log.parquet")
-        assert text_of(row) == ROW
 
 
 @pytest.mark.parametrize("kind", SPAN_FORMATS)
@@ -306,25 +290,6 @@ def test_made_ids_are_the_same_in_every_import(tmp_path: Path) -> None:
     assert ids[0][1] == f"{ids[0][0]}-2"
 
 
-def test_texts_of_passages_come_from_a_table(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "a.jsonl", otlp(texts=False))
-    rows = [{"passage_id": one["passage_id"], "text": one["text"], "title": None} for one in ROW["passages"]]  # type: ignore[index]
-    for name, content in {"t.jsonl": lines_of(rows), "t.csv": csv_of(rows)}.items():
-        (tmp_path / name).write_bytes(content)
-        output = tmp_path / f"{name}.parquet"
-        assert run("otel-genai", "--data", path, "--output", output, "--passages-table", tmp_path / name) == 0
-        (row,) = rows_of(output)
-        assert text_of(row) == ROW
-
-
-def test_passage_that_no_table_has_is_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_lines(tmp_path / "a.jsonl", otlp(texts=False))
-    (tmp_path / "t.jsonl").write_text('{"id": "brigg-1", "text": "One."}')
-    options = ["--data", path, "--output", tmp_path / "log.parquet", "--passages-table", tmp_path / "t.jsonl"]
-    assert run("otel-genai", *options) == ExitCode.FAILED
-    assert "1 passage_text_missing" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(None, "is not there"), ('{"a": 1}', "none of its 1 rows has both"), ("{bad", "cannot be parsed")],
@@ -435,17 +400,6 @@ def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path: Path, caps
     assert run("ragas", "--data", tmp_path, "--output", path, "--overwrite") == ExitCode.BAD_USAGE
     assert "a.jsonl is one of the files to read; write the log elsewhere" in capsys.readouterr().err
     assert path.read_bytes() == before
-
-
-def test_fault_says_what_the_given_path_found(tmp_path: Path) -> None:
-    pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
-    path = write_lines(tmp_path / "a.jsonl", ragas())
-    output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
-    for option, name in (("--question-path", "question"), ("--answer-path", "answer")):
-        options = ["--data", path, "--output", output, "--overwrite", option, "gone.text"]
-        assert run("ragas", *options) == ExitCode.FAILED
-        (letter,) = rows_of(letters)
-        assert f" {name} in gone.text, has null" in str(letter["message"])
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "importing_logs.md").read_text(encoding="utf-8")

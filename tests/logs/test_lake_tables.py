@@ -60,26 +60,12 @@ def test_rows_that_were_removed_do_not_come_back(
     assert ids_of(f"file://{tmp_path}/{pattern}") == sorted(ALL - {"ferry-0"})
 
 
-def test_other_logs_beside_a_table_are_read_with_it(root: Path) -> None:
-    write_log(root.parent / "more.parquet", log_rows(1, first=50))
-    assert ids_of(root.parent) == sorted({"ferry-50", *ALL} - {"ferry-0"})
-
-
 def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
     found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
     (table,) = found.tables
     assert (table.root, table.deletes_rows) == (str(root), False)
     assert f"is read at version {table.version}: {len(found.paths)} of" in found.notes[0]
     assert ids_of(root, table.version) == ids_of(root)
-
-
-def test_named_delta_version_is_read(tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
-    root = delta_table(tmp_path / "qa")
-    assert ids_of(root, 0) == sorted(f"ferry-{number}" for number in range(6))
-    assert ids_of(root, 1) == sorted(ALL)
-    with pytest.raises(UsageError, match=r"the Delta table .*qa' cannot be read at version 9"):
-        ids_of(root, 9)
 
 
 def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:

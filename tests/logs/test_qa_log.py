@@ -280,14 +280,6 @@ def test_variants_of_text_and_list_are_read_alike(tmp_path: Path, text: pa.DataT
     assert reasons(str(tmp_path / "log.parquet")) == [None, Reason.NO_PASSAGES]
 
 
-def test_passages_may_be_plain_strings(tmp_path: Path) -> None:
-    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
-    rows = [log_row(0, passages=["One.", ""]), log_row(1, passages=[None]), log_row(2, passages=[BROKEN_TEXT])]
-    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
-    assert records(file)[0].passages == (Passage("One."), Passage(""))
-    assert reasons(file) == [None, Reason.NO_PASSAGES, Reason.INVALID_UTF8]
-
-
 SIZE = 4 << 20
 LARGE = {
     "record_id": {"record_id": "x" * SIZE},
@@ -325,14 +317,6 @@ def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeyp
     assert "pairs of bytes, holds 80 in the answer times 60 in the passages" in str(read(file)[2])
 
 
-def test_duplicate_rows_are_faulty(tmp_path: Path) -> None:
-    log = QALog(write_log(tmp_path / "log.parquet", [log_row(0), log_row(0), log_row(2)]))
-    before, faulty, after = log.outcomes(duplicate_rows=(1,))
-    assert isinstance(faulty, FaultyRow)
-    assert (faulty.record_id, faulty.fault.reason) == ("row-0", Reason.DUPLICATE_RECORD_ID)
-    assert [type(one) for one in (before, after)] == [QARecord, QARecord]
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "é", b"\xff"])), max_size=30))
 def test_duplicates_are_those_of_a_naive_search(folder: Path, ids: list[str | bytes | None]) -> None:
@@ -346,12 +330,6 @@ def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path: Path) -> N
     found = [row for batch in QALog(file).passage_ids() for row in batch.to_pylist()]
     ids = [None if row is None else [one["passage_id"] for one in row] for row in found]
     assert ids == [["p0", None], None, ["p2", None]]
-
-
-def test_passages_of_plain_strings_have_no_ids(tmp_path: Path) -> None:
-    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
-    file = write_log(tmp_path / "log.parquet", [log_row(0, passages=["One."])], schema=schema)
-    assert list(QALog(file).passage_ids()) == []
 
 
 def test_extra_columns_keep_their_values(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
 from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.reader import reader_named, reader_names, runs
+from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas.errors import LogFormatError, UsageError
 
@@ -116,14 +116,6 @@ def test_our_own_readers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text("[attribeam.log_readers]\nparquet = other:Evil\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert isinstance(reader_named("parquet"), ParquetReader)
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [(range(3, 7), [(3, 7)]), ([0, 1, 5, 7, 8], [(0, 2), (5, 6), (7, 9)]), ([], []), ([4], [(4, 5)])],
-)
-def test_runs_are_the_longest_stretches_of_consecutive_rows(rows: range, expected: list[tuple[int, int]]) -> None:
-    assert list(runs(rows)) == expected
 
 
 def test_reading_logs_loads_no_beam_and_no_model_library() -> None:

@@ -130,16 +130,6 @@ def test_missing_ids_are_each_their_own_fault() -> None:
     assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.MISSING_VALUE] * 2
 
 
-def test_columns_may_have_other_names(log: str) -> None:
-    table = pq.read_table(log).rename_columns({"answer": "response", "generator": "model"}).slice(0, 3)
-    options = LogOptions((("answer", "response"), ("generator", "model")), extra_columns=("model",))
-    assert [one.extra_columns for one in outcomes(table, "t", options) if isinstance(one, QARecord)] == [
-        (("model", None),),
-        (("model", "gull-1"),),
-        (("model", None),),
-    ]
-
-
 def test_categories_that_are_views_are_read_as_texts() -> None:
     """polars gives its categories as a dictionary of string views."""
     names = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.uint32()), pa.array(["a", "b"]).cast(pa.string_view()))

@@ -142,21 +142,6 @@ def test_audit_by_words_loads_no_model(settings: AuditSettings, log: Path, tmp_p
     assert audited(without, WORDS, log, tmp_path).num_rows
 
 
-def test_strict_isolation_leaves_nothing_of_isolated_evidence(
-    settings: AuditSettings, log: Path, tmp_path: Path
-) -> None:
-    for folder in ("kept", "strict"):
-        (tmp_path / folder).mkdir()
-    kept = audited(settings, "attn-union", log, tmp_path / "kept", isolation_tau=0)
-    strict = audited(settings, "attn-union", log, tmp_path / "strict", isolation_tau=0, strict_isolation=True)
-    isolated = kept["evidence_isolated"]
-    assert isolated.equals(strict["evidence_isolated"])
-    assert pc.any(isolated).as_py()
-    assert pc.min(pc.list_value_length(kept.filter(isolated)["evidence"])).as_py() > 0
-    assert pc.max(pc.list_value_length(strict.filter(isolated)["evidence"])).as_py() == 0
-    assert strict.filter(isolated)["top_passage_index"].null_count == pc.sum(isolated).as_py()
-
-
 def test_option_that_has_its_default_does_not_change_the_configuration(settings: AuditSettings) -> None:
     plain = configuration_hash(settings, {}, [])
     given = replace(settings, method=settings.method.replaced(strict_isolation=False))
@@ -212,17 +197,6 @@ def test_broken_method_is_named_with_its_row_and_without_the_answer(
     assert complaint in told
     assert name in told
     assert "Ferry 0 leaves" not in told
-
-
-def test_method_of_the_users_own_needs_what_it_says(
-    settings: AuditSettings, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    name = write_method(
-        tmp_path, "attending", needs="('attention',)", result="[float(context.attention.top_scores.sum()), 0.0]"
-    )
-    evidence = audited(settings, name, log, tmp_path)
-    assert min(scores[0] for scores in evidence["passage_scores"].to_pylist()) > 0
 
 
 def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -19,18 +18,14 @@ from tests.pipeline.audit_process import log_rows, write_log
 from tests.report.made_audit import made_audit
 
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
-from attribeam.evaluation.command import add_arguments
-from attribeam.evaluation.model_check import model_trial
-from attribeam.evaluation.runs import model_choice
 from attribeam.pipeline import command_line, local_driver
 from attribeam.pipeline.audit_options import (
     AuditOptions,
-    RunOptions,
     add_audit_arguments,
     read_run_options,
     read_settings,
 )
-from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
+from attribeam.pipeline.chunks.configuration import configuration_hash, with_pinned_model
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.config_file import read_options
 from attribeam.schemas import SpanKind
@@ -46,12 +41,6 @@ def _options(*argv: str) -> AuditOptions:
     known, unknown = parser.parse_known_args(["--input", "x.parquet", *argv])
     known.beam_arguments = unknown or None
     return read_options(known)
-
-
-def test_defaults_are_those_of_the_dataclasses() -> None:
-    options = _options("--output", "out")
-    assert read_settings(options) == AuditSettings()
-    assert read_run_options(options) == RunOptions(input=("x.parquet",), output="out")
 
 
 def test_options_reach_their_settings() -> None:
@@ -222,17 +211,6 @@ def test_working_directory_that_is_gone_is_bad_usage(
     assert not (tmp_path / "out").exists()
 
 
-def test_command_that_misses_its_working_directory_ends_without_a_traceback(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    program = f"import os; os.rmdir({str(gone)!r}); from attribeam.pipeline.command_line import main; exit(main())"
-    found = subprocess.run(
-        [sys.executable, "-c", program, "models", "check"], cwd=gone, capture_output=True, text=True, check=False
-    )
-    assert found.stderr == "attribeam models: the working directory is no longer there; change into another one\n"
-    assert found.returncode == ExitCode.BAD_USAGE
-
-
 def _code(argv: list[str]) -> int | str | None:
     try:
         return main(argv)
@@ -326,19 +304,6 @@ def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
     assert found.stderr.startswith("attribeam models: transformers reads docstrings, which python -OO drops; leave -OO")
 
 
-@pytest.mark.parametrize("kib", [150_000, 400_000])
-def test_an_address_space_that_is_too_small_is_told(kib: int) -> None:
-    program = f"ulimit -v {kib}; exec {shlex.quote(sys.executable)} -m attribeam show a --audit b"
-    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
-    assert found.returncode in (ExitCode.FAILED, ExitCode.BAD_USAGE)
-    assert "Traceback" not in found.stderr
-    assert found.stderr.splitlines()[-1].startswith(("attribeam show: memory ran out", "attribeam show: expected"))
-
-
-LOADING = (
-    *("--model", "a/b", "--revision", "v1", "--dtype", "bfloat16"),
-    *("--quantization", "nf4", "--device", "cuda:1", "--trust-remote-code"),
-)
 LOADED = ModelOptions(
     model="a/b",
     revision="v1",
@@ -347,40 +312,6 @@ LOADED = ModelOptions(
     device="cuda:1",
     trust_remote_code=True,
 )
-READING = (
-    *("--layer", "3", "--query-position", "self", "--prompt-template", "paper"),
-    *("--token-budget", "4096", "--max-tokens", "512"),
-)
-LOADED_AND_READING = LOADED.replaced(
-    layer=3,
-    query_position=QueryPosition.SELF,
-    prompt_template="paper",
-    token_budget=4096,
-    max_tokens=512,
-)
-
-
-def test_audit_takes_the_options_of_loading_and_reading() -> None:
-    parser = argparse.ArgumentParser(add_help=False)
-    add_audit_arguments(parser)
-    given = ["--input", "x", *LOADING, "--prompt-template", "paper", "--max-tokens", "512"]
-    expected = LOADED.replaced(prompt_template="paper", max_tokens=512)
-    assert read_settings(read_options(parser.parse_args(given))).model == expected
-
-
-def test_evaluate_takes_the_options_of_loading_and_reading() -> None:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    given = parser.parse_args(["--dataset", "quotesum", "--data", "x", *LOADING, *READING])
-    assert model_choice(given).model == LOADED_AND_READING
-
-
-def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked: list[ModelOptions] = []
-    monkeypatch.setattr(model_trial, "check_layer", lambda options: None)  # noqa: ARG005
-    monkeypatch.setattr(model_trial, "try_model", lambda options, *_, **__: checked.append(options))
-    assert main(["models", "check", *LOADING, *READING]) == 0
-    assert checked == [LOADED_AND_READING]
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
@@ -452,18 +383,7 @@ def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> 
     assert configuration_hash(plain, {}, []) != configuration_hash(changed, {}, [])
 
 
-def test_manifest_names_them() -> None:
-    model = plain_settings(AuditSettings(model=LOADED))["model"]
-    assert isinstance(model, dict)
-    assert (model["quantization"], model["revision"], model["trust_remote_code"]) == ("nf4", "v1", True)
-
-
 def test_workers_elsewhere_load_the_commit_that_was_loaded_here() -> None:
     settings = AuditSettings(model=LOADED)
     pinned = with_pinned_model(settings, {"model_revision": "0123abc"})
     assert pinned == replace(settings, model=LOADED.replaced(revision="0123abc"))
-
-
-def test_local_model_has_no_commit_to_pin() -> None:
-    settings = AuditSettings()
-    assert with_pinned_model(settings, {"model_revision": "sha256:0123"}) is settings

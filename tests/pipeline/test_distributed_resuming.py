@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -38,10 +36,9 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
 from attribeam.pipeline.workers.worker import run_chunk
-from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, InputFile, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
@@ -186,13 +183,6 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
 
 
-def test_no_finished_chunk_is_lost_unasked(audit: DistributedAudit, undisturbed: Path) -> None:
-    before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
-    with pytest.raises(UsageError, match=rf"holds 4 finished chunks with {ROWS} rows of .*log\.parquet'.*--overwrite"):
-        audit.run(undisturbed, rows_per_chunk=14)
-    assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
-
-
 def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path, undisturbed: Path) -> None:
     audit.run(tmp_path, rows_per_chunk=14)
     with counted_rows() as starts:
@@ -268,28 +258,6 @@ def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit,
 def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
     capsys.readouterr()
     return capsys
-
-
-def test_report_show_and_metrics_read_it_like_a_local_audit(
-    undisturbed: Path, tmp_path: Path, printed: pytest.CaptureFixture[str]
-) -> None:
-    metrics = json.loads((undisturbed / "metrics.json").read_text())
-    assert metrics["metrics"]["rows"] == ROWS
-    assert metrics["metrics"]["evidence_mass_mean"] is not None
-    assert [one["failed"] for one in metrics["quality_gates"]] == [False]
-    assert f"attribeam_rows {ROWS}" in (undisturbed / "metrics.prom").read_text().splitlines()
-    assert "row-1" in (undisturbed / "report.html").read_text()
-    for command, given in (
-        (report_command, ["--format", "jsonl", "--output", str(tmp_path / "rows.jsonl")]),
-        (show_command, ["row-12"]),
-    ):
-        parser = argparse.ArgumentParser()
-        command.add_arguments(parser)
-        command.run(parser.parse_args([*given, "--audit", str(undisturbed)]))
-    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    tables = [pq.read_table(undisturbed / one.evidence.path) for one in chunk_manifests(undisturbed).values()]
-    assert [line["source_row"] for line in lines] == [row for one in tables for row in one["source_row"].to_pylist()]
-    assert "Ada Thorne lit lamp 12" in printed.readouterr().out
 
 
 class _Job:

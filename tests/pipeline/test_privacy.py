@@ -263,14 +263,6 @@ def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("form", ["html", "md", "csv", "jsonl"])
-def test_a_report_of_a_redacted_audit_shows_no_secret(redacted: Path, tmp_path: Path, form: str) -> None:
-    target = tmp_path / f"report.{form}"
-    assert main(["report", "--audit", str(redacted), "--format", form, "--output", str(target)]) == 0
-    assert MASK in target.read_text(encoding="utf-8")
-    assert list(leaks(tmp_path)) == []
-
-
 def test_show_finds_an_answer_by_the_id_of_the_log_and_prints_it_masked(
     redacted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,16 +80,6 @@ def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path: Path
         os.umask(before)
 
 
-def test_the_columns_of_the_table_are_aligned_for_wide_letters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made_night(tmp_path, 0, name="夜夜")
-    made_night(tmp_path, 1, name="abcd\x1b[2J")
-    wide, narrow = _table(tmp_path, capsys).splitlines()[1:3]
-    assert "\x1b" not in narrow
-    assert len(narrow) - len(wide) == 2
-
-
 def test_claims_by_a_column_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10), (None, 1, 1)]})
     made_night(tmp_path, 1, groups={"team": [("harbour", 50, 50), ("pier", 2, 6)]})

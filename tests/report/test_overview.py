@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.report.made_audit import added, made_audit
 
@@ -129,23 +128,6 @@ def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value
     assert not found.too_many_values
 
 
-@pytest.mark.parametrize(
-    ("kind", "grouped"),
-    [
-        (pa.string(), True),
-        (pa.bool_(), True),
-        (pa.int8(), True),
-        (pa.float64(), True),
-        (pa.timestamp("s"), True),
-        (pa.binary(), False),
-        (pa.list_(pa.string()), False),
-        (pa.struct([("a", pa.string())]), False),
-    ],
-)
-def test_columns_of_plain_values_make_groups(kind: pa.DataType, grouped: bool) -> None:
-    assert ShareTally.can_group(pa.field("team", kind)) is grouped
-
-
 def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
     chance = random.Random(7)
     masses = [0.0, 1.0, *(chance.randrange(65) / 64 for _ in range(200))]  # 64ths of MASS_BINS are exact
@@ -258,13 +240,6 @@ def rows(*texts: dict[str, str]) -> list[QARecord]:
     return [
         record(row, *(Passage(text, f"About {one}", one) for one, text in own.items())) for row, own in enumerate(texts)
     ]
-
-
-def test_the_first_title_of_an_id_is_its_name() -> None:
-    names = passage_names(
-        [record(0, Passage("a", None, "p")), record(1, Passage("a", "One", "p"), Passage("b", "Two"))]
-    )
-    assert names.titles == {"p": "One"}
 
 
 @pytest.mark.parametrize(

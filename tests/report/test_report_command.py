@@ -64,14 +64,6 @@ def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_go_to_standard_output_where_it_is_asked_for(
-    made: MadeAudit, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    assert _report(made, "-", "--format", "jsonl", "--rows", "dead_letters") == 0
-    (line,) = capfdbinary.readouterr().out.splitlines()
-    assert json.loads(line)["reason"] == "empty_answer"
-
-
 def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers_is_refused(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,9 +105,6 @@ def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_i
     assert "status is interrupted" in capsys.readouterr().err
     assert _report(made, tmp_path / "page.html") == 0
     assert "status is interrupted" in capsys.readouterr().err
-
-
-HOSTILE = '=HYPERLINK("http://x"),\n<script>\r\u2028\''
 
 
 def _batch(values: list[object], kind: pa.DataType) -> pa.RecordBatch:

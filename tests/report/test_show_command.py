@@ -297,11 +297,6 @@ def _plain(text: str, marks: list[Mark], width: int = 40) -> list[tuple[str, str
     return [(line.plain, letters) for line, letters in marked_lines(text, marks, width=width)]
 
 
-def test_letters_stand_below_the_characters_that_are_marked() -> None:
-    marks = [Mark(0, 5, "s", "cyan"), Mark(6, 10, "U", "red")]
-    assert _plain("Noon, east pier", marks) == [("Noon, east pier", "sssss UUUU")]
-
-
 def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start() -> None:
     marks = [Mark(0, 10, "s", "cyan", rank=0, label="1"), Mark(5, 8, "U", "red", rank=2, label="2")]
     assert _plain("Noon east.", marks) == [("Noon east.", "1ssss2UUss")]
@@ -310,11 +305,6 @@ def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start
 def test_a_mark_goes_on_in_the_next_line() -> None:
     marks = [Mark(5, 14, "w", "yellow")]
     assert _plain("Noon east pier.", marks, width=9) == [("Noon east", "     wwww"), ("pier.", "wwww")]
-
-
-def test_style_covers_the_marked_characters_of_a_line_only() -> None:
-    ((line, _),) = marked_lines("Noon, east pier", [Mark(6, 10, "U", "red")], width=40)
-    assert [(span.start, span.end, span.style) for span in line.spans] == [(6, 10, "red")]
 
 
 @given(TEXTS, WIDTHS)

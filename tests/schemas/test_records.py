@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -23,7 +22,6 @@ from attribeam.schemas import (
     Passage,
     QARecord,
     Reason,
-    RowFault,
     RowSource,
     SpanEvidence,
     SpanKind,
@@ -134,17 +132,6 @@ def test_schemas_carry_version_metadata_and_descriptions(schema: pa.Schema) -> N
 def test_extra_column_with_a_name_of_the_record_is_refused() -> None:
     with pytest.raises(ValueError, match="'support' has the name of a field"):
         evidence_schema(extra_fields=[pa.field("support", pa.string())])
-
-
-def test_row_fault_survives_pickling() -> None:
-    fault = pickle.loads(pickle.dumps(RowFault(Reason.NO_PASSAGES, "should, does not", column="contexts")))
-    assert (fault.reason, str(fault), fault.column) == (Reason.NO_PASSAGES, "should, does not", "contexts")
-
-
-@pytest.mark.parametrize(("char_start", "char_end"), [(2, 2), (3, 1), (-1, 4)])
-def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, char_end: int) -> None:
-    with pytest.raises(ValueError, match="0 <= char_start < char_end"):
-        CharRange(char_start, char_end)
 
 
 def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
@@ -325,8 +312,3 @@ def test_the_sample_does_not_depend_on_how_the_texts_were_divided_or_ordered() -
     assert len(whole) == 64
     assert merge_samples([sample_passages(texts[300:]), sample_passages(texts[:350])]) == whole
     assert sample_passages(texts[:350], sample_passages(reversed(texts[300:]))) == whole
-
-
-def test_the_note_says_what_the_passages_have_in_common() -> None:
-    assert str(CutPassages(9, 12, "words", 40)).startswith("9 of 12 passages that were sampled end after 40 words, ")
-    assert str(CutPassages(9, 12)).startswith('9 of 12 passages that were sampled end in "...": the log seems')

@@ -62,20 +62,10 @@ def test_white_space_is_no_word_and_heads_pass_it_by(parser: AnswerParser) -> No
     assert parsed.universal_tags == ("NOUN", "NOUN", "NOUN")
 
 
-def test_leading_white_space_leaves_the_first_word_as_root(parser: AnswerParser) -> None:
-    parsed = parser.parse("  Rain fell")
-    assert (parsed.dependency_heads, parsed.sentence_starts) == ((0, 0), (0,))
-
-
 def test_heads_stay_within_their_sentence_and_block(parser: AnswerParser) -> None:
     parsed = parser.parse("It rained. It stopped.\n\n- Sun\n- Moon")
     assert parsed.sentence_starts == (0, 3, 6, 7)
     assert parsed.dependency_heads == (0, 0, 1, 3, 3, 4, 6, 7)
-
-
-def test_markdown_and_citation_marks_are_no_words(parser: AnswerParser) -> None:
-    text = "**Bern** is `old` [1]."
-    assert forms(text, parser.parse(text)) == ["Bern", "is", "old", "."]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "[1]", "**"])
@@ -176,34 +166,12 @@ def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, 
         assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
 
 
-def test_each_cell_of_a_table_row_is_a_fact_of_its_own(bundled: AnswerParser) -> None:
-    facts = bundled_spans(bundled, "| Kiln | Heat |\n|---|---|\n| Old oak | 1,200 °C |", "facts")
-    assert facts == ["Kiln", "Heat", "Old oak", "1,200 °C"]
-
-
 def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
     text = "The log is in `~/.local/share/kiln log/x`, set `KILN_LOG=*` to move it."
     parsed = bundled.parse(text)
     tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
     assert tags["~/.local/share/kiln log/x"] == tags["KILN_LOG=*"] == "PROPN"
     assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))
-
-
-def test_words_are_given_without_white_space_and_keep_their_places() -> None:
-    text = "  Rain   fell\n here."
-    given = parser_input(spacy.blank("en"), text, char_start=10, whole=(), is_table_row=False)
-    assert given.doc.text == "Rain fell here."
-    assert [text[one.char_start - 10 : one.char_end - 10] for one in given.ranges()] == ["Rain", "fell", "here", "."]
-
-
-def test_whole_range_is_one_word() -> None:
-    text = "Run ~/.x/y --all now"
-    given = parser_input(spacy.blank("en"), text, char_start=0, whole=[CharRange(4, 16)], is_table_row=False)
-    assert [token.text for token in given.doc] == ["Run", "~/.x/y --all", "now"]
-
-
-def test_block_of_white_space_has_no_words() -> None:
-    assert len(parser_input(spacy.blank("en"), " \n", char_start=0, whole=(), is_table_row=False).doc) == 0
 
 
 def test_merged_words_have_the_range_of_all_of_them() -> None:
@@ -222,18 +190,6 @@ def test_text_without_an_end_is_cut_and_the_answer_says_where(parser: AnswerPars
     assert [chars.of(text) for chars in cut_sentences(parsed)] == [text[len("It rained. ") : -len(" It cleared.")]]
 
 
-def test_each_block_has_its_own_cuts(parser: AnswerParser) -> None:
-    long = " ".join(["word"] * (LONGEST_SENTENCE + 1))
-    parsed = parser.parse(f"{long}\n\nIt rained.\n\n{long}")
-    assert parsed.cut_starts == (LONGEST_SENTENCE, 2 * LONGEST_SENTENCE + 4)
-    assert [one.char_end - one.char_start for one in cut_sentences(parsed)] == [len(long), len(long)]
-
-
-def test_ordinary_sentence_is_not_cut(parser: AnswerParser) -> None:
-    parsed = parser.parse("It rained. " + " ".join(["word"] * (LONGEST_SENTENCE - 1)) + ".")
-    assert (parsed.cut_starts, cut_sentences(parsed)) == ((), ())
-
-
 def test_tokeniser_never_meets_a_longer_run_of_marks_than_it_can_split_fast() -> None:
     given: list[int] = []
     nlp = chaining_pipeline()
@@ -243,12 +199,6 @@ def test_tokeniser_never_meets_a_longer_run_of_marks_than_it_can_split_fast() ->
     parsed = AnswerParser(nlp, identity="chain").parse(text)
     assert max(given) <= 500 + len(" rain fell")
     assert "".join(forms(text, parsed)) == text.replace(" ", "")
-
-
-def test_run_is_cut_behind_a_mark_rather_than_in_a_word() -> None:
-    text = "(" + "alphabet-" * 100
-    parsed = AnswerParser(chaining_pipeline(), identity="chain").parse(text)
-    assert set(forms(text, parsed)) <= {"(", "alphabet", "-", "alphabet-"}
 
 
 def test_inline_code_is_looked_up_and_not_searched_for_each_word(

@@ -13,7 +13,6 @@ from attribeam.attribution.answers.parsed_answer import (
     UNIVERSAL_CHINESE,
     ParsedAnswer,
     scheme_of_labels,
-    sentence_tree,
 )
 from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
@@ -91,15 +90,6 @@ def test_tree_is_reformed(
     heads: list[int], structures: list[tuple[int, ...]], predicate: int, reformed: list[int]
 ) -> None:
     assert reform_tree(heads, structures, predicate=predicate) == reformed
-
-
-def test_both_label_schemes_give_the_same_structures() -> None:
-    found = []
-    for notation, scheme in ((COMPANY_UNIVERSAL, "universal"), (COMPANY_SPACY_ENGLISH, "spacy-english")):
-        _, parsed = tree(notation, label_scheme=scheme)
-        sentence = sentence_tree(parsed, 0, len(parsed.words))
-        found.append(find_coordinations(sentence.heads, sentence.labels))
-    assert found[0] == found[1] == ((5, 9), (11, 13))
 
 
 THREE_CHAINED = (
@@ -247,12 +237,6 @@ def test_fact_of_a_word(scheme: str, notation: str, facts: dict[str, str]) -> No
     assert found == facts
 
 
-def test_equal_facts_are_one_object() -> None:
-    text, parsed = tree(COMPANY_UNIVERSAL)
-    facts = AtomicFacts(parsed)
-    assert facts.words_of(word_index(text, parsed, "one")) is facts.words_of(word_index(text, parsed, "2012"))
-
-
 class CountedHeads(tuple[int, ...]):
     """Heads that count how often one of them is read."""
 
@@ -371,23 +355,6 @@ def test_first_of_several_verbs_leads_and_keeps_their_subject(parsed: Parsed) ->
 def test_adjective_is_a_predicate_without_a_copula() -> None:
     assert fact(WEATHER, "海水") == "海水 很 冷"
     assert fact(WEATHER, "高") == "灯塔 很 高"
-
-
-def test_adjective_that_modifies_a_noun_is_none() -> None:
-    parsed = universal("她/nsubj/2/PRON 看/root/0/VERB 高/amod/4/ADJ 塔/obj/2/NOUN 。/punct/2/PUNCT")
-    assert fact(parsed, "高") == "她 看 高 塔"
-
-
-@pytest.mark.parametrize(
-    "parsed",
-    [
-        universal("她/nsubj/3/PRON 是/cop/3/AUX 守塔人/root/0/NOUN 。/punct/3/PUNCT"),
-        spacys("她/nsubj/3/PRON 是/cop/3/VERB 守塔人/ROOT/0/NOUN 。/punct/3/PUNCT"),
-    ],
-    ids=["universal", "spaCy"],
-)
-def test_noun_with_a_copula_is_a_predicate(parsed: Parsed) -> None:
-    assert fact(parsed, "她") == "她 是 守塔人"
 
 
 def test_facts_are_the_clauses() -> None:

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
 from attribeam.attribution.answers.parsed_answer import (
-    SPACY_ENGLISH,
-    UNIVERSAL,
     label_scheme,
-    scheme_of_labels,
-    sentence_bounds,
-    sentence_of_word,
     sentence_tree,
 )
 from attribeam.attribution.answers.parser_output import (
@@ -33,43 +28,15 @@ from attribeam.schemas import CharRange
 TWO = "Dogs/nsubj/2/NOUN bark/root/0/VERB ~./punct/2/PUNCT || Cats/nsubj:outer/2/NOUN purr/root/0/VERB"
 
 
-def test_sentences_cover_all_words() -> None:
-    _, parsed = tree(TWO)
-    assert sentence_bounds(parsed) == ((0, 3), (3, 5))
-    assert [sentence_of_word(parsed, word) for word in (0, 2, 3, 4)] == [(0, 3), (0, 3), (3, 5), (3, 5)]
-
-
-def test_words_are_counted_within_the_sentence_and_labels_lose_subtypes() -> None:
-    _, parsed = tree(TWO)
-    second = sentence_tree(parsed, 3, 5)
-    assert (second.first_word, second.heads, second.labels) == (3, (1, 1), ("nsubj", "root"))
-
-
 def test_head_outside_the_sentence_makes_a_root() -> None:
     _, parsed = tree(TWO)
     assert sentence_tree(parsed, 1, 3).heads == (0, 0)
     assert sentence_tree(parsed, 2, 3).heads == (0,)
 
 
-def test_chain_of_conjuncts_hangs_on_its_first() -> None:
-    _, parsed = tree("a/root/0/NOUN b/conj/1/NOUN c/conj/2/NOUN and/cc/3/CCONJ d/conj/3/NOUN")
-    assert sentence_tree(parsed, 0, 5).heads == (0, 0, 0, 4, 0)
-
-
 def test_coordinator_without_a_following_conjunct_stays() -> None:
     _, parsed = tree("a/root/0/NOUN b/conj/1/NOUN etc/cc/2/CCONJ")
     assert sentence_tree(parsed, 0, 3).heads == (0, 0, 1)
-
-
-def test_closest_predicate_is_none_in_a_fragment() -> None:
-    _, parsed = tree("Blue/amod/2/ADJ whales/root/0/NOUN")
-    assert sentence_tree(parsed, 0, 2).closest_predicate(0) is None
-
-
-def test_scheme_is_read_from_the_pipelines_labels() -> None:
-    assert scheme_of_labels(["nsubj", "dobj", "pobj", "ROOT"]) is SPACY_ENGLISH
-    assert scheme_of_labels(["nsubj:pass", "obj", "obl", "root"]) is UNIVERSAL
-    assert scheme_of_labels([]) is UNIVERSAL
 
 
 def test_unknown_scheme_is_refused_with_the_known_ones() -> None:
@@ -89,22 +56,6 @@ def test_characters_become_words_that_keep_the_last_ones_head() -> None:
     assert words.forms == ["海鸥", "飞走", "。"]
     assert words.ranges == [CharRange(0, 2), CharRange(2, 4), CharRange(4, 5)]
     assert (words.heads, words.labels, words.starts) == ([1, 1, 1], ["nsubj", "root", "punct"], [0])
-
-
-def test_head_inside_another_word_is_that_word() -> None:
-    parsed = tokens("鸟飞走", [1, 2, 2], ["nsubj", "subtok", "root"], [0])
-    assert parsed.whole_words().heads == [1, 1]
-
-
-def test_word_ends_with_its_sentence() -> None:
-    parsed = tokens("灯塔灯", [1, 1, 2], ["subtok", "subtok", "root"], [0, 2])
-    words = parsed.whole_words()
-    assert (words.forms, words.heads, words.labels, words.starts) == (["灯塔", "灯"], [0, 1], ["root", "root"], [0, 1])
-
-
-def test_tokens_without_such_a_label_are_left_alone() -> None:
-    parsed = tokens("灯塔", [1, 1], ["nsubj", "root"], [0])
-    assert parsed.whole_words() is parsed
 
 
 @given(inside=st.lists(st.booleans(), min_size=1, max_size=30), starts=st.sets(st.integers(1, 29)))
@@ -139,10 +90,6 @@ def test_abbreviation_or_word_like_it_may_end_a_sentence_elsewhere(words: list[s
 @pytest.mark.parametrize(("mark", "ends"), [(".", True), (",", False), ("?", True), ("moon", False)])
 def test_closing_quotes_and_brackets_end_a_sentence_as_the_word_before_them(mark: str, ends: bool) -> None:
     assert sentence_ends([mark, ")", "”"]) == [ends, ends, ends]
-
-
-def test_lone_closing_quote_ends_none() -> None:
-    assert sentence_ends(['"']) == [False]
 
 
 def test_quote_closes_where_it_touches_only_the_word_before_it() -> None:
@@ -184,19 +131,6 @@ def chain(words: int) -> tuple[list[int], list[str]]:
     return [0, *range(words - 1)], ["root", *["dep"] * (words - 1)]
 
 
-def test_sentence_of_the_longest_length_is_left_alone() -> None:
-    heads, labels = chain(LONGEST_SENTENCE)
-    assert cut_long_sentences(heads, labels, [0], ended=[False] * LONGEST_SENTENCE) == (heads, labels, [0])
-
-
-def test_longer_sentence_is_cut_into_pieces_with_a_root_each() -> None:
-    heads, labels = chain(2 * LONGEST_SENTENCE + 1)
-    heads, labels, starts = cut_long_sentences(heads, labels, [0], ended=[False] * len(labels))
-    assert starts == [0, LONGEST_SENTENCE, 2 * LONGEST_SENTENCE]
-    assert [word for word, head in enumerate(heads) if head == word] == starts
-    assert [word for word, label in enumerate(labels) if label == "root"] == starts
-
-
 def test_long_sentence_is_cut_where_one_may_end() -> None:
     heads, labels = chain(LONGEST_SENTENCE + 10)
     ended = [word == 20 for word in range(len(labels))]
@@ -233,10 +167,6 @@ def test_leading_blank_of_a_token_belongs_to_no_word() -> None:
 def test_range_that_no_token_overlaps_has_an_empty_run() -> None:
     aligned = alignment([(0, 3)], [(0, 3), (6, 9)])
     assert [len(run(aligned, 3, 6)), len(run(aligned, 9, 12))] == [0, 0]
-
-
-def test_answer_without_words_has_no_word_for_any_token() -> None:
-    assert list(alignment([], [(0, 1)]).words_of_tokens[0]) == []
 
 
 @st.composite

@@ -5,12 +5,11 @@ The texts were written for this test. Without the package of ``tests/pretrained_
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
-from tests.attribution.trees import forms, word_index
+from tests.attribution.trees import word_index
 from tests.pretrained_packages import SPACY_ENGLISH, checked_package
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, pipeline_folder
@@ -57,12 +56,6 @@ def test_name_and_path_load_the_same_pipeline(parser: AnswerParser, package: Pat
     assert list(by_path.parse_many(TEXTS)) == list(parser.parse_many(TEXTS))
 
 
-def test_its_own_labels_are_recognised(parser: AnswerParser) -> None:
-    parsed = parser.parse(COMPANY)
-    assert parsed.label_scheme == "spacy-english"
-    assert {"dobj", "prep", "pobj"} <= {*parsed.dependency_labels}
-
-
 def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser, package: Path) -> None:
     assert isinstance(parser._nlp.get_pipe("parser"), LockstepParser)
     plain = spacy.load(pipeline_folder(str(package)), exclude=["lemmatizer"])
@@ -73,16 +66,6 @@ def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser
     assert found == expected
 
 
-def test_atomic_facts_of_the_papers_worked_example(parser: AnswerParser) -> None:
-    parsed = parser.parse(COMPANY)
-    fact = AtomicFacts(parsed).words_of(word_index(COMPANY, parsed, "one"))
-    assert forms(COMPANY, parsed, fact) == "The company earned one million dollars in 2012 respectively"
-
-
-def test_conjoined_predicates_are_facts_of_their_own(parser: AnswerParser) -> None:
-    assert spans(parser, TEXTS[1], "facts") == ["Water boils at 100 degrees", "freezes at 0 degrees"]
-
-
 def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(parser: AnswerParser) -> None:
     text = TEXTS[2]
     assert spans(parser, text, "mentions")[-3:] == ["Kalbrook", "Ottenby", "Ravik"]
@@ -90,13 +73,6 @@ def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(
     names = [word_index(text, parsed, name) for name in ("Kalbrook", "Ottenby", "Ravik")]
     for name in names:
         assert AtomicFacts(parsed).words_of(name).isdisjoint({*names} - {name})
-
-
-def test_words_of_marked_up_text_ascend_and_no_span_is_edged_by_a_mark(parser: AnswerParser) -> None:
-    text = TEXTS[3]
-    assert all(one.char_end <= following.char_start for one, following in pairwise(parser.parse(text).words))
-    for kind in ("facts", "mentions", "sentences"):
-        assert all(one[0] not in "*#-[" and not one.endswith("[1]") for one in spans(parser, text, kind)), kind
 
 
 def test_audit_with_this_parser_points_at_passages_and_names_the_wrong_number(package: Path) -> None:

@@ -14,15 +14,14 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
-from tests.attribution.trees import tree, word_index
-from thinc.api import NumpyOps, get_ops
+from tests.attribution.trees import tree
+from thinc.api import NumpyOps
 
 from attribeam.attribution.answers import spacy_pipeline
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.answer_parser import (
     BUNDLED_PARSER,
     AnswerParser,
-    package_folder,
     pipeline_folder,
     pipeline_identity,
     pipeline_meta,
@@ -31,14 +30,11 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.spacy_pipeline import (
     LOCKSTEP_FACTORY,
-    TORCH_PRODUCTS,
     LockstepParser,
     TorchProducts,
     faster_parts,
 )
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.schemas import CharRange, Passage
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
@@ -115,10 +111,6 @@ def test_weights_that_may_not_be_written_are_read() -> None:
     x, y = floats(4, 6), floats(6, 2)
     y.flags.writeable = False
     numpy.testing.assert_allclose(TorchProducts().gemm(x, y), x @ y, atol=1e-5)
-
-
-def test_thinc_finds_the_products_by_name() -> None:
-    assert isinstance(get_ops(TORCH_PRODUCTS), TorchProducts)
 
 
 def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,18 +222,6 @@ def _content_of_fact(text: str, parsed: ParsedAnswer, word: int) -> list[str]:
     return [parsed.words[one].of(text) for one in _content(text, parsed) if one in fact]
 
 
-def test_facts_of_an_enumeration_are_told_apart_by_their_names() -> None:
-    text, parsed = tree(BOTH["enumeration of objects"][1], label_scheme="spacy-english")
-    of_names = {name: _content_of_fact(text, parsed, word_index(text, parsed, name)) for name in ("Kalbrook", "Ravik")}
-    assert of_names == {"Kalbrook": ["dam", "feeds", "Kalbrook"], "Ravik": ["dam", "feeds", "Ravik"]}
-
-
-def test_counted_number_and_names_are_missed_in_passages_that_lack_them() -> None:
-    text, parsed = tree(BOTH["possessor, number and dative"][1], label_scheme="spacy-english")
-    matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage(text="Ada's firm gave away boats.")])
-    assert set(matcher.unmatched_values(CharRange(0, len(text)), range(1))) == {"Jon", "twelve"}
-
-
 @pytest.mark.parametrize(
     "notation",
     [
@@ -299,14 +279,6 @@ def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_
     assert pipeline_package.name in sys.modules
 
 
-@pytest.mark.usefixtures("pipeline_package")
-def test_directory_is_taken_before_a_package_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = tmp_path / "here"
-    shutil.copytree(BUNDLED_PARSER, here / PACKAGE)
-    monkeypatch.chdir(here)
-    assert pipeline_folder(PACKAGE) == Path(PACKAGE)
-
-
 @pytest.mark.parametrize("name", ["no_such_pipeline", "json", "no.such", "en-core", "/no/such/folder", ""])
 def test_name_without_a_pipeline_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -320,7 +292,3 @@ def test_folder_with_a_broken_description_is_left_to_spacy_to_refuse(tmp_path: P
     assert pipeline_folder(str(tmp_path)) == tmp_path
     with pytest.raises(ValueError, match="name another with --parser"):
         AnswerParser.from_pretrained(str(tmp_path))
-
-
-def test_module_that_is_no_package_has_no_folder() -> None:
-    assert package_folder("this") is None

@@ -49,18 +49,6 @@ def test_row_without_given_spans_falls_back_to_the_other_kinds(given_spans: tupl
     assert [span.kind for span in chosen] == [SpanKind.FACTS]
 
 
-def test_row_without_given_spans_falls_back_to_sentences_where_nothing_else_is_asked() -> None:
-    text, parsed = tree(COMPANY_UNIVERSAL)
-    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.GIVEN,), given=None)
-    assert chosen == (TargetSpan(SpanKind.SENTENCES, CharRange(0, len(text))),)
-
-
-def test_spans_not_asked_for_are_ignored() -> None:
-    text, parsed = tree(COMPANY_UNIVERSAL)
-    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.SENTENCES,), given=(CharRange(0, 3),))
-    assert [span.kind for span in chosen] == [SpanKind.SENTENCES]
-
-
 def test_equal_ranges_keep_the_first_kind() -> None:
     text, parsed = tree("Blue/amod/2/ADJ whales/root/0/NOUN")
     kinds = (SpanKind.MENTIONS, SpanKind.FACTS, SpanKind.SENTENCES)
@@ -86,111 +74,85 @@ def test_answer_of_white_space_is_refused() -> None:
         choose_target_spans(EMPTY, " \n", kinds=(SpanKind.FACTS,), given=None)
 
 
-def test_sentence_of_marks_only_is_no_span() -> None:
-    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || 🎉/root/0/SYM", "sentences") == ["Rain fell."]
-
-
-def test_words_are_the_content_words() -> None:
-    notation = "The/det/2/DET cat/nsubj/3/NOUN sat/root/0/VERB on/case/5/ADP it/obl/3/PRON ~./punct/3/PUNCT"
-    assert texts(notation, "words") == ["cat", "sat"]
-
-
-def test_conjoined_clauses_are_two_facts() -> None:
-    notation = (
-        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB grey/amod/7/ADJ "
-        "ships/obj/5/NOUN ~./punct/2/PUNCT"
-    )
-    assert texts(notation, "facts") == ["She wrote novels", "painted grey ships"]
-
-
-def test_of_facts_whose_words_cross_the_earlier_ends_where_the_later_begins() -> None:
-    notation = (
-        "It/nsubj/2/PRON rains/root/0/VERB we/nsubj/6/PRON hard/advmod/2/ADV and/cc/6/CCONJ sing/conj/2/VERB "
-        "loudly/advmod/6/ADV"
-    )
-    assert texts(notation, "facts") == ["It rains", "we hard and sing loudly"]
-
-
-def test_conjunct_of_two_words_is_part_of_the_fact_before_it() -> None:
-    notation = (
-        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN"
-    )
-    assert texts(notation, "facts") == ["She wrote novels and painted ships"]
-
-
-def test_relative_clause_is_part_of_the_fact_around_it() -> None:
-    notation = (
-        "The/det/2/DET probe/nsubj/7/NOUN ~,/punct/5/PUNCT which/nsubj/5/PRON flew/acl:relcl/2/VERB ~,/punct/5/PUNCT "
-        "landed/root/0/VERB ~./punct/7/PUNCT"
-    )
-    assert texts(notation, "facts") == ["The probe, which flew, landed"]
-
-
-def test_complement_is_part_of_the_fact_of_its_verb() -> None:
-    notation = (
-        "Lee/nsubj/2/PROPN said/root/0/VERB that/mark/5/SCONJ ice/nsubj/5/NOUN melts/ccomp/2/VERB ~./punct/2/PUNCT"
-    )
-    assert texts(notation, "facts") == ["Lee said that ice melts"]
-
-
-def test_what_holds_under_a_condition_is_no_fact() -> None:
-    notation = (
-        "Stir/root/0/VERB until/mark/4/SCONJ water/nsubj/4/NOUN boils/advcl/1/VERB and/cc/8/CCONJ the/det/7/DET "
-        "lamp/nsubj/8/NOUN glows/conj/4/VERB ~,/punct/10/PUNCT pour/conj/1/VERB it/obj/10/PRON out/compound:prt/10/ADP"
-    )
-    assert texts(notation, "facts") == ["Stir until water boils and the lamp glows", "pour it out"]
-
-
-def test_clause_without_subject_stays_in_its_fact() -> None:
-    notation = (
-        "They/nsubj/2/PRON plan/root/0/VERB to/mark/4/PART build/xcomp/2/VERB and/cc/6/CCONJ sell/conj/4/VERB "
-        "boats/obj/4/NOUN"
-    )
-    assert texts(notation, "facts") == ["They plan to build and sell boats"]
-
-
-def test_copular_clause_is_a_fact_in_both_schemes() -> None:
-    universal = "Bern/nsubj/4/PROPN is/cop/4/AUX a/det/4/DET city/root/0/NOUN ~./punct/4/PUNCT"
-    spacy_english = "Bern/nsubj/2/PROPN is/ROOT/0/AUX a/det/4/DET city/attr/2/NOUN ~./punct/2/PUNCT"
-    assert texts(universal, "facts") == ["Bern is a city"]
-    assert texts(spacy_english, "facts", label_scheme="spacy-english") == ["Bern is a city"]
-
-
-def test_fragment_is_one_fact() -> None:
-    assert texts("Mount/compound/2/PROPN Fuji/root/0/PROPN ~,/punct/4/PUNCT Japan/appos/2/PROPN", "facts") == [
-        "Mount Fuji, Japan"
-    ]
-
-
-def test_closing_bracket_stays_with_its_opening_one() -> None:
-    notation = "Bern/root/0/PROPN (/punct/3/PUNCT ~Berne/appos/1/PROPN ~)/punct/3/PUNCT ~./punct/1/PUNCT"
-    assert texts(notation, "facts") == ["Bern (Berne)"]
+@pytest.mark.parametrize(
+    ("notation", "kind", "expected"),
+    [
+        pytest.param(
+            "Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || 🎉/root/0/SYM",
+            "sentences",
+            ["Rain fell."],
+            id="sentence of marks only is no span",
+        ),
+        pytest.param(
+            "The/det/2/DET cat/nsubj/3/NOUN sat/root/0/VERB on/case/5/ADP it/obl/3/PRON ~./punct/3/PUNCT",
+            "words",
+            ["cat", "sat"],
+            id="words are the content words",
+        ),
+        pytest.param(
+            "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB grey/amod/7/ADJ "
+            "ships/obj/5/NOUN ~./punct/2/PUNCT",
+            "facts",
+            ["She wrote novels", "painted grey ships"],
+            id="conjoined clauses are two facts",
+        ),
+        pytest.param(
+            "It/nsubj/2/PRON rains/root/0/VERB we/nsubj/6/PRON hard/advmod/2/ADV and/cc/6/CCONJ sing/conj/2/VERB "
+            "loudly/advmod/6/ADV",
+            "facts",
+            ["It rains", "we hard and sing loudly"],
+            id="of facts whose words cross the earlier ends where the later begins",
+        ),
+        pytest.param(
+            "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN",
+            "facts",
+            ["She wrote novels and painted ships"],
+            id="conjunct of two words is part of the fact before it",
+        ),
+        pytest.param(
+            "Stir/root/0/VERB until/mark/4/SCONJ water/nsubj/4/NOUN boils/advcl/1/VERB and/cc/8/CCONJ the/det/7/DET "
+            "lamp/nsubj/8/NOUN glows/conj/4/VERB ~,/punct/10/PUNCT pour/conj/1/VERB it/obj/10/PRON "
+            "out/compound:prt/10/ADP",
+            "facts",
+            ["Stir until water boils and the lamp glows", "pour it out"],
+            id="what holds under a condition is no fact",
+        ),
+        pytest.param(
+            "Bern/root/0/PROPN (/punct/3/PUNCT ~Berne/appos/1/PROPN ~)/punct/3/PUNCT ~./punct/1/PUNCT",
+            "facts",
+            ["Bern (Berne)"],
+            id="closing bracket stays with its opening one",
+        ),
+        pytest.param(
+            "Sales/nsubj/2/NOUN rose/root/0/VERB 3.5/nummod/4/NUM ~%/obl/2/SYM on/case/6/ADP 12/obl/2/NUM "
+            "May/nmod/6/PROPN 2013/nmod/6/NUM to/case/10/ADP $/obl/2/SYM ~4/nummod/10/NUM million/nummod/10/NUM "
+            "~./punct/2/PUNCT",
+            "mentions",
+            ["Sales", "3.5%", "12 May 2013", "$4 million"],
+            id="dates and units stay whole",
+        ),
+        pytest.param(
+            "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB",
+            "mentions",
+            ["The two-room flat"],
+            id="mention takes its hyphenated words along",
+        ),
+        pytest.param(
+            "🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM",
+            "facts",
+            ["Rain fell"],
+            id="emoji at an edge is left out",
+        ),
+    ],
+)
+def test_spans_of_a_sentence(notation: str, kind: str, expected: list[str]) -> None:
+    assert texts(notation, kind) == expected
 
 
 def test_mentions_of_the_worked_example() -> None:
     expected = ["The company", "one million dollars", "two million dollars", "2012", "2013"]
     assert texts(COMPANY_UNIVERSAL, "mentions") == expected
     assert texts(COMPANY_SPACY_ENGLISH, "mentions", label_scheme="spacy-english") == expected
-
-
-def test_dates_and_units_stay_whole() -> None:
-    notation = (
-        "Sales/nsubj/2/NOUN rose/root/0/VERB 3.5/nummod/4/NUM ~%/obl/2/SYM on/case/6/ADP 12/obl/2/NUM "
-        "May/nmod/6/PROPN 2013/nmod/6/NUM to/case/10/ADP $/obl/2/SYM ~4/nummod/10/NUM million/nummod/10/NUM "
-        "~./punct/2/PUNCT"
-    )
-    assert texts(notation, "mentions") == ["Sales", "3.5%", "12 May 2013", "$4 million"]
-
-
-def test_pronouns_and_determiners_are_no_mentions() -> None:
-    assert texts("It/nsubj/3/PRON may/aux/3/AUX rain/root/0/VERB this/det/5/DET week/obl/3/NOUN", "mentions") == [
-        "this week"
-    ]
-
-
-def test_possessor_belongs_to_the_noun_chunk() -> None:
-    notation = "Ada/nmod:poss/4/PROPN ~'s/case/1/PART first/amod/4/ADJ program/nsubj/5/NOUN ran/root/0/VERB"
-    assert texts(notation, "mentions") == ["Ada's first program"]
 
 
 def test_entities_replace_runs_of_proper_nouns() -> None:
@@ -281,17 +243,6 @@ def test_lone_adverb_joins_the_fact_after_it() -> None:
     assert [span.chars.of(text) for span in facts] == ["There ships sank"]
 
 
-def test_sentence_of_one_function_word_is_no_fact() -> None:
-    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || is/root/0/AUX", "facts") == ["Rain fell"]
-
-
-def test_mention_takes_its_hyphenated_words_along() -> None:
-    notation = (
-        "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB"
-    )
-    assert texts(notation, "mentions") == ["The two-room flat"]
-
-
 def test_mention_ends_at_a_bar() -> None:
     text = "|Oak | Elm"
     parsed = ParsedAnswer(
@@ -299,10 +250,6 @@ def test_mention_ends_at_a_bar() -> None:
     )
     spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
     assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]
-
-
-def test_emoji_at_an_edge_is_left_out() -> None:
-    assert texts("🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM", "facts") == ["Rain fell"]
 
 
 def test_edges_of_a_hyphenated_chain_are_found_once_for_all_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from attribeam.attribution.attention.reduction import (
 )
 from attribeam.attribution.models.loading import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.evaluation.model_check.model_description import (
     agreement_with_float32,
     attention_shares,
@@ -82,17 +82,6 @@ def test_each_row_gets_its_own_outcome_in_the_order_of_the_rows(model: Attention
         assert_same(outcome, attribute(model, [one])[0])
 
 
-def test_shapes_follow_response_top_k_and_passages(model: AttentionModel) -> None:
-    row = model.encode(RECORDS[3])
-    (tokens,) = model.attribute([row], [3])
-    assert isinstance(tokens, TokenAttribution)
-    responses = len(row.token_ids) - row.prompt_length
-    assert tokens.top_columns.shape == tokens.top_scores.shape == (responses, 2)
-    assert tokens.passage_mass.shape == (responses, 3)
-    assert (tokens.top_columns.dtype, tokens.top_scores.dtype) == (np.int32, np.float32)
-    assert (tokens.top_columns < row.prompt_length).all()
-
-
 def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
     model: AttentionModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,33 +122,12 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path: Path) -> N
     assert_same(second, model.attribute([good], [2])[0])
 
 
-def test_query_positions_differ_by_one(directory: Path) -> None:
-    def scores(position: QueryPosition) -> tuple[EncodedRow, TokenAttribution]:
-        options = ModelOptions(model=str(directory), query_position=position, device="cpu")
-        model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=1))
-        row = model.encode(RECORDS[0])
-        (tokens,) = model.attribute([row], [2])
-        assert isinstance(tokens, TokenAttribution)
-        return row, tokens
-
-    _, own = scores(QueryPosition.SELF)
-    _, predicting = scores(QueryPosition.PREDICTING)
-    np.testing.assert_allclose(predicting.passage_mass[1:], own.passage_mass[:-1], atol=1e-6)
-    assert not np.allclose(predicting.passage_mass, own.passage_mass, atol=1e-4)
-
-
 def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(directory: Path) -> None:
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), max_tokens=20, device="cpu"))
     with pytest.raises(RowFault, match="at most 20 tokens") as caught:
         model.encode(RECORDS[0])
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
     assert "Ada" not in str(caught.value)
-
-
-def test_special_tokens_in_the_texts_are_plain_text(model: AttentionModel) -> None:
-    row = model.encode(record(["A <s> marks a start, </s> an end."], "Not <s> here."))
-    assert (row.token_ids == 0).sum() == 1
-    assert 1 not in row.token_ids
 
 
 def test_template_with_its_own_bos_keeps_exactly_that(directory: Path, tmp_path: Path) -> None:
@@ -295,13 +263,6 @@ def test_rows_of_one_prompt_come_together_and_count_it_once() -> None:
     assert pack_end_to_end(rows, 15, share=False) == [[0], [2], [1]]
 
 
-def test_batch_that_is_full_begins_the_next_with_the_whole_prompt() -> None:
-    rows = [row(*[7] * 10, answer) for answer in range(6)]
-    batches = pack_end_to_end(rows, 13, share=True)
-    assert batches == [[0, 1, 2], [3, 4, 5]]
-    assert [shared_lengths([rows[index] for index in batch]) for batch in batches] == [[0, 10, 10]] * 2
-
-
 OUT_OF_MEMORY = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory"),
@@ -366,11 +327,6 @@ def test_best_columns_come_first_and_ties_go_to_the_lower_column(values: list[li
         expected = sorted(range(len(row)), key=lambda column: (-row[column], column))[:top_k]
         assert found == expected
         assert found_scores == torch.tensor(row)[expected].tolist()
-
-
-def test_top_k_works_on_a_slice_of_a_wider_matrix() -> None:
-    similarity = torch.tensor([[0.1, 0.3, 0.2, 0.9], [0.4, 0.2, 0.4, 0.9]])[:, :3]
-    assert top_columns(similarity, 2)[0].tolist() == [[1, 2], [0, 2]]
 
 
 def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:

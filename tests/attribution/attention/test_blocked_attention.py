@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tests.attribution.attention.test_end_to_end_attention import LargestTensor
 from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_model
-from transformers import AutoModel
 
 from attribeam.attribution.attention import end_to_end_rows as module
 from attribeam.attribution.attention import reduction
@@ -22,7 +20,6 @@ from attribeam.attribution.attention.reduction import AttentionRule, attention_w
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from lab.benchmarks.attribution_memory import random_row
-from lab.benchmarks.latency_methods import TwoStage
 
 HEADS, KEY_HEADS, SIZE, VALUE_SIZE = 6, 2, 16, 24
 RULE = AttentionRule(causal=True, reach=None, scaling=0.2)
@@ -118,16 +115,3 @@ def test_largest_tensor_of_a_pass_grows_with_the_tokens_of_the_row(
     short, long = largest_tensor(model, SHORT), largest_tensor(model, LONG)
     assert long <= 1.1 * LONG / SHORT * short
     assert long < LONG**2 / 16
-
-
-def test_long_row_has_the_attention_that_eager_gives_it(tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path, "qwen2")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(folder), device="cpu"))
-    row = random_row(SHORT, VOCABULARY_SIZE)
-    (found,) = model.attribute([row], [PASSAGES])
-    eager = TwoStage(AutoModel.from_pretrained(folder).eval(), layer=model.layer)
-    (expected,) = eager.attribute([row], [PASSAGES], top_k=model.settings.top_k)
-    assert isinstance(found, TokenAttribution)
-    np.testing.assert_array_equal(found.top_columns, expected.top_columns)
-    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=1e-6)
-    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5)

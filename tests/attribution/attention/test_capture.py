@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests.attribution.tiny_models import CONFIGS, DECODERS, ENCODERS, WINDOW, save_tiny_model
+from tests.attribution.tiny_models import CONFIGS, DECODERS, ENCODERS, save_tiny_model
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
@@ -138,30 +138,6 @@ def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], cas
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_rows_of_the_comparison_are_worth_comparing(directories: dict[str, Path], kind: str) -> None:
-    """They are longer than any window, and their attention is far from flat."""
-    directory = directories[kind]
-    model = load(directory, Case(kind, None, QueryPosition.SELF))
-    row = model.encode(RECORDS[2])
-    similarity = eager_similarity(directory, model, row)
-    assert len(row.token_ids) > 2 * WINDOW
-    assert similarity.max() > 2 / len(row.token_ids)
-    assert similarity.max() > 2 * np.median(similarity)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if windowed_layer(kind)])
-def test_default_layer_sees_passages_that_a_window_hides(directories: dict[str, Path], kind: str) -> None:
-    sights = []
-    for layer in (None, windowed_layer(kind)):
-        model = load(directories[kind], Case(kind, layer, QueryPosition.SELF))
-        (tokens,) = model.attribute([model.encode(RECORDS[2])], [3])
-        assert isinstance(tokens, TokenAttribution)
-        sights.append(tokens.passage_mass[-1, 0])
-    assert sights[0] > 0
-    assert sights[1] == 0
-
-
-@pytest.mark.parametrize("kind", CONFIGS)
 def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(
     directories: dict[str, Path], kind: str
 ) -> None:
@@ -270,11 +246,6 @@ def test_bias_counts_in_the_captured_layer() -> None:
     (row,) = capture.captured
     found = torch.zeros_like(row.top_scores).scatter_(1, row.top_columns, row.top_scores)
     np.testing.assert_allclose(found.numpy(), expected_weights().mean(0).numpy(), atol=1e-6)
-
-
-def test_bias_counts_in_the_layers_below() -> None:
-    output, _ = capture_attention(Attention(), QUERY, KEY, VALUE, None, position_bias=BIAS)
-    np.testing.assert_allclose(output[0].transpose(0, 1).numpy(), (expected_weights() @ VALUE[0]).numpy(), atol=1e-5)
 
 
 def test_bias_of_rows_end_to_end_is_refused() -> None:

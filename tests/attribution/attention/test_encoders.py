@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, TOLERANCE, eager_similarity, full_similarity
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model, tiny_wordpiece
-from transformers import AutoModel, BertModel, GraniteMoeSWAConfig, GraniteSWAConfig
+from transformers import AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig
 from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
@@ -80,17 +80,6 @@ def test_pieces_of_words_cover_the_text_that_they_stand_for(answer: str) -> None
         piece = tokenizer.id_to_token(token).removeprefix("##")
         assert chars is not None
         assert piece == "[UNK]" or tokenizer.normalizer.normalize_str(chars.of(answer)).strip() == piece
-
-
-def test_weights_without_a_pooler_are_enough(tmp_path: Path, bert: Path) -> None:
-    whole = BertModel.from_pretrained(bert)
-    whole.pooler = None
-    whole.save_pretrained(tmp_path)
-    WORDPIECE.save_pretrained(tmp_path)
-    found = [load(one).attribute([load(one).encode(record(PASSAGES[0]))], [1])[0] for one in (tmp_path, bert)]
-    assert isinstance(found[0], TokenAttribution)
-    assert isinstance(found[1], TokenAttribution)
-    np.testing.assert_array_equal(found[0].top_scores, found[1].top_scores)
 
 
 @pytest.mark.parametrize(("kind", "letter"), [("bert", " z"), ("roberta", "z")])

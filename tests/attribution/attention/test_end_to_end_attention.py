@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
@@ -430,21 +429,6 @@ def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_pa
     np.testing.assert_allclose(spread(found), spread(expected), atol=1e-6)
 
 
-def test_encoder_with_full_attention_below_is_as_exact(tmp_path: Path) -> None:
-    directory = save_tiny_encoder(tmp_path, layer_types=[FULL, LOCAL, FULL])
-    model = load(directory)
-    rows = [model.encode(one) for one in RECORDS]
-    for row, one in zip(rows, model.attribute(rows, [6, 1, 2]), strict=True):
-        assert isinstance(one, TokenAttribution)
-        np.testing.assert_allclose(spread(one), eager_similarity(directory, row, model.softmax_over), atol=1e-5)
-
-
-def test_provenance_says_what_the_softmax_runs_over(directory: Path) -> None:
-    model = load(directory)
-    settings_file = json.loads((directory / "attribution_config.json").read_text(encoding="utf-8"))
-    assert model.provenance()["softmax_over"] == settings_file["softmax_over"]
-
-
 BORDER = 60
 SHAPE = {
     "vocab_size": 400,
@@ -519,13 +503,3 @@ def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(ro
 )
 def test_border_is_the_original_context_of_longrope(config: PreTrainedConfig, border: int | None) -> None:
     assert rope_border(config) == border
-
-
-def test_border_of_parameters_for_each_kind_of_layer_is_the_lowest() -> None:
-    parameters = {
-        "full_attention": {"rope_type": "longrope", "original_max_position_embeddings": 70},
-        "sliding_attention": {"rope_type": "longrope", "original_max_position_embeddings": 50},
-    }
-    config = PreTrainedConfig()
-    config.rope_parameters = parameters
-    assert rope_border(config) == 50

@@ -60,16 +60,6 @@ def test_states_come_from_the_pass_that_gives_the_attention(loaded):
     np.testing.assert_allclose(kept[0].numpy(), expected[layer][0].numpy(), atol=2e-5, rtol=1e-4)
 
 
-def test_pass_ends_behind_the_layer(loaded):
-    model, row, _ = loaded
-    ran = []
-    handles = [one.register_forward_pre_hook(lambda *_, n=n: ran.append(n)) for n, one in enumerate(layers_of(model))]
-    hidden_states(model.network, row.token_ids, layer=2)
-    for handle in handles:
-        handle.remove()
-    assert ran == [0, 1]
-
-
 def test_states_of_another_threads_pass_are_not_taken(loaded):
     model, row, expected = loaded
     kept: list[torch.Tensor] = []
@@ -120,34 +110,6 @@ def encoded(column_passage: list[int], responses: int) -> EncodedRow:
 def similarity(states: list[list[float]], column_passage: list[int], passages: int) -> HiddenSimilarity:
     row = encoded(column_passage, len(states) - len(column_passage))
     return HiddenSimilarity([torch.tensor(states)], encoded=row, passage_count=passages)
-
-
-# BOS, two tokens of passage 0, two of passage 1; then two response tokens
-STATES = [[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [-1.0, 0.0], [4.0, 3.0], [0.0, 5.0], [2.0, 0.0]]
-PASSAGE = [-1, 0, 0, 1, 1]
-
-
-def test_negative_cosine_counts_as_nothing():
-    found = similarity(STATES, PASSAGE, 2).top_columns(5)
-    assert found.top_scores.min() == 0.0
-    np.testing.assert_allclose(found.passage_mass, [[1.8, 0.6], [0.6, 0.8]], rtol=1e-6)
-    np.testing.assert_allclose(found.sink_mass, [0.0, 1.0], rtol=1e-6)
-
-
-def test_average_is_compared_with_every_window_of_a_passage():
-    tokens = np.array([[True, False], [True, True]])
-    found = similarity(STATES, PASSAGE, 2).best_windows(tokens, window=1)
-    # the first span is (0, 5): (0, 2) of passage 0, (4, 3) of passage 1; the second is the mean (1, 2.5)
-    np.testing.assert_allclose(found.cosines[0], [1.0, 0.6], rtol=1e-6)
-    np.testing.assert_allclose(found.cosines[1], [13 / 5 / np.sqrt(7.25), 11.5 / 5 / np.sqrt(7.25)], rtol=1e-6)
-    assert [[columns.tolist() for columns in of_span] for of_span in found.columns] == [[[2], [4]], [[1], [4]]]
-
-
-def test_span_without_tokens_and_passage_without_tokens_have_no_window_above_zero():
-    found = similarity(STATES, PASSAGE, 3).best_windows(np.array([[False, False], [True, False]]), window=2)
-    assert found.cosines[0].tolist() == [0.0, 0.0, -1.0]
-    assert found.cosines[1, 2] == -1.0
-    assert found.columns[1][2].tolist() == []
 
 
 def test_states_that_are_no_numbers_are_a_fault_of_the_row():

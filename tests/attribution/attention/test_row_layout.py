@@ -130,12 +130,6 @@ def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories: dict[s
         choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
 
 
-def test_provenance_names_layout_and_backend(directories: dict[str, Path]) -> None:
-    found = load(directories["llama"]).provenance()
-    assert (found["row_layout"], found["attention_backend"]) == ("end_to_end", "sdpa")
-    assert load(directories["roberta"]).provenance()["row_layout"] == "padded"
-
-
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
 def test_transformers_does_not_look_for_rows_in_the_positions(
     directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str

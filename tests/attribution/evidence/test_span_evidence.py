@@ -17,7 +17,6 @@ from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOpti
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
 
-Attention = dict[str, list[tuple[int, float]]]
 UNION = MethodOptions(method=ATTN_UNION, token_evidence=True)
 DEP = MethodOptions(method=ATTN_UNION_DEP, token_evidence=True)
 
@@ -104,31 +103,6 @@ def tokens(span: SpanEvidence) -> dict[str, float]:
     return found
 
 
-def test_scores_are_summed_over_the_spans_tokens() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 9))
-    assert tokens(span) == pytest.approx({"heavy": 0.4, "rain": 0.2 + 0.5})
-    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [("heavy rain fell", "a")]  # the sentence
-    assert span.evidence[0].score == pytest.approx(0.4 + 0.2 + 0.5)
-    assert span.passage_scores == pytest.approx((1.1, 0.0))
-    assert (span.top_passage_index, span.top_passage_id, span.margin) == (0, "a", pytest.approx(1.0))
-    assert span.text == "Rain fell"
-    assert span.atomic_fact == (CharRange(0, 9),)
-
-
-def test_augmentation_adds_the_atomic_fact_of_each_token() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
-    assert span.passage_scores == pytest.approx((2 * 1.1, 2 * 0.9))  # two span tokens, each with the same fact
-    assert span.margin == pytest.approx(0.2 / 2.0)
-    assert span.atomic_fact == (CharRange(0, 14),)
-
-
-def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP.replaced(own_token_weight=4))
-    assert span.passage_scores == pytest.approx(((2 + 3) * 1.1, 2 * 0.9))  # three times more for each own token
-    (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=UNION.replaced(own_token_weight=4))
-    assert alone.passage_scores == pytest.approx((1.1, 0.0))
-
-
 RUNS = "Rain/nsubj/2/NOUN fell/root/0/VERB ~,/punct/2/PUNCT snow/dislocated/2/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
 
 
@@ -187,37 +161,6 @@ def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
     assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
 
 
-def test_mass_counts_the_spans_own_tokens_only() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
-    assert span.evidence_mass == pytest.approx((0.6 + 0.5) / 2)
-    assert span.support is Support.SUPPORTED
-
-
-def test_pieces_stand_by_falling_score() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 14))
-    assert [piece.text for piece in span.evidence] == ["heavy rain fell", "snow lay here"]
-    (span,) = rain().evidence([[(2, 0.1), (3, 0.1)], [(3, 0.1), (0, 0.3)], [(7, 0.8), (6, 0.1)]], CharRange(0, 14))
-    assert [piece.text for piece in span.evidence] == ["snow lay here", "heavy rain fell"]
-
-
-def test_title_and_text_of_a_passage_are_two_pieces() -> None:
-    (span,) = rain().evidence([[(1, 0.5), (2, 0.4)]] * 3, CharRange(0, 4))
-    assert [(piece.text, piece.in_title) for piece in span.evidence] == [("Weather", True), ("heavy", False)]
-
-
-def test_isolated_evidence_token_is_dropped_beside_neighbouring_ones() -> None:
-    (span,) = rain().evidence([[(3, 0.5), (4, 0.2)], [(7, 0.9), (0, 0.0)], [(0, 0.1), (7, 0.0)]], CharRange(0, 9))
-    assert list(tokens(span)) == ["rain", "fell"]
-    assert span.evidence_mass == pytest.approx(0.7 / 2)
-    assert not span.evidence_isolated
-
-
-def test_isolated_evidence_alone_stands_and_is_marked() -> None:
-    (span,) = rain().evidence([[(2, 0.6), (7, 0.3)]] * 3, CharRange(0, 4))
-    assert tokens(span) == pytest.approx({"heavy": 0.6, "here": 0.3})
-    assert (span.evidence_isolated, span.top_passage_index, span.margin) == (True, 0, pytest.approx(0.3 / 0.9))
-
-
 def test_span_without_evidence_is_unsupported() -> None:
     (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4))
     assert (span.evidence, span.passage_scores) == ((), (0.0, 0.0))
@@ -264,12 +207,6 @@ def test_ties_go_to_the_first_passage() -> None:
     assert (span.top_passage_index, span.margin) == (0, 0.0)
 
 
-def test_single_passage_leads_by_everything() -> None:
-    answer, parsed = tree(RAIN)
-    (span,) = Row([Passage("heavy rain fell")], answer, parsed).evidence([[(1, 0.3), (2, 0.3)]] * 3, CharRange(0, 4))
-    assert (span.margin, span.top_passage_id) == (1.0, None)
-
-
 def test_token_of_no_word_counts_itself() -> None:
     answer, parsed = tree(RAIN)
     row = Row(PASSAGES, f"{answer} **", parsed)
@@ -289,11 +226,6 @@ def test_atomic_fact_ranges_leave_irrelevant_conjuncts_out() -> None:
     assert [chars.of(answer) for chars in span.atomic_fact] == [
         "The company earned one million dollars", "in 2012", "respectively",
     ]  # fmt: skip
-
-
-def test_spans_are_numbered_in_their_order() -> None:
-    spans = rain().evidence(ATTENTION, CharRange(5, 9), CharRange(0, 4))
-    assert [(span.span_index, span.text) for span in spans] == [(0, "fell"), (1, "Rain")]
 
 
 @st.composite

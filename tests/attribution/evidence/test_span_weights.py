@@ -58,14 +58,6 @@ def test_span_has_the_scores_of_its_whole_sentence() -> None:
     assert added(context(), 4, 6) == [0.125, 1.25]
 
 
-def test_span_over_two_sentences_has_both() -> None:
-    assert added(context(), 1, 4) == [0.875, 1.5]
-
-
-def test_answer_without_words_has_no_sentence() -> None:
-    assert added(context(sentence_starts=(), words=()), 0, 3) == [0.0, 0.0]
-
-
 @pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
 def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="sentence_weight"):

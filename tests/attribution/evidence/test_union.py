@@ -115,30 +115,6 @@ def test_token_within_tau_of_another_is_kept_both_ends_included() -> None:
     assert kept([5, 7, 20], 2) == [5, 7]
 
 
-def test_isolated_token_below_tau_is_dropped() -> None:
-    assert kept([5, 8], 2) == []
-
-
-def test_infinite_tau_switches_the_filter_off() -> None:
-    assert kept([5, 800], math.inf) == [5, 800]
-
-
-def test_tau_of_zero_drops_everything() -> None:
-    assert kept([5, 6], 0) == []
-
-
-def test_token_of_another_union_is_no_neighbour() -> None:
-    assert kept([5, 6, 7], 2, unions=[0, 0, 1]) == [5, 6]
-
-
-def test_tokens_outside_passages_neighbour_nothing() -> None:
-    assert united(scores_of([[(0, 0.5), (1, 0.25)]], [-1, 0, 0])) == ([1], [0.25], True)
-
-
-def test_filter_that_leaves_nothing_gives_the_unfiltered_evidence() -> None:
-    assert united(scores_of([[(0, 0.5), (9, 0.25)]], [0] * 10)) == ([0, 9], [0.5, 0.25], True)
-
-
 def test_no_evidence_is_not_isolated_evidence() -> None:
     assert united(scores_of([[(0, 0.5)]], [-1])) == ([], [], False)
 
@@ -242,14 +218,6 @@ def test_windows_are_those_of_the_naive_search(
         kept, sums = naive(own, added[union] if with_context else {}, column_passage, titles, window)
         assert set(found.evidence.columns[found.evidence.unions == union].tolist()) == kept
         assert found.passage_scores[union].tolist() == pytest.approx(sums)
-
-
-def test_of_equal_windows_the_first_counts() -> None:
-    found = keep_best_windows(
-        union_scores([{1: 0.5, 4: 0.5}]), encoded=encoded_row([0] * 6, set()), passage_count=1, window=2
-    )
-    assert found.evidence.columns.tolist() == [1]
-    assert found.passage_scores.tolist() == [[0.5]]
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.5, float("nan")])

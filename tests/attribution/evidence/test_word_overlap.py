@@ -78,9 +78,3 @@ def test_parts_of_a_span_do_not_depend_on_its_neighbours() -> None:
     spans = [CharRange(start, end) for start in range(len(answer)) for end in range(start + 1, len(answer) + 1)]
     together = words.parts(spans)
     assert [words.parts([span]).tolist() for span in spans] == [[row] for row in together.tolist()]
-
-
-def test_answer_without_words_adds_nothing() -> None:
-    answer, parsed = tree("*/punct/1/PUNCT")
-    words = SharedWords(answer=answer, parsed=parsed, passages=SHORE, weight=1.0)
-    assert words.parts([CharRange(0, 1)]).tolist() == [[0, 0, 0]]

@@ -68,12 +68,6 @@ def test_bad_file_is_an_error_with_its_name_and_key(tmp_path: Path, values: obje
     assert "attribution_config.json" in str(caught.value)
 
 
-def test_user_overrides_the_directory_and_the_directory_the_paper() -> None:
-    settings = MethodOptions(method="attn-union", top_k=1).with_model(MethodOptions(top_k=5, isolation_tau=3))
-    assert (settings.method, settings.top_k, settings.isolation_tau) == ("attn-union", 1, 3)
-    assert (settings.own_token_weight, settings.evidence_window) == (1, math.inf)
-
-
 def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -> None:
     own = MethodOptions(supported_threshold=0.4, weak_threshold=0.2)
     given = MethodOptions().with_model(own).given()
@@ -82,11 +76,6 @@ def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -
     assert [name for name in decided if given.get(name) is None] == []
     without = MethodOptions().with_model(MethodOptions())
     assert set(decided) - without.model_fields_set == {"supported_threshold", "weak_threshold"}
-
-
-def test_zero_is_a_choice_and_not_an_absence() -> None:
-    settings = MethodOptions(isolation_tau=0, weak_threshold=0.0).with_model(MethodOptions(isolation_tau=3))
-    assert (settings.isolation_tau, settings.weak_threshold) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -118,14 +118,6 @@ def test_of_a_hub_model_only_files_with_needed_layers_are_fetched(hub: tuple[Pat
     assert [(one["revision"], set(one["patterns"]) == fetched) for one in asked] == [(None, False), (COMMIT, True)]
 
 
-def test_what_is_there_is_not_asked_for_again(hub: tuple[Path, list[dict[str, Any]]]) -> None:
-    _, asked = hub
-    directory = read_model_directory(ModelOptions(model=NAME))
-    for _ in range(2):
-        load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
-    assert len(asked) == 2
-
-
 def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
     hub: tuple[Path, list[dict[str, Any]]],
 ) -> None:

@@ -55,12 +55,6 @@ def test_model_with_windows_everywhere_keeps_the_default_and_says_what_it_misses
     assert layer_types(MistralConfig(num_hidden_layers=2, sliding_window=8)) == (SLIDING, SLIDING)
 
 
-def test_recurrent_default_among_windows_moves_to_the_nearest_window() -> None:
-    choice = choose_layer(with_types(SLIDING, LINEAR, LINEAR, LINEAR), None)
-    assert choice.layer == 1
-    assert "nearest sliding_attention layer to the default 3 (linear_attention)" in choice.reason
-
-
 def test_requested_layer_is_taken_even_with_a_window() -> None:
     choice = choose_layer(with_types(FULL, SLIDING, FULL), 2)
     assert (choice.layer, choice.kind) == (2, SLIDING)

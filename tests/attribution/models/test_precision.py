@@ -108,20 +108,6 @@ def test_nothing_is_chosen_where_the_user_has(
     assert choose_half_precision(stored_in(tmp_path, "bfloat16").replaced(**given)) is None
 
 
-def test_nothing_is_chosen_where_the_directory_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    processor_with(monkeypatch, "bfloat16")
-    options = stored_in(tmp_path, "bfloat16")
-    (tmp_path / "attribution_config.json").write_text('{"dtype": "float32"}', encoding="utf-8")
-    assert choose_half_precision(options) is None
-    (tmp_path / "attribution_config.json").write_text('{"dtype": "auto"}', encoding="utf-8")
-    assert choose_half_precision(options) is not None
-
-
-def test_bundled_model_stays_in_float32_though_it_is_stored_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
-    processor_with(monkeypatch, "bfloat16", "float16")
-    assert choose_half_precision(ModelOptions(device="cpu")) is None
-
-
 def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     processor_with(monkeypatch, "bfloat16", "float16")
     assert choose_half_precision(stored_in(tmp_path, "float32")) is None
@@ -167,16 +153,6 @@ def test_attributor_chooses_for_the_decoder_of_a_probe_and_says_so(
     assert (fast["dtype"], fast["language_model_dtype"]) == ("float32", "bfloat16")
     named = Attributor.from_pretrained(**given, language_model_dtype="float32").provenance()
     assert named["language_model_dtype"] == "float32"
-
-
-def test_decoder_that_is_the_model_itself_runs_in_the_models_choice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = stored_in(tmp_path, "bfloat16").model
-    verdict = str(save_probed_verdict(tmp_path / "verdict", Path(model)))
-    processor_with(monkeypatch, "bfloat16")
-    found = Attributor.from_pretrained(model, verdict=verdict, device="cpu").provenance()
-    assert (found["dtype"], found["language_model_dtype"]) == ("bfloat16", "bfloat16")
 
 
 XEON = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: fpu sse avx2 avx512f avx512_bf16 amx_bf16 amx_tile\n"

@@ -17,7 +17,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models.language_model import load_causal_weights
 from attribeam.attribution.models import precision
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.precision import keep_weights_as_loaded, quantization_config, stored_quantization
+from attribeam.attribution.models.precision import keep_weights_as_loaded, quantization_config
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import TokenAttribution
@@ -78,17 +78,6 @@ def test_int8_weights_that_no_pass_reaches_are_released(directory: Path) -> None
 
 
 @pytest.mark.usefixtures("either_processor")
-@pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
-def test_rows_do_not_depend_on_the_rows_beside_them(directory: Path, kind: Quantization) -> None:
-    model = load(directory, kind)
-    row = model.encode(RECORD)
-    alone, beside = model.attribute([row], [2]), model.attribute([row, row], [2, 2])
-    assert isinstance(alone[0], TokenAttribution)
-    assert isinstance(beside[1], TokenAttribution)
-    np.testing.assert_allclose(alone[0].passage_mass, beside[1].passage_mass, atol=1e-5)
-
-
-@pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("kind", Quantization)
 def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path, kind: Quantization) -> None:
     held = held_size(load(directory, kind, "bfloat16").network.layers[0])
@@ -120,23 +109,6 @@ def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(
     assert stored.provenance()["quantization"] == f"stored: bitsandbytes {kind}"
     assert stored.provenance()["bitsandbytes_version"] == version("bitsandbytes")
     np.testing.assert_array_equal(masses(stored), masses(load(directory, kind)))
-
-
-@pytest.mark.parametrize(
-    ("entries", "name"),
-    [
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
-        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
-        (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"),
-        ({}, "method not named"),
-    ],
-    ids=["gptq", "fp8", "as an object", "empty"],
-)
-def test_stored_quantisation_has_the_name_of_its_method(entries: object, name: str) -> None:
-    config = LlamaConfig()
-    assert stored_quantization(config) is None
-    config.quantization_config = entries
-    assert stored_quantization(config) == name
 
 
 def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

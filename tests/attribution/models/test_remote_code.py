@@ -106,13 +106,6 @@ def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path: Path) -> None:
         AttentionModel.from_pretrained(ModelOptions(model=str(path), device="cpu"))
 
 
-@pytest.mark.usefixtures("own_modules")
-def test_code_of_a_tokenizer_alone_is_named_as_well(tmp_path: Path) -> None:
-    path = with_own_tokenizer(tmp_path, "tokenization_own.OwnTokenizer")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(path), device="cpu", trust_remote_code=True))
-    assert model.provenance()["model_code"] == "of its repository"
-
-
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path: Path, file: str) -> None:
     path = save_tiny_model(tmp_path)

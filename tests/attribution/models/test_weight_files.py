@@ -12,7 +12,6 @@ from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_files import entries_up_to_layer
 from attribeam.attribution.models.weight_files import revision_of, weights_digest
 from attribeam.attribution.options import ModelOptions
 
@@ -45,12 +44,6 @@ def other_weight_above(directory: Path) -> None:
     add_to(directory, "model.layers.2.self_attn.q_proj.weight")
 
 
-def test_same_files_in_another_place_are_the_same_revision(tmp_path: Path) -> None:
-    first, second = (revision(save_tiny_model(tmp_path / name)) for name in ("first", "second"))
-    assert first == second
-    assert first.startswith("sha256:")
-
-
 @pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_below])
 def test_change_of_what_is_used_is_another_revision(change: Callable[[Path], None], tmp_path: Path) -> None:
     before = revision(save_tiny_model(tmp_path))
@@ -63,14 +56,6 @@ def test_change_above_the_captured_layer_counts_only_where_that_is_used(tmp_path
     before = {layer: revision(tmp_path, layer) for layer in (2, 3, None)}
     other_weight_above(tmp_path)
     assert {layer: revision(tmp_path, layer) == before[layer] for layer in before} == {2: True, 3: False, None: False}
-
-
-def test_files_that_are_not_needed_need_not_exist(tmp_path: Path) -> None:
-    files = save_in_shards(tmp_path)
-    before = revision(tmp_path, 1)
-    for file in set(files.values()) - set(entries_up_to_layer(files, 1).values()):
-        (tmp_path / file).unlink()
-    assert revision(tmp_path, 1) == before
 
 
 def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:

@@ -142,23 +142,6 @@ def test_pickled_weights_are_refused_and_named(tmp_path: Path) -> None:
         load(directory, layer=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "needed"),
-    [
-        ("model.embed_tokens.weight", True),
-        ("model.layers.1.mlp.experts.7.w1.weight", True),
-        ("model.layers.2.self_attn.q_proj.weight", False),
-        ("language_model.model.layers.10.mlp.up_proj.weight", False),
-        ("model.norm.weight", True),
-        ("lm_head.weight", False),
-        ("language_model.lm_head.weight", False),
-        ("transformer.h.0.attn.c_attn.weight", True),
-    ],
-)
-def test_layer_of_a_tensor_is_the_first_number_in_its_name(name: str, needed: bool) -> None:
-    assert bool(entries_up_to_layer({name: "file"}, 2)) is needed
-
-
 @pytest.mark.parametrize("kind", NESTED)
 def test_text_model_alone_has_the_attention_of_the_whole(kind: str, tmp_path: Path) -> None:
     whole = save_nested_model(tmp_path, kind)

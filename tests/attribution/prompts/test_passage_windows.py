@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -143,16 +142,6 @@ def test_windows_are_filled_greedily(passages: list[Passage], max_tokens: int) -
         assert longer.row.token_count > max_tokens
 
 
-def test_index_of_a_passage_is_the_original_one_in_every_window() -> None:
-    passages = [Passage(SENTENCES[number % 3]) for number in range(9)]
-    decode = tiny_tokenizer().decode
-    row = cut(passages, INDEXED, 160)
-    for window in row.windows:
-        text = decode(window.row.token_ids.tolist())
-        for index in {*window.row.column_passage.tolist()} - {-1}:
-            assert f"[{index + 1}] {passages[index].text}" in text
-
-
 def test_passage_that_does_not_fit_alone_is_a_fault_that_names_it_and_its_length() -> None:
     passages = [Passage("A lamp."), Passage("tower " * 200), Passage("A tower.")]
     alone = encoded(passages, PLAIN_TEMPLATE, range(1, 2)).row
@@ -186,14 +175,6 @@ def test_template_that_shows_the_passages_backwards_is_cut_as_well() -> None:
     row = cut(passages, template, 120)
     assert_same_row(row, encoded(passages, template).row)
     assert len(row.windows) > 2
-
-
-def test_row_with_windows_is_pickled_and_counts_the_tokens_of_all_windows() -> None:
-    row = cut([Passage(SENTENCES[number % 3]) for number in range(9)], PLAIN_TEMPLATE, 160)
-    again = pickle.loads(pickle.dumps(row))
-    assert_same_row(again, row)
-    assert again.token_count == row.token_count == sum(len(window.row.token_ids) for window in row.windows)
-    assert row.token_count > len(row.token_ids)
 
 
 RESPONSES = 3

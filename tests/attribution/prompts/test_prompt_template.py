@@ -34,11 +34,6 @@ texts = st.text(alphabet="ab{}[] \n%$é漢🦊", max_size=12)
 passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=4)
 
 
-def test_plain_template_renders_titles_texts_and_question() -> None:
-    prompt = PromptTemplate().render(question="Who?", passages=[Passage("Body.", "Title"), Passage("Untitled.")])
-    assert prompt.text == "Title\nBody.\n\nUntitled.\n\nQuestion: Who?\nAnswer: "
-
-
 @given(question=texts, passages=passages)
 def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, passages: list[Passage]) -> None:
     template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
@@ -72,12 +67,6 @@ def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, pa
 def test_bad_format_is_refused_with_its_name(name: str, text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         PromptTemplate(**{name: text})
-
-
-def test_file_gives_the_template_and_leaves_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "template.json"
-    path.write_text(json.dumps({"preamble": "Read:\n"}), encoding="utf-8")
-    assert PromptTemplate.from_file(path) == PromptTemplate(preamble="Read:\n")
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"header": ""}', '{"passage": 3}', '{"passage": "none"}'])
@@ -328,19 +317,6 @@ def test_every_range_of_a_jinja_template_holds_its_text(question: str, passages:
     assert shown == titles | {(i, False) for i, one in enumerate(passages) if one.text}
 
 
-def test_question_may_come_first_passages_backwards_and_titles_not_at_all() -> None:
-    template = JinjaTemplate("{{ question }}\n{% for p in passages | reverse %}{{ p.text }}|{% endfor %}")
-    prompt = template.render(question="Who?", passages=[Passage("one", "Title"), Passage("two")])
-    assert prompt.text == "Who?\ntwo|one|"
-    assert [(region.passage_index, region.char_start) for region in prompt.regions] == [(1, 5), (0, 9)]
-
-
-def test_passages_of_a_jinja_template_keep_their_numbers() -> None:
-    prompt = TEMPLATE.render(question="Who?", passages=[Passage("Body.")], first_index=6)
-    assert "[7] Body." in prompt.text
-    assert prompt.regions[0].passage_index == 6
-
-
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
@@ -411,14 +387,6 @@ def test_file_is_read_without_the_newline_at_its_end(tmp_path: Path) -> None:
     assert template.render(question="Who?", passages=[Passage("x")]).text.endswith("Who?\nAnswer:")
     assert template.digest != TEMPLATE.digest
     assert JinjaTemplate(SOURCE).digest == TEMPLATE.digest
-
-
-@pytest.mark.parametrize("content", [b"{{ question", b"\xff\xfe"])
-def test_bad_jinja_file_is_an_error_with_its_path(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "prompt.jinja"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"prompt\.jinja"):
-        JinjaTemplate.from_file(path)
 
 
 def test_template_nested_too_deeply_is_refused() -> None:

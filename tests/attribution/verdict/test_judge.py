@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
 from tests.evaluation.dataset_rows import HIDDEN_AVERAGE
@@ -17,7 +16,6 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
-from attribeam.schemas.errors import DataError
 
 INVENTED = "The keeper trimmed the lamp every evening. He was born in Norway in 1872."
 
@@ -43,14 +41,6 @@ def test_an_invented_claim_is_unsupported_and_names_its_words(attributor: Attrib
     assert kept.support_score is not None
     assert invented.support_score is not None
     assert kept.support_score > invented.support_score
-
-
-def test_a_mention_has_the_verdict_of_its_claim(attributor: Attributor) -> None:
-    found = judged(attributor, INVENTED)
-    claim = found["He was born in Norway in 1872"]
-    mention = found["1872"]
-    assert (mention.claim_index, mention.support) == (claim.span_index, claim.support)
-    assert mention.support_score == claim.support_score
 
 
 def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor: Attributor) -> None:
@@ -85,12 +75,6 @@ def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_j
     assert {one.answer_risk for one in other.values()} == {None}
 
 
-def test_assumed_languages_are_judged() -> None:
-    with_all = Attributor.from_pretrained("bundled", assume_language=True)
-    found = judged(with_all, "הספינה טבעה בסערה הגדולה ולא נמצאה עד היום", "The harbour is old.")
-    assert Support.NOT_JUDGED not in {one.support for one in found.values()}
-
-
 def test_strictness_sets_the_threshold_and_says_what_it_gave() -> None:
     found = {}
     for strictness in Strictness:
@@ -120,20 +104,6 @@ def test_thresholds_of_mass_replace_the_fitted_verdict() -> None:
 def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() -> None:
     by_mass = Attributor.from_pretrained("bundled", method=HIDDEN_AVERAGE, verdict="mass")
     assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
-
-
-def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"verdict\.json"):
-        judge_of(MethodOptions(verdict=str(tmp_path)))
-
-
-def test_the_bundled_file_is_whole() -> None:
-    model = load_verdict_model(BUNDLED_VERDICT)
-    points = model.operating_points
-    assert [one.answer_risk for one in points] == sorted(one.answer_risk for one in points)
-    assert np.isfinite(model.claims.values).all()
-    limits = model.thresholds
-    assert 0 < limits.lenient < limits.balanced < limits.strict <= limits.supported <= 1
 
 
 @pytest.mark.parametrize(

@@ -114,22 +114,6 @@ def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count() -> None:
     assert kind_of_signals(titled) is RowKind.QUESTION
 
 
-def test_fields_say_yes_no_or_nothing() -> None:
-    truths = {line.key: line.truth for line in record_lines(RECORD)}
-    assert truths["attributes OutdoorSeating"] is Truth.YES
-    assert truths["attributes RestaurantsTakeOut"] is Truth.NO
-    assert truths["attributes WiFi"] is Truth.NO
-    assert truths["attributes Music"] is Truth.ABSENT
-    assert truths["name"] is Truth.OTHER
-
-
-def test_words_of_a_key_are_told_apart_and_joined() -> None:
-    lines = {line.key: line for line in record_lines(RECORD)}
-    assert lines["attributes RestaurantsTakeOut"].key_stems == ("take", "out")
-    assert lines["attributes RestaurantsTakeOut"].joined_key == "takeout"
-    assert "Take Out" in lines["attributes RestaurantsTakeOut"].text
-
-
 def test_json_is_read_as_lines_of_paths() -> None:
     text = '{"name": "Kettle", "attributes": {"WiFi": true, "Music": null}, "tags": ["tea", "cake"]}'
     lines = [(line.key, line.value, line.truth) for line in record_lines(text)]
@@ -140,11 +124,6 @@ def test_json_is_read_as_lines_of_paths() -> None:
         ("tags", "tea", Truth.OTHER),
         ("tags", "cake", Truth.OTHER),
     ]
-
-
-def test_text_that_only_begins_like_json_stays_text() -> None:
-    (line,) = record_lines("{not json at all")
-    assert (line.key, line.text) == (None, "{not json at all")
 
 
 def test_open_days_are_those_with_hours() -> None:
@@ -198,10 +177,6 @@ def times(answer: str) -> dict[str, int]:
 )  # fmt: skip
 def test_what_is_offered_is_compared_with_its_field(answer: str, expected: dict[str, int]) -> None:
     assert verdicts(answer) == expected
-
-
-def test_two_words_of_a_key_must_stand_side_by_side() -> None:
-    assert verdicts("Take the bus out of town.") == {}
 
 
 def test_days_are_compared_with_opening_hours() -> None:

@@ -42,12 +42,6 @@ def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it() -> None
     assert (asked["Windhaven"], asked["1731"]) == (0, 1)
 
 
-def test_words_of_passages_are_seen_and_others_are_not() -> None:
-    seen = column("word_seen", "The keeper trimmed a violin.", LANTERN)
-    assert (seen["keeper"], seen["trimmed"], seen["violin"]) == (1, 1, 0)
-    assert column("word_in_question", "The keeper trimmed a violin.", LANTERN, question="A violin?")["violin"] == 1
-
-
 def test_every_signal_of_every_judged_word_is_a_number() -> None:
     answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
     row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
@@ -106,13 +100,6 @@ def coverage(words: Sequence[str], *texts: str) -> Coverage:
     return matches.coverage(groups, columns, 1)
 
 
-def test_every_word_of_a_run_has_its_full_length() -> None:
-    words = ["Yes", "the", "lighthouse", "keeper", "trimmed", "the", "lamp", "twice"]
-    matches, _, columns = matched(words, LANTERN)
-    assert matches.runs(columns).tolist() == [0, 6, 6, 6, 6, 6, 6, 0]
-    assert not len(matches.runs(columns[:0]))
-
-
 def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
     found = coverage(["keeper", "ledger"], LANTERN)
     assert 0 < found.best[0] < 1
@@ -120,18 +107,6 @@ def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
     assert coverage([], LANTERN).best[0] == 1
     assert coverage(["zebra"], LANTERN).best[0] == 0
     assert coverage(["zebra"], LANTERN).pair_start[0] == -1
-
-
-def test_the_lead_is_over_the_second_sentence() -> None:
-    both = "The keeper slept. The keeper woke."
-    assert coverage(["keeper"], both).lead[0] == 0
-    assert coverage(["slept"], both).lead[0] == pytest.approx(1)
-
-
-def test_of_equal_sentences_the_one_of_the_first_word_is_best() -> None:
-    both = "The zubrix slept. The qarnol woke."
-    first, second = (coverage(words, both).best_sentence[0] for words in (("zubrix", "qarnol"), ("qarnol", "zubrix")))
-    assert second == first + 1
 
 
 @pytest.mark.parametrize(
@@ -146,11 +121,6 @@ def test_of_equal_sentences_the_one_of_the_first_word_is_best() -> None:
 def test_share_around_looks_at_every_place_of_a_stem(words: Sequence[str], share: float) -> None:
     matches, groups, columns = matched(words, APART)
     assert matches.shares_around(groups, columns, 5)[0] == pytest.approx(share)
-
-
-def test_a_stem_that_a_group_has_twice_is_one_of_its_others() -> None:
-    matches, groups, columns = matched(("lamp", "lamp"), APART)
-    assert (matches.shares_around(groups, columns, 5) > 0).all()
 
 
 @pytest.mark.parametrize(("distance", "near"), [(2, False), (3, True), (4, True)])

@@ -136,24 +136,6 @@ def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated: Calibrated
         assert score >= 1 - risk - 1e-6
 
 
-def test_manifest_metrics_summary_and_page_name_the_fitted_verdict(calibrated: Calibrated) -> None:
-    manifest = json.loads((calibrated.second / "run_manifest.json").read_text(encoding="utf-8"))
-    limit = round(1 - calibrated.thresholds.balanced, 6)
-    assert manifest["models"]["verdict"] == str(calibrated.verdict)
-    assert manifest["models"]["verdict_model"] == load_verdict_model(calibrated.verdict).digest[:16]
-    assert float(manifest["models"]["answer_risk_threshold"]) == limit
-    measured = "48 marked answers of log.parquet, which its thresholds were fitted to"
-    assert manifest["models"]["verdict_measured_on"] == measured
-    named = f"verdict {calibrated.verdict}, risk from {limit:g}"
-    assert f"{named}: measured on {measured}" in calibrated.summary
-    page = (calibrated.second / "report.html").read_text(encoding="utf-8")
-    assert named in page
-    assert f"(measured on {measured})" in page
-    metrics = json.loads((calibrated.second / "metrics.json").read_text(encoding="utf-8"))["metrics"]
-    at_risk = [risk >= limit for risk in risks(calibrated.second).values()]
-    assert metrics["answers_at_risk"] == pytest.approx(sum(at_risk) / len(at_risk))
-
-
 VERIFIED_ANSWERS = 120
 VERIFIER = {"verifier": "org/own", "verifier_revision": "abc"}
 

@@ -134,11 +134,6 @@ def test_lfqa_sentence_gathers_the_documents_highlighted_for_it(tmp_path):
     assert texts == [[(0, "lamp burns"), (2, "lamp")], [(1, "Bells ring")]]
 
 
-def test_missing_file_is_one_clear_error(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere\.jsonl does not exist; --data should name"):
-        load_quotesum(tmp_path / "nowhere.jsonl")
-
-
 def lfqa(**highlight: object) -> dict[str, object]:
     """A row of one highlight, in which these fields are others."""
     row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp")])

@@ -29,7 +29,6 @@ from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_spans import load_marks
 from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
-from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import CharRange, Passage
@@ -116,14 +115,6 @@ def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path
     log = write_broken_log(tmp_path / "l.parquet", rows, schema=labelled_log_schema())
     reasons = ("missing_value", "span_out_of_range", "invalid_utf8")
     assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
-
-
-def test_renamed_columns_are_read(tmp_path):
-    rows = [row(span_labels=[label(gold_passages=[0])] * 2)]
-    table = pq.read_table(write_log_rows(tmp_path / "l.parquet", rows)).rename_columns({"answer": "response"})
-    pq.write_table(table, tmp_path / "l.parquet")
-    (answer,) = load_log(tmp_path / "l.parquet", LogOptions((("answer", "response"),))).answers
-    assert answer.record.answer == ANSWER
 
 
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):
@@ -253,13 +244,6 @@ def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tm
     assert [row["span_labels"][row["span_index"]]["cited_passages"] for row in of_alce] == [[0], [1]]
     marked = {row["record_id"]: row["unsupported_spans"] for row in evidence if row["label_group"] == "QA"}
     assert marked == {"1": [], "2": [{"char_start": 0, "char_end": 3, "kind": "bad"}]}
-
-
-def test_limit_takes_the_first_answers(tmp_path, capsys):
-    log = tmp_path / "log.parquet"
-    assert import_into(log, "quotesum", quotesum(tmp_path), "--limit", "1") == 0
-    assert pq.read_table(log)["record_id"].to_pylist() == ["q_0"]
-    assert capsys.readouterr().out.startswith("1 rows read, 1 written")
 
 
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):

@@ -17,7 +17,6 @@ from attribeam.evaluation.measures.accuracy import (
 )
 from attribeam.evaluation.measures.bootstrap import (
     Interval,
-    ReliabilityBin,
     RowBootstrap,
     auroc,
     f1_figures,
@@ -182,13 +181,6 @@ def test_correlation_is_pearsons_of_the_ranks_and_its_interval_that_of_resampled
     assert (found.value, found.interval.low, found.interval.high) == pytest.approx((expected, *ends))
 
 
-def test_few_items_have_a_bin_each_by_ascending_score():
-    found = reliability([0.8, 0.3], [True, True], [0, 1], row_draws(2, draws=5, seed=0))
-    assert found.bins == (ReliabilityBin(1, 0.3, 1.0), ReliabilityBin(1, 0.8, 1.0))
-    assert found.calibration_error == pytest.approx((0.7 + 0.2) / 2)
-    assert found.brier_score == pytest.approx((0.7**2 + 0.2**2) / 2)
-
-
 def test_bins_hold_as_many_items_each():
     scores = [number / 40 for number in range(40)]
     found = reliability(scores, [score > 0.5 for score in scores], range(40), row_draws(40, draws=5, seed=0))
@@ -210,25 +202,6 @@ def test_intervals_of_reliability_draw_rows_with_all_their_items():
 
 
 SPANS = [1, 3, 2, 4, 1, 2]
-CREDIT = [1.0, 1.5, 0.0, 4.0, 0.0, 2.0]
-
-
-def test_interval_depends_on_the_seed_alone():
-    first, second, other = (RowBootstrap(SPANS, draws=200, seed=seed).interval(CREDIT) for seed in (5, 5, 6))
-    assert first == second != other
-
-
-def test_constant_difference_per_span_has_no_spread_because_resamples_are_paired():
-    bootstrap = RowBootstrap([1, 1, 1, 1], draws=300)
-    worse, better = [0.0, 0.25, 0.5, 0.5], [0.5, 0.75, 1.0, 1.0]
-    assert bootstrap.interval(worse).low < bootstrap.interval(worse).high
-    difference = [mine - other for mine, other in zip(better, worse, strict=True)]
-    assert bootstrap.interval(difference) == Interval(50.0, 50.0)
-
-
-def test_rows_are_drawn_rather_than_spans():
-    one_long_row = RowBootstrap([10, 10], draws=500).interval([10.0, 0.0])
-    assert one_long_row == Interval(0.0, 100.0)
 
 
 @pytest.mark.parametrize(("spans", "draws"), [([], 10), ([1], 0)])
@@ -267,14 +240,6 @@ def test_area_is_the_share_of_pairs_in_order_with_ties_counted_half(items):
     numbers, right = zip(*items, strict=True)
     area = auroc(numbers=numbers, right=right, rows=[0] * len(items), row_counts=once(1))
     assert area.value == pytest.approx(by_pairs(items))
-
-
-@given(ITEMS)
-def test_row_drawn_twice_counts_as_two_rows(items):
-    numbers, right = zip(*items, strict=True)
-    counts = np.array([[2] + [1] * (len(items) - 1)])
-    area = auroc(numbers=numbers, right=right, rows=range(len(items)), row_counts=counts)
-    assert area.interval.low == pytest.approx(by_pairs([items[0], *items]))
 
 
 def test_resamples_without_a_wrong_item_are_left_out():

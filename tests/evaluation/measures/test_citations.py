@@ -175,14 +175,6 @@ def test_refused_answer_has_no_citations_and_is_listed():
     assert (row.answers, row.sentences, row.score.f1) == (1, 2, 0.0)
 
 
-def test_claim_that_two_methods_share_is_judged_once():
-    model = WordsEntail()
-    same = [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]
-    methods = [Says("words", same), Says("attn-union", same)]
-    run_citations([ANSWER, ANSWER], methods, LoadedModels(), RememberedEntailment(model))
-    assert len(model.asked) == len(set(model.asked)) > 0
-
-
 def test_model_that_loses_a_verdict_is_an_error():
     class Forgetful:
         identity = "forgetful"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
-from tests.evaluation.methods.test_methods import labelled_span
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, Need, PassageScore
@@ -31,7 +30,6 @@ from attribeam.evaluation.measures.layer_sweep import (
     sweep_layers,
 )
 from attribeam.evaluation.methods.registry import lab_methods, needs_of
-from attribeam.evaluation.methods.words import SpanWords
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
@@ -219,26 +217,6 @@ def test_method_that_fails_is_still_measured():
     with pytest.raises(RuntimeError, match="fails"), measured.measuring(LoadedModels()):
         raise RuntimeError("fails")
     assert measured.seconds > 0
-
-
-def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
-    contexts = []
-    monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
-    answers = [labelled_span("Jon", "ring")]
-    (first, second) = score_methods(
-        run_methods(answers, [SpanWords(MethodSettings())] * 2, LoadedModels(), with_costs=True), draws=10, seed=0
-    )
-    assert first.passage_accuracy == second.passage_accuracy == 50.0
-    assert first.ms_per_span > 0
-    assert len({id(context) for context in contexts}) == 2
-
-
-def _remembering(contexts, real):
-    def span_results(self, context):
-        contexts.append(context)
-        return real(self, context)
-
-    return span_results
 
 
 def test_command_prints_and_writes_costs_on_request(tmp_path, capsys):

@@ -34,29 +34,10 @@ def test_title_is_matched_with_its_passage():
     assert matches.passage_scores([CharRange(0, 11)]) == (4.0, 0.0)
 
 
-def highlighted(answer: str, passage: Passage) -> list[str]:
-    found = match_words(answer, [passage]).matched([CharRange(0, len(answer))], 0)
-    return [word.chars.of(passage.text) for word in found if not word.in_title]
-
-
-def test_evidence_of_the_worked_example_are_the_matched_words_of_one_passage():
-    found = match_words(ANSWER, PASSAGES).matched([span_of("tower of Brigg opened")], 0)
-    words = [(word.chars.of(PASSAGES[0].text), score) for word, score in found.items()]
-    assert words == [("Tower", 1.0), ("opened", 1.5)]
-
-
 def test_word_is_highlighted_where_its_longest_run_is():
     passage = Passage(text="A lamp. The keeper lit the lamp at night.")
     (found,) = match_words("Ada lit the lamp", [passage]).matched([CharRange(12, 16)], 0)
     assert found.chars.char_start == passage.text.index("lamp at night")
-
-
-def test_match_in_the_title_is_not_highlighted():
-    assert highlighted("Brigg tower", Passage(text="the tower", title="Brigg")) == ["tower"]
-
-
-def test_characters_of_a_match_count_from_the_start_of_the_text_whatever_the_title():
-    assert highlighted("old tower", Passage(text="The OLD tower", title="Of Brigg")) == ["OLD", "tower"]
 
 
 def naive_best_runs(words: list[str], texts: list[list[str]]) -> list[list[tuple[int, int]]]:

@@ -18,11 +18,10 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import AttributionConfig, read_model_directory
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import model_description
 from attribeam.evaluation.model_check import setting_search as layer_search
-from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS, labelled_answers
+from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
     Choice,
     LayerSearch,
@@ -233,22 +232,3 @@ def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str)
     )
     found = LayerSearch(attention, states_choice(right), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
     assert advice in [*search_lines(found, 12)][-1]
-
-
-DATASET = load_log(LABELLED_ROWS, LogOptions(format="jsonl"))
-ANSWERS = DATASET.answers
-
-
-def test_a_few_dozen_rows_of_different_topics_are_all_usable() -> None:
-    assert DATASET.skipped == ()
-    assert len(ANSWERS) == 40
-    assert len({answer.record.record_id for answer in ANSWERS}) == 40
-    assert sum(len(answer.spans) for answer in ANSWERS) == 82
-    assert labelled_answers(None, LogOptions()) == ANSWERS
-
-
-def test_no_answer_copies_its_passage() -> None:
-    """Else counting words would find every passage, and the rows would tell nothing."""
-    for answer in ANSWERS:
-        for span in answer.spans:
-            assert all(span.of(answer.record.answer) not in passage.text for passage in answer.record.passages)

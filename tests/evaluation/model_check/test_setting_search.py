@@ -87,15 +87,6 @@ def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one
     assert choose_among_layers(credits).setting == (2, "other")
 
 
-def test_rows_of_one_source_are_on_one_side_of_every_fold() -> None:
-    """Setting n knows the answers of source n only: chosen on other sources, it is worth nothing."""
-    sources = [row // 4 for row in range(ROWS)]
-    knowing = {n: [2.0 if source == n else 0.0 for source in sources] for n in range(10)}
-    found = choose(knowing, spans=SPANS, sources=sources)
-    assert found.accuracy == pytest.approx(10)
-    assert found.cross_validated.high == 0
-
-
 def test_spans_and_not_rows_have_equal_weight() -> None:
     spans = [1] * 30 + [9] * 10
     found = choose(

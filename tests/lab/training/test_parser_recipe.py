@@ -22,13 +22,10 @@ from lab.training.parser.training_loop import (
     Checkpoint,
     Folders,
     Schedule,
-    WordVectors,
     learn_vectors,
 )
 from lab.training.parser.treebank import (
     adapt_tokenizer,
-    build_doc,
-    group_by_document,
     read_sentences,
     split_into_characters,
 )
@@ -86,37 +83,12 @@ def assert_equal_weights(left: dict[str, numpy.ndarray], right: dict[str, numpy.
         numpy.testing.assert_array_equal(value, right[name], err_msg=name)
 
 
-def test_text_of_document_is_the_text_of_its_sentences_with_paragraphs_separated() -> None:
-    vocab = spacy.blank("en").vocab
-    baker, review = group_by_document(SENTENCES)
-    doc = build_doc(vocab, baker, separator=lambda: "\n\n")
-    assert doc.text == "She doesn't bake. Bread rises (slowly).\n\nTwo ovens glow. "
-    assert build_doc(vocab, baker, separator=lambda: " ").text == (
-        "She doesn't bake. Bread rises (slowly). Two ovens glow. "
-    )
-    assert build_doc(vocab, review, separator=lambda: "\n\n").text == "Good café! "
-
-
-def test_break_between_paragraphs_is_the_word_that_the_tokenizer_makes_of_it() -> None:
-    nlp = spacy.blank("en")
-    doc = build_doc(nlp.vocab, group_by_document(SENTENCES)[0], separator=lambda: "\n\n")
-    assert [word.text for word in nlp.make_doc(doc.text)] == [word.text for word in doc]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of two steps; tests must not change it."""
     folder = tmp_path_factory.mktemp("trained")
     train_until(2, folder)
     return folder
-
-
-def test_recipe_writes_a_loadable_pipeline_and_a_picture(trained: Path) -> None:
-    nlp = spacy.load(trained / "pipeline")
-    doc = nlp("She bakes. Two ovens glow.")
-    assert nlp.pipe_names == ["tok2vec", "morphologizer", "senter", "parser"]
-    assert doc.has_annotation("DEP")
-    assert (trained / "work" / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_training_data(trained: Path) -> None:
@@ -216,22 +188,6 @@ def nlp() -> Language:
 )
 def test_text_is_split_into_the_treebanks_words(nlp: Language, text: str, words: str) -> None:
     assert [token.text for token in nlp(text)] == words.split()
-
-
-COLOURS = ["red", "green", "blue", "grey"]
-ANIMALS = ["cat", "dog", "hen", "pig"]
-TEXT = [f"the {colour} {animal} sleeps" for colour in COLOURS for animal in ANIMALS]
-
-
-def nearest(vectors: WordVectors, word: str) -> list[str]:
-    closeness = vectors.values @ vectors.values[vectors.words.index(word)]
-    return [vectors.words[place] for place in numpy.argsort(-closeness)[:4]]
-
-
-def test_words_with_the_same_role_have_similar_vectors() -> None:
-    vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
-    assert sorted(nearest(vectors, "green")) == sorted(COLOURS)
-    assert sorted(nearest(vectors, "hen")) == sorted(ANIMALS)
 
 
 @pytest.mark.parametrize("arguments", [[], ["lexer"]])

@@ -20,7 +20,6 @@ from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_ve
 from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.errors import DataError
 from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
 from lab.train import main
 from lab.training.verdict import fitting, recipe, verdict_rows
@@ -206,12 +205,6 @@ def written(directory: Path, **fields: object) -> Path:
     return file
 
 
-def test_a_mark_that_is_not_in_the_answer_is_refused_with_its_row(tmp_path: Path) -> None:
-    marks = [{"text": "three bells", "occurrence": 1, "kind": "wrong number"}]
-    with pytest.raises(DataError, match=r"made\.jsonl, line 1, unsupported\[0\]: field 'text'"):
-        load_made_answers(written(tmp_path, unsupported=marks))
-
-
 def test_rows_that_figures_are_measured_on_are_not_among_them() -> None:
     made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
     rows = [*load_support_rows(SHIPPED_ROWS), *load_support_rows(EVERYDAY_ROWS)]
@@ -259,24 +252,3 @@ def sets(tmp_path: Path) -> dict[str, list[TrainingAnswer]]:
 def marked(one: TrainingAnswer) -> tuple[str, list[str]]:
     answer = one.judged.record.answer
     return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]
-
-
-def test_trials_stand_alone_beside_a_copy_and_among_many_passages(sets: dict[str, list[TrainingAnswer]]) -> None:
-    found = [marked(one) for one in sets["trial"]]
-    for expected in (
-        ("Dogs may stay.", ["Dogs may stay."]),
-        ("The inn has nine rooms. Dogs may stay.", ["Dogs may stay."]),
-        ("The inn has nine rooms. There are 9 rooms.", []),
-        ("Bicycles cost 9 euros.", ["9 euros"]),
-        ("A bicycle is 8 euros.", []),
-        ("The inn has nine rooms. Bicycles cost 8 euros.", []),
-    ):
-        assert expected in found
-    combined = [one for one in sets["trial"] if "combined" in one.judged.record.record_id]
-    assert [bool(one.judged.unsupported) for one in combined] == [False, False, True, True]
-    for answer, marks in map(marked, combined):
-        first, second = (part for part in re.split(r"(?:, and|;|, while) (?=\w+ \w+ )", answer) if part)
-        assert all(mark in (first, second) for mark in marks)
-    assert {len(one.judged.record.passages) for one in combined} == {1, 2}
-    assert len(found) == 4 + 2 + 2 + 4 + 5
-    assert {one.key for one in sets["trial"]} == {"trial inn-1"}

@@ -138,11 +138,6 @@ def _patterns(*patterns: str) -> PatternsFile:
     return PatternsFile("patterns.txt", patterns, sha256="")
 
 
-def test_the_tables_of_forms_are_as_long_as_they_should_be() -> None:
-    assert len(set(SECRETS)) >= 200
-    assert len(set(HARMLESS)) >= 60
-
-
 @pytest.mark.parametrize("secret", SECRETS)
 def test_a_secret_is_masked_whole_and_nothing_else_in_any_context(secret: str) -> None:
     for context in CONTEXTS:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -92,11 +90,6 @@ def test_passages_are_those_of_the_retrievals_that_count(name: str) -> None:
 def test_one_of_several_retrievals_can_be_chosen(which: str, expected: list[Document]) -> None:
     found = row(ROOT, retrieval("b", LAMP, at=1), retrieval("c", BELL, at=2), options=TraceOptions(retrievals=which))
     assert list(found.passages or ()) == expected
-
-
-def test_span_whose_parent_was_not_exported_is_the_root() -> None:
-    root = ROOT._replace(parent_id="request of another service")
-    assert row(root, retrieval("b", LAMP)).question == "Who?"
 
 
 def test_without_a_root_the_models_and_retrievers_tell() -> None:
@@ -283,19 +276,6 @@ def test_very_large_trace_is_not_read_into_memory(name: str, limit: int, monkeyp
     assert large.reason is Reason.TRACE_TOO_LARGE
     assert isinstance(small, list)
     assert [one.trace_id for one in (*found[:1], *small)] == ["trace-0", "trace-1"]
-
-
-def test_many_traces_in_any_order() -> None:
-    order = [trace for trace in range(2000) for _ in range(3)]
-    random.Random(5).shuffle(order)
-    with trace_spool() as spool:
-        for number, trace in enumerate(order):
-            spool.add(0, "line", Span(str(trace), str(number), None, Role.CHAIN))
-        found = list(spool.traces())
-    spans = [one.spans for one in found if isinstance(one.spans, list)]
-    assert [len(some) for some in spans] == [3] * 2000
-    firsts = np.array([int(some[0].span_id or 0) for some in spans])
-    assert (np.diff(firsts) > 0).all()
 
 
 OPTIONS = LogOptions(format="openinference")

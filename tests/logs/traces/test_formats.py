@@ -125,15 +125,6 @@ def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path: Path) -> 
         assert +summary.seen.notes == {FROM_PROMPT: 1}
 
 
-def test_time_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
-    root, *rest = langsmith()
-    path = write_lines(tmp_path / "a.jsonl", [{**root, "end_time": "soon"}, *rest])
-    summary, (row,), _ = imported("langsmith", path, output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
-    assert summary.seen is not None
-    assert +summary.seen.notes == {"answered_at stays empty where end_time holds no time that can be read": 1}
-
-
 @pytest.mark.parametrize("direct", [True, False])
 def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
     (sample,) = EXPORTS["ragas"]()
@@ -428,11 +419,6 @@ def test_request_and_response_stand_under_any_usual_name(record: Logged, shape: 
     check_story(row_of(SHAPES[shape](record)))
 
 
-@pytest.mark.parametrize("record", [openai(), anthropic(), gemini(), bedrock(), azure(), cohere()])
-def test_request_and_response_may_be_one_object(record: Mapping[str, Mapping[str, object]]) -> None:
-    check_story(row_of({**record["request"], **record["response"]}))
-
-
 @pytest.mark.parametrize("name", ["question", "query", "prompt", "input", "user_input", "request"])
 @pytest.mark.parametrize("record", [openai(), gemini(), bedrock(), azure(), llamaindex(), haystack_replies()])
 def test_response_may_stand_beside_a_plain_question(record: Logged, name: str) -> None:
@@ -575,17 +561,6 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
 )  # fmt: skip
 def test_other_spellings_of_the_same(record: Logged) -> None:
     check_story(row_of(record))
-
-
-def test_conversation_gives_history_and_the_last_turn() -> None:
-    row = row_of({"conversation": {"messages": TALK}})
-    assert (row.question, row.answer) == (QUESTION, ANSWER)
-    assert [one.text for one in row.passages or ()] == TEXTS[:1]
-    assert row_of(azure(), history=1).question == f"Assistant: What is it?\nUser: {QUESTION}"
-
-
-def test_plain_row_is_still_read() -> None:
-    check_story(row_of({"question": QUESTION, "contexts": TEXTS, "answer": ANSWER}))
 
 
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> None:

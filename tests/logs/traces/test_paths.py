@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,17 +69,6 @@ def test_path_that_finds_nothing_is_a_dead_letter_that_names_it(tmp_path: Path) 
 def test_what_is_no_path_is_refused_before_anything_is_read() -> None:
     with pytest.raises(UsageError, match=r"--answer-path should be a JMESPath such as .* was 'a\.\[': "):
         path_set(TraceOptions(answer_path="a.["))
-
-
-def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jmespath", None)
-    with pytest.raises(UsageError, match=r"pip install 'attribeam\[traces\]'"):
-        path_set(TraceOptions(answer_path="a"))
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_made_of_paths(name: str) -> None:
-    assert None not in path_set(TraceOptions(*PRESETS[name]))
 
 
 PRESET_TRACES: Mapping[str, tuple[object, object, str, object]] = {

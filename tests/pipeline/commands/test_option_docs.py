@@ -21,7 +21,6 @@ from attribeam.attribution.options import (
     ModelOptions,
     Quantization,
 )
-from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunks.configuration import output_metadata, plain_settings
 from attribeam.pipeline.config_file import OPTIONS
 from attribeam.schemas import SpanKind
@@ -84,11 +83,6 @@ def _parsed(*argv: str) -> MethodOptions:
     parser = argparse.ArgumentParser()
     add_options(parser, MethodOptions, UNION, MASS)
     return MethodOptions.from_arguments(parser.parse_args(argv), UNION, MASS)
-
-
-def test_command_line_gives_what_the_keywords_give() -> None:
-    given = _parsed("--top-k", "3", "--isolation-tau", "inf", "--evidence-window", "80", "--weak-threshold", "0.1")
-    assert given == MethodOptions(top_k=3, isolation_tau=float("inf"), evidence_window=80, weak_threshold=0.1)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +156,3 @@ def test_paper_weights_switch_off_what_the_paper_lacks() -> None:
     assert paper.word_weight == 0
     assert (paper.top_k, paper.weak_threshold) == (6, 0.1)
     assert {"own_token_weight", "sentence_weight", "evidence_window", "word_weight"} <= paper.model_fields_set
-
-
-def test_options_of_a_run_reach_the_manifest_in_their_order() -> None:
-    assert [*RunOptions(input=("a.parquet",), output="out").given()] == [*declared(RunOptions)]
-    assert json.loads(json.dumps(RunOptions().given()))["rows_per_chunk"] == 500

@@ -105,18 +105,6 @@ def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
     assert read["attribeam_quality_gate_failed", (("gate", "rows < 1"),)] == 0
 
 
-def test_every_prometheus_family_has_help_and_type_and_the_name_of_its_unit() -> None:
-    text = prometheus_text(made_metrics(), ())
-    families = list(text_string_to_metric_families(text))
-    assert len(families) == text.count("# HELP ") == text.count("# TYPE ")
-    for family in families:
-        assert (family.type, bool(family.documentation)) == ("gauge", True)
-        assert not family.name.endswith(("_total", "_share", "_ms", "_percent"))
-        values = [sample.value for sample in family.samples]
-        assert not family.name.endswith("_ratio") or all(0 <= value <= 1 for value in values)
-    assert text.endswith("\n")
-
-
 def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> None:
     counts = AuditCounts(rows=4, audited=4, spans={"weak": 9}, claims={"weak": 9}, tokens=70)
     metrics = RunMetrics(made_manifest(counts, status=RunStatus.INTERRUPTED))

@@ -94,11 +94,6 @@ def test_the_command_line_beats_the_file_lists_and_switches_too(tmp_path: Path) 
     assert (options.fail_if, options.output) == (("rows < 2",), "a")
 
 
-def test_a_default_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
-    arguments = _parsed(tmp_path, "rows_per_chunk = 250\nlog_format = 'jsonl'", "--rows-per-chunk", "500")
-    assert (arguments.rows_per_chunk, arguments.log_format) == (500, "jsonl")
-
-
 def test_what_the_beam_runner_gets_can_stand_in_the_file(tmp_path: Path) -> None:
     text = 'input = "x"\noutput = "s3://a/b"\nrunner = "FlinkRunner"\nbeam_arguments = ["--parallelism=4"]'
     assert read_run_options(_parsed(tmp_path, text)).beam_arguments == ("--parallelism=4",)

@@ -88,10 +88,6 @@ def test_devices_that_cannot_be_used_are_refused_with_the_way_out(
         _devices(device, **options)
 
 
-def test_a_method_without_a_model_ignores_a_single_gpu_as_before() -> None:
-    assert _devices("cuda", method=WORDS) is None
-
-
 @pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
 def test_a_machine_without_a_gpu_is_told_before_anything_is_written(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -69,15 +69,6 @@ def _summary(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: b
     return "\n".join(summary_lines(metrics, output=output, earlier_rows=earlier_rows, page=page))
 
 
-def test_the_summary_tells_citations_and_how_many_agree() -> None:
-    counts = AuditCounts(rows=4, audited=4, claims={"supported": 8, "unsupported": 2})
-    totals = EvidenceTotals(
-        {}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=0, cited_claims=8, agreeing_claims=6
-    )
-    lines = _lines(_summary(RunMetrics(_manifest(counts), totals), output="out"))
-    assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
-
-
 @pytest.mark.parametrize(("kinds", "is_said"), [(["given"], True), (["given", "facts"], False)])
 def test_the_summary_tells_what_given_spans_alone_made_of_rows_without_any(kinds: list[str], is_said: bool) -> None:
     totals = EvidenceTotals({("given", "supported"): 4, ("sentences", "weak"): 2}, 6, None, 0, 0)
@@ -111,23 +102,6 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
     ):
         assert line in lines
     assert not any(line.startswith("not_calibrated") for line in lines)
-
-
-def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
-    counts = AuditCounts(rows=8, audited=8, rows_unread=2)
-    in_band = _summary(RunMetrics(_manifest(replace(counts, rows_asked=6))), output="out")
-    assert "in the verdict's band 6 75.0%" in _lines(in_band)
-    assert "too long for the verdict 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
-    none = _summary(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
-    assert "decoder" not in none
-
-
-def test_the_summary_says_why_claims_have_no_verdict() -> None:
-    counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
-    manifest = replace(_manifest(counts), models={"model": "mini"})
-    lines = _lines(_summary(RunMetrics(manifest), output="out"))
-    assert "not_calibrated 2 100.0%" in lines
-    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
 
 
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:

@@ -89,25 +89,6 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
     assert asked == [SETTINGS.model]
 
 
-def test_run_that_continues_on_a_faster_processor_stays_in_float32(asked: list[ModelOptions]) -> None:
-    earlier = manifest_of(SETTINGS, RunOptions(), dtype="float32")
-    assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == (SETTINGS, RunOptions())
-    assert not asked
-
-
-@pytest.mark.parametrize("change", ["overwrite", "model", "given dtype"])
-def test_earlier_run_says_nothing_to_another_audit(asked: list[ModelOptions], change: str) -> None:
-    before, options = SETTINGS, RunOptions(overwrite=change == "overwrite")
-    if change == "model":
-        before = replace(SETTINGS, model=SETTINGS.model.replaced(model="brigg/harbour"))
-    dtype = "float16" if change == "given dtype" else "float32"
-    if change == "given dtype":
-        before = replace(SETTINGS, model=SETTINGS.model.replaced(dtype=dtype))
-    settings, _ = with_auto_dtype(SETTINGS, options, manifest_of(before, RunOptions(), dtype=dtype))
-    assert settings.model.dtype == "bfloat16"
-    assert asked == [SETTINGS.model]
-
-
 @pytest.fixture
 def probed(tmp_path: Path) -> AuditSettings:
     """The bundled model with a verdict that reads a decoder."""
@@ -133,21 +114,6 @@ def test_choice_for_a_probes_decoder_is_its_own_and_recorded(
     assert (settings.models.language.dtype, settings.models.model.dtype) == ("bfloat16", "auto")
 
 
-def test_model_and_decoder_are_chosen_for_one_by_one(
-    asked: list[ModelOptions], probed: AuditSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = replace(probed, model=SETTINGS.model)
-    settings, _ = with_auto_dtype(both, RunOptions(), None)
-    assert (settings.model.dtype, settings.method.language_model_dtype) == ("bfloat16", "bfloat16")
-    assert [one.model for one in asked] == ["brigg/lighthouse", "brigg/decoder"]
-    monkeypatch.setattr(devices, "_chosen", lambda model, **_: CHOSEN if model.model == "brigg/lighthouse" else None)
-    settings, options = with_auto_dtype(both, RunOptions(), None)
-    assert settings.model.dtype == "bfloat16"
-    assert settings.models.language is not None
-    assert settings.models.language.dtype == "auto"
-    assert options.language_model_dtype_choice is None
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -163,17 +129,6 @@ def test_nothing_is_chosen_for_a_decoder_where(
     settings = replace(probed, method=probed.method.replaced(**changed))
     assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
     assert not asked
-
-
-def test_auto_that_is_given_for_the_model_as_a_decoder_is_chosen(
-    asked: list[ModelOptions], probed: AuditSettings
-) -> None:
-    method = probed.method.replaced(language_model=None, language_model_dtype="auto")
-    given = replace(probed, model=SETTINGS.model.replaced(dtype="float32"), method=method)
-    settings, options = with_auto_dtype(given, RunOptions(), None)
-    assert (settings.model.dtype, settings.method.language_model_dtype) == ("float32", "bfloat16")
-    assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
-    assert [(one.model, one.dtype) for one in asked] == [("brigg/lighthouse", "auto")]
 
 
 def test_run_that_continues_keeps_the_decoders_choice(

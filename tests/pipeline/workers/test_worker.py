@@ -31,7 +31,6 @@ from attribeam.pipeline.workers.worker_messages import (
     RunRows,
     WorkerDied,
     explain_chunk_failure,
-    explain_load_failure,
     is_disk_full,
     is_load_refusal,
 )
@@ -130,25 +129,6 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
     options = MethodOptions()
     with pytest.raises(MemoryError):
         model_workers._run_block(RunBlock(1, pickle.dumps(([], []))), resolve_method(options), options, LoadedModels())
-
-
-def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> NoReturn:
-        raise ImportError(message)
-
-    codes: list[int] = []
-    monkeypatch.setattr(os, "_exit", codes.append)
-    message = "libtorch_cpu.so: failed to map segment from shared object"
-    worker_process.serve(fail)
-    assert codes == [OUT_OF_MEMORY]
-    message = "libtorch_cpu.so: no such file"
-    with pytest.raises(ImportError):
-        worker_process.serve(fail)
-
-
-def test_a_model_that_cannot_load_says_why() -> None:
-    error = ModelLoadError("model 'x' has no config.json")
-    assert explain_load_failure(error, AuditSettings()) == f"the attributor cannot be loaded: {error}"
 
 
 @pytest.mark.parametrize("fault", ["no directory", "damaged weights"])

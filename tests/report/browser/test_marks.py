@@ -202,17 +202,6 @@ def test_the_menu_closes(page: OpenPage, harbour: LoggedAudit, way: str) -> None
     page.wait(lambda: not is_open(page))
 
 
-def test_marks_carry_the_reviewer_and_what_they_say(page: OpenPage, harbour: LoggedAudit) -> None:
-    reviewed(page, harbour)
-    rows = [json.loads(line) for line in save(page, "jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [(row["mark"], row["label"], row["reviewer"]) for row in rows] == [
-        ("wrong", "supported", "Ada Marsh"),
-        ("right", "supported", "Ada Marsh"),
-    ]
-    page.reload()
-    assert page.one("#reviewer").get_attribute("value") == "Ada Marsh"
-
-
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_marks_come_back_from_their_file(page: OpenPage, harbour: LoggedAudit, ending: str) -> None:
     reviewed(page, harbour)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.report.browser.audits import LoggedAudit
 from tests.report.browser.open_page import OpenPage
 
@@ -48,32 +47,6 @@ def test_bar_of_a_plot_leads_to_its_answers(page: OpenPage, harbour: LoggedAudit
     assert page.one("#filter-reset").is_displayed()
 
 
-def test_paper_has_light_colours_and_no_buttons(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.colours("dark", medium="print")
-    page.open(harbour.page)
-    assert page.script("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
-    assert not page.one(".bar").is_displayed()
-    assert page.one(".figures").is_displayed()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_bars_of_places_are_told_apart_by_width_in_either_colours(
-    page: OpenPage, harbour: LoggedAudit, scheme: str
-) -> None:
-    page.colours(scheme)
-    page.open(harbour.page)
-    card = '.plot:has([aria-label="Which place in the prompt is used"])'
-    (words,) = page.texts(f"{card} .sub")
-    assert words.startswith("Narrow bars: claims whose best passage stands at that place. Wide bars behind them: ")
-    used, best = (
-        page.all(f'{card} rect[fill="var(--rest)"], {card} [fill="var(--rest)"] rect'),
-        page.all(f'{card} rect[fill="var(--bar)"], {card} [fill="var(--bar)"] rect'),
-    )
-    assert used
-    assert best
-    assert max(bar.rect["width"] for bar in best) < min(bar.rect["width"] for bar in used)
-
-
 def test_an_address_names_its_answer_by_id(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answer=ferry-2")
     assert page.texts(".crumbs b") == ["ferry-2"]
@@ -107,35 +80,3 @@ def test_carried_columns_can_be_filtered(page: OpenPage, harbour: LoggedAudit) -
     assert page.ids() == ["ferry-0", "ferry-2", "ferry-1", "ferry-3"]
     page.one("#filter-reset").click()
     assert field.get_attribute("value") == ""
-
-
-def test_one_scrollbar_moves_the_page_and_no_box_beside_the_list_has_its_own(
-    page: OpenPage, harbour: LoggedAudit
-) -> None:
-    page.size(1400, 500)
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.answer-text').append('word '.repeat(3000))")
-    boxes = """
-    return [...document.querySelectorAll("#view-answers *")].filter((node) =>
-      ["auto", "scroll"].includes(getComputedStyle(node).overflowY) && node.scrollHeight > node.clientHeight + 1
-    ).map((node) => node.id || node.className)
-    """
-    assert set(page.script(boxes)) <= {"worklist"}
-    assert page.script("return document.documentElement.scrollHeight > innerHeight")
-
-
-def test_the_best_passage_of_a_chosen_claim_stays_in_view(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(1400, 600)
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.answer-text').append('word '.repeat(3000))")
-    page.script("document.querySelectorAll('.passage-text')[1].append('other '.repeat(2000))")
-    page.script("document.querySelector('.passage-stack').prepend(document.querySelectorAll('.passage')[1])")
-    page.script("dispatchEvent(new Event('resize'))")
-    page.press("]")
-    inside = """
-    const {top, bottom} = document.querySelector(".passage.best .piece.lit").getBoundingClientRect();
-    return top >= 0 && bottom <= innerHeight;
-    """
-    for place in (0, 0.5, 1):
-        page.script("scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", place)
-        assert page.script(inside), place

@@ -38,19 +38,6 @@ def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour
     page.wait(lambda: page.one("#worklist").is_displayed())
 
 
-def test_narrowest_screen_cuts_no_claim_and_keeps_the_bar_in_one_line(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(320, 740)
-    page.open(harbour.page, "#answers/1")
-    page.script("document.querySelector('.span-text').textContent = 'leaves at noon from the quay'")
-    width, shown, height, visible = page.script(
-        "const claim = document.querySelector('.span-text');"
-        "return [claim.scrollWidth, claim.clientWidth, claim.scrollHeight, claim.clientHeight]"
-    )
-    assert (width <= shown, height <= visible + 1) == (True, True)
-    assert page.one("#export-menu summary").size["height"] < 40
-    assert page.script("return document.documentElement.scrollWidth") <= 320
-
-
 def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page: OpenPage, harbour: LoggedAudit) -> None:
     page.size(320, 740)
     page.open(harbour.page)
@@ -58,17 +45,6 @@ def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page: OpenPage, harb
     menu = page.one(".menu-items").rect
     assert menu["x"] >= 0
     assert menu["x"] + menu["width"] <= 320
-
-
-def test_way_back_stands_above_what_is_said_of_a_missing_answer(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.size(320, 740)
-    page.open(harbour.page, "#answer=ferry-99")
-    said = page.script(
-        "const [back, text] = document.querySelector('.hint').childNodes, range = document.createRange();"
-        "range.selectNode(text);"
-        "return [back.getBoundingClientRect().bottom, range.getBoundingClientRect().top]"
-    )
-    assert said == sorted(said)
 
 
 def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) -> None:
