@@ -118,7 +118,7 @@ class ModelOptions(Options):
     )  # fmt: skip
     token_budget: PositiveInteger | None = option(
         default=None, group=LAYER, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
-        help="tokens per batch, padding included",
+        help="tokens per batch, padding included; twice as many where all its rows have one prompt",
     )  # fmt: skip
     max_tokens: PositiveInteger | None = option(
         default=None, group=READING, metavar="N", default_words="the model's context",

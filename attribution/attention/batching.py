@@ -135,12 +135,17 @@ def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list
     return [*batches, batch] if batch else batches
 
 
+_PROMPT_BUDGETS = 2
+"""How many budgets the rows of one prompt may fill: two batches would both begin with it."""
+
+
 def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool) -> list[list[int]]:
     """Batches of end-to-end rows, as row indices: each row is in exactly one batch, next to rows that share its prefix.
 
     ``rows`` are token ids, int32 [tokens]. Rows that share a prefix form a group; groups are sorted by their longest
-    row, shortest first. Without ``share`` every row is a group. A batch is closed when one more row would make it
-    longer than ``token_budget``; shared tokens count once. A row above the budget gets a batch of its own.
+    row, shortest first. Without ``share`` every row is a group. A batch is closed when one more group would make it
+    longer than ``token_budget``; shared tokens count once. A group above the budget gets a batch of its own, and more
+    of them only if it is above two budgets; so does a row of any length.
 
     Raises:
         ValueError: if ``token_budget`` is below 1.
@@ -148,16 +153,28 @@ def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool)
     _check_token_budget(token_budget)
     batches: list[list[int]] = []
     batch: list[int] = []
-    size, whole = 0, -1
-    for index in _ordered_by_prefix(rows, share):
-        shared = shared_length(rows[whole], rows[index]) if share and batch else 0
-        if batch and size + len(rows[index]) - shared > token_budget:
-            batches.append(batch)
-            batch, size, shared = [], 0, 0
-        whole = whole if shared else index
-        batch.append(index)
-        size += len(rows[index]) - shared
+    size = 0
+    for group in _groups_by_prefix(rows, share):
+        for part, tokens in _parts(rows, group, _PROMPT_BUDGETS * token_budget):
+            if batch and size + tokens > token_budget:
+                batches.append(batch)
+                batch, size = [], 0
+            batch = [*batch, *part]
+            size += tokens
     return [*batches, batch] if batch else batches
+
+
+def _parts(rows: Sequence[TokenIds], group: Sequence[int], most: int) -> Iterator[tuple[list[int], int]]:
+    """The group in parts of at most ``most`` tokens, but for single rows, and the tokens of each."""
+    part, size = [group[0]], len(rows[group[0]])
+    for index in group[1:]:
+        own = len(rows[index]) - shared_length(rows[part[0]], rows[index])
+        if size + own > most:
+            yield part, size
+            part, size, own = [], 0, len(rows[index])
+        part.append(index)
+        size += own
+    yield part, size
 
 
 def shared_lengths(rows: Sequence[TokenIds]) -> list[int]:
@@ -181,16 +198,15 @@ def shared_length(whole: TokenIds, row: TokenIds) -> int:
     return common if 2 * common >= len(row) else 0
 
 
-def _ordered_by_prefix(rows: Sequence[TokenIds], share: bool) -> list[int]:
-    """All row indices, with rows that share a prefix next to each other."""
+def _groups_by_prefix(rows: Sequence[TokenIds], share: bool) -> list[list[int]]:
+    """All row indices, in groups that share a prefix; the shortest groups first."""
     groups: list[list[int]] = []
     for index in sorted(range(len(rows)), key=lambda index: (rows[index].tobytes(), index) if share else index):
         if share and groups and shared_length(rows[groups[-1][0]], rows[index]):
             groups[-1].append(index)
         else:
             groups.append([index])
-    by_length = sorted(groups, key=lambda group: (max(len(rows[index]) for index in group), min(group)))
-    return [index for group in by_length for index in group]
+    return sorted(groups, key=lambda group: (max(len(rows[index]) for index in group), min(group)))
 
 
 def _check_token_budget(token_budget: int) -> None:

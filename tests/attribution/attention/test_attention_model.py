@@ -245,7 +245,8 @@ def test_rows_end_to_end_are_each_in_one_batch_within_the_budget(
     for batch in batches:
         own = [rows[index] for index in batch]
         shared = shared_lengths(own) if share else [0]
-        assert len(batch) == 1 or sum(map(len, own)) - sum(shared) <= budget
+        one_prompt = share and all(shared[1:])
+        assert len(batch) == 1 or sum(map(len, own)) - sum(shared) <= budget * (2 if one_prompt else 1)
 
 
 @given(rows_with_prompts)
@@ -261,6 +262,14 @@ def test_rows_of_one_prompt_come_together_and_count_it_once() -> None:
     rows = [row(*[7] * 10, 1, 2), row(*[5] * 15), row(*[7] * 10, 3, 3, 3)]
     assert pack_end_to_end(rows, 15, share=True) == [[0, 2], [1]]
     assert pack_end_to_end(rows, 15, share=False) == [[0], [2], [1]]
+
+
+def test_prompt_is_run_once_unless_its_rows_are_longer_than_two_batches() -> None:
+    rows = [row(*[7] * 10, answer) for answer in range(6)]
+    assert pack_end_to_end([row(5), *rows], 8, share=True) == [[0], [1, 2, 3, 4, 5, 6]]
+    batches = pack_end_to_end(rows, 7, share=True)
+    assert batches == [[0, 1, 2, 3], [4, 5]]
+    assert [shared_lengths([rows[index] for index in batch]) for batch in batches] == [[0, 10, 10, 10], [0, 10]]
 
 
 OUT_OF_MEMORY = [
