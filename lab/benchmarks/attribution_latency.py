@@ -37,6 +37,7 @@ from lab.benchmarks.latency_methods import (
     LATENCY_SHAPES,
     AttnUnion,
     AttnUnionDep,
+    DecoderStates,
     HSSAvg,
     LatencyMethod,
     LatencyShape,
@@ -127,8 +128,12 @@ def forward_operations(config: PreTrainedConfig, *, tokens: int, layer: int) -> 
 
     These are the matrix products of the layers below ``layer``, and its projections to queries, keys and values.
     """
-    whole = (layer - 1) * (2 * tokens * _layer_weights(config) + _attention_operations(config, tokens))
-    return float(whole + 2 * tokens * _projection_weights(config))
+    return layer_operations(config, tokens=tokens, layers=layer - 1) + 2.0 * tokens * _projection_weights(config)
+
+
+def layer_operations(config: PreTrainedConfig, *, tokens: int, layers: int) -> float:
+    """Operations in the matrix products of whole layers, for one row of ``tokens``."""
+    return float(layers * (2 * tokens * _layer_weights(config) + _attention_operations(config, tokens)))
 
 
 def head_share(config: PreTrainedConfig) -> float:
@@ -167,6 +172,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
     "two_stage": _BOTH,
     "two_stage_headless": _BOTH,
     "attn_union_dep": _BOTH,
+    "decoder": _BOTH,
     "hss_avg": (Mode.SINGLE,),
     "cci": (Mode.SINGLE,),
 }
@@ -225,6 +231,8 @@ class LatencyRun:
             return AttnUnion(self.model, self.token_budget)
         if self.name == "attn_union_dep":
             return AttnUnionDep(self.model, self.token_budget)
+        if self.name == "decoder":
+            return DecoderStates(self.model, self.token_budget)
         if self.name in _TWO_STAGE:
             return TwoStageUnion(self.model, lm_head=self.name == "two_stage")
         return HSSAvg(self.model) if self.name == "hss_avg" else CCI(self.model)
@@ -311,6 +319,8 @@ def _operations(name: str, model: BenchmarkModel, lengths: Sequence[int]) -> flo
     config = model.config
     if name == "cci" or config.model_type not in _COUNTED_KINDS:
         return 0.0
+    if name == "decoder":
+        return sum(layer_operations(config, tokens=length, layers=model.layer) for length in lengths)
     layer = config.num_hidden_layers + 1 if name in _TWO_STAGE else model.layer
     return sum(forward_operations(config, tokens=length, layer=layer) for length in lengths)
 
@@ -325,6 +335,7 @@ _METHOD_NAMES = {
     "attn_union_dep": "AttnUnionDep",
     "two_stage": "AttnUnion, two stages",
     "two_stage_headless": "two stages, no LM head",
+    "decoder": "decoder states",
     "hss_avg": "HSSAvg",
     "cci": "CCI",
 }

@@ -284,6 +284,20 @@ class HSSAvg:
         return best
 
 
+class DecoderStates:
+    """The states that a verdict reads, at layer L*."""
+
+    def __init__(self, model: BenchmarkModel, token_budget: int | None = None) -> None:
+        self._decoder = model.decoder(token_budget=token_budget)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._decoder.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        for _ in self._decoder.response_states([self.encode(record) for record in records]):
+            pass
+
+
 class CCI:
     """Contrastive gradients as in the evaluation, keeping the top three columns.
 

@@ -18,6 +18,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrai
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import try_model
+from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION, choose_layer, without_layers_above
 from attribeam.attribution.models.model_directory import (
@@ -71,6 +72,9 @@ class BenchmarkModel(Protocol):
     def attributor(self, *, method: str = ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
         """An attention model with the layers up to L*."""
 
+    def decoder(self, *, token_budget: int | None = None) -> Decoder:
+        """The layers up to L*, for their hidden states."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
@@ -120,6 +124,10 @@ class NamedModel:
         """An attention model with the layers up to L*."""
         return AttentionModel.from_pretrained(self._options(token_budget), method=MethodOptions(method=method))
 
+    def decoder(self, *, token_budget: int | None = None) -> Decoder:
+        """The layers up to L*, for their hidden states."""
+        return Decoder.from_pretrained(self._options(token_budget), layer=self.layer)
+
     def _directory(self) -> ModelDirectory:
         return read_model_directory(self._options(None))
 
@@ -168,6 +176,24 @@ SHAPES = {
         num_hidden_layers=28,
         num_attention_heads=28,
         num_key_value_heads=4,
+    ),
+    "qwen2.5-1.5b": Qwen2Config(
+        vocab_size=151_936,
+        hidden_size=1536,
+        intermediate_size=8_960,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
+    "smollm2-135m": Qwen2Config(
+        vocab_size=49_152,
+        hidden_size=576,
+        intermediate_size=1_536,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        tie_word_embeddings=True,
     ),
     "thin": Qwen2Config(
         vocab_size=32_768,
@@ -245,6 +271,12 @@ class RandomModel:
             layer=layer,
             method=MethodOptions(method=method),
         )
+
+    def decoder(self, *, token_budget: int | None = None) -> Decoder:
+        """The layers up to L*, for their hidden states, with the tokenizer of the bundled model."""
+        directory = self._directory(token_budget)
+        network = self.base(layers=self.layer)
+        return Decoder(directory=directory, network=network, encoder=RowEncoder(directory), layer=self.layer)
 
     def save(self, folder: Path) -> Path:
         """Write the layers up to L* and the tokenizer of the bundled model, for ``--model`` of an audit."""
