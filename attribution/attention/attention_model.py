@@ -183,7 +183,8 @@ class AttentionModel:
             layout=self.layout,
             token_budget=self.token_budget,
             rope_border=self._rope_border,
-            share=not self._capture.bidirectional,
+            share=self._capture.shares,
+            context=self._capture.context,
         )
 
     def request(self, row: EncodedRow, passage_count: int) -> RowRequest:

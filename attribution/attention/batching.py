@@ -96,19 +96,27 @@ def _full_similarity(row: CapturedRow) -> torch.Tensor:
 
 
 def row_batches(
-    rows: Sequence[EncodedRow], *, layout: RowLayout, token_budget: int, rope_border: int | None, share: bool
+    rows: Sequence[EncodedRow],
+    *,
+    layout: RowLayout,
+    token_budget: int,
+    rope_border: int | None,
+    share: bool,
+    context: int = 0,
 ) -> Iterator[list[int]]:
     """Indices of the rows of each batch.
 
     Rows on opposite sides of ``rope_border`` never share a batch. With ``share``, end-to-end rows with a common prefix
-    are placed side by side, and the prefix counts once.
+    are placed side by side, and the prefix counts once; for ``context`` see ``shared_length``.
     """
     lengths = [len(row.token_ids) for row in rows]
     for group in groups_by_border(lengths, rope_border):
         if layout is RowLayout.PADDED:
             packed = pack_by_token_budget([lengths[index] for index in group], token_budget)
         else:
-            packed = pack_end_to_end([rows[index].token_ids for index in group], token_budget, share=share)
+            packed = pack_end_to_end(
+                [rows[index].token_ids for index in group], token_budget, share=share, context=context
+            )
         yield from ([group[place] for place in batch] for batch in packed)
 
 
@@ -139,7 +147,7 @@ _PROMPT_BUDGETS = 2
 """How many budgets the rows of one prompt may fill: two batches would both begin with it."""
 
 
-def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool) -> list[list[int]]:
+def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool, context: int = 0) -> list[list[int]]:
     """Batches of end-to-end rows, as row indices: each row is in exactly one batch, next to rows that share its prefix.
 
     ``rows`` are token ids, int32 [tokens]. Rows that share a prefix form a group; groups are sorted by their longest
@@ -154,8 +162,8 @@ def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool)
     batches: list[list[int]] = []
     batch: list[int] = []
     size = 0
-    for group in _groups_by_prefix(rows, share):
-        for part, tokens in _parts(rows, group, _PROMPT_BUDGETS * token_budget):
+    for group in _groups_by_prefix(rows, share, context):
+        for part, tokens in _parts(rows, group, context, _PROMPT_BUDGETS * token_budget):
             if batch and size + tokens > token_budget:
                 batches.append(batch)
                 batch, size = [], 0
@@ -164,11 +172,11 @@ def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool)
     return [*batches, batch] if batch else batches
 
 
-def _parts(rows: Sequence[TokenIds], group: Sequence[int], most: int) -> Iterator[tuple[list[int], int]]:
+def _parts(rows: Sequence[TokenIds], group: Sequence[int], context: int, most: int) -> Iterator[tuple[list[int], int]]:
     """The group in parts of at most ``most`` tokens, but for single rows, and the tokens of each."""
     part, size = [group[0]], len(rows[group[0]])
     for index in group[1:]:
-        own = len(rows[index]) - shared_length(rows[part[0]], rows[index])
+        own = len(rows[index]) - shared_length(rows[part[0]], rows[index], context)
         if size + own > most:
             yield part, size
             part, size, own = [], 0, len(rows[index])
@@ -177,32 +185,37 @@ def _parts(rows: Sequence[TokenIds], group: Sequence[int], most: int) -> Iterato
     yield part, size
 
 
-def shared_lengths(rows: Sequence[TokenIds]) -> list[int]:
+def shared_lengths(rows: Sequence[TokenIds], context: int = 0) -> list[int]:
     """The number of leading tokens that each row of a batch reuses from the last row before it that reuses none."""
     lengths: list[int] = []
     whole = None
     for row in rows:
-        lengths.append(0 if whole is None else shared_length(whole, row))
+        lengths.append(0 if whole is None else shared_length(whole, row, context))
         whole = whole if lengths[-1] else row
     return lengths
 
 
-def shared_length(whole: TokenIds, row: TokenIds) -> int:
+_LEAST_SHARED, _LEAST_SHARED_BEFORE_CONTEXT = 1 / 2, 1 / 5
+"""How much of a row a shared prefix has at least: attending to one elsewhere costs more than a short one saves."""
+
+
+def shared_length(whole: TokenIds, row: TokenIds, context: int = 0) -> int:
     """The number of leading tokens that ``row`` may reuse from ``whole``: their common prefix, all but one at most.
 
-    0 if that is less than half of ``row``: attending to a prefix elsewhere costs more than a short one saves.
+    The last ``context`` tokens of that prefix are not reused, since what comes after changes them. 0 if few are left.
     """
     length = min(len(whole), len(row) - 1)
     differs = whole[:length] != row[:length]
-    common = int(differs.argmax()) if differs.any() else length
-    return common if 2 * common >= len(row) else 0
+    common = (int(differs.argmax()) if differs.any() else length) - context
+    least = _LEAST_SHARED_BEFORE_CONTEXT if context else _LEAST_SHARED
+    return common if common >= least * len(row) else 0
 
 
-def _groups_by_prefix(rows: Sequence[TokenIds], share: bool) -> list[list[int]]:
+def _groups_by_prefix(rows: Sequence[TokenIds], share: bool, context: int) -> list[list[int]]:
     """All row indices, in groups that share a prefix; the shortest groups first."""
     groups: list[list[int]] = []
     for index in sorted(range(len(rows)), key=lambda index: (rows[index].tobytes(), index) if share else index):
-        if share and groups and shared_length(rows[groups[-1][0]], rows[index]):
+        if share and groups and shared_length(rows[groups[-1][0]], rows[index], context):
             groups[-1].append(index)
         else:
             groups.append([index])
@@ -300,14 +313,14 @@ def row_requests(
 
 
 def end_to_end_inputs(
-    rows: Sequence[EncodedRow], device: torch.device, *, share: bool
+    rows: Sequence[EncodedRow], device: torch.device, *, share: bool, context: int = 0
 ) -> tuple[EndToEndRows, dict[str, torch.Tensor]]:
     """Where ``rows`` lie in one sequence, and what the model takes of it; see ``end_to_end_pass``.
 
     The mask is for transformers, which without one would look in the positions for several rows: on a GPU, the host
     would wait for all earlier passes.
     """
-    shared = shared_lengths([row.token_ids for row in rows]) if share else [0] * len(rows)
+    shared = shared_lengths([row.token_ids for row in rows], context) if share else [0] * len(rows)
     places = EndToEndRows.sharing([len(row.token_ids) for row in rows], shared, device)
     own = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
     token_ids = to_device(torch.from_numpy(own)[None], device)

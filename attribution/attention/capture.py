@@ -252,6 +252,12 @@ class LayerCapture:
     query_position: QueryPosition
     softmax_over: SoftmaxOver
     bidirectional: bool = False
+    context: ClassVar = 0
+
+    @property
+    def shares(self) -> bool:
+        """Whether rows may share a prefix."""
+        return not self.bidirectional
 
     def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
         """Run the pass; the rows of the result are reduced, but still on the device."""
@@ -265,7 +271,7 @@ class LayerCapture:
         if layout is RowLayout.PADDED:
             padded_pass(self.network, rows, capture)
         else:
-            end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
+            end_to_end_pass(self.network, rows, capture, share=self.shares)
         return capture
 
     @property

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate
 
@@ -41,6 +41,11 @@ class RowPlaces:
 
     def __len__(self) -> int:
         return self.prefix_length + self.end - self.start
+
+    def without_context(self, count: int) -> RowPlaces:
+        """The row with ``count`` more tokens of its prefix taken from the other row, instead of its own first ones."""
+        prefix_end, start = self.prefix_end + count, self.start + count
+        return replace(self, prefix_end=prefix_end, start=start) if self.prefix_length else self
 
     def states(self, states: torch.Tensor, start: int = 0, end: int | None = None) -> torch.Tensor:
         """The row's positions [start, end) from [..., places, size]; a view if the row shares no prefix."""

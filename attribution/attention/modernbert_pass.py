@@ -14,12 +14,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch.nn.functional import gelu, layer_norm, silu
 
-from attribeam.attribution.attention.batching import Job, RowLayout, row_requests
+from attribeam.attribution.attention.batching import Job, RowLayout, end_to_end_inputs, row_requests
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, block_padding, padded_local_attention
 from attribeam.attribution.attention.reduction import AttentionRule, Capture, RowAttention, RowRequest, reduce_row
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
@@ -42,6 +41,16 @@ class FusedCapture:
     query_position: QueryPosition
     softmax_over: SoftmaxOver
 
+    @property
+    def shares(self) -> bool:
+        """Whether rows may share a prefix."""
+        return self.weights.shares
+
+    @property
+    def context(self) -> int:
+        """How many tokens at the end of a shared prefix each row runs for itself."""
+        return 2 * self.weights.reach
+
     def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:  # noqa: ARG002 - end to end only
         """Run the pass; the rows of the result are reduced."""
         requests = row_requests(jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=_CPU)
@@ -52,9 +61,14 @@ class FusedCapture:
 
 @torch.inference_mode()
 def modernbert_pass(weights: EncoderWeights, rows: Sequence[EncodedRow], capture: Capture) -> None:
-    """Run ``rows`` end to end up to the captured layer, and fill ``capture``."""
-    places = EndToEndRows.of_lengths([len(row.token_ids) for row in rows], _CPU)
-    token_ids = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))
+    """Run ``rows`` end to end up to the captured layer, and fill ``capture``.
+
+    A prefix that rows share is run once, where all layers below are local: after them a token is changed by none
+    farther away than their reaches together. So a row runs the last tokens of the prefix again, twice as many: the
+    first half lacks what stands before, the second half is what the first row's own tokens may have changed there.
+    """
+    places, inputs = end_to_end_inputs(rows, _CPU, share=weights.shares, context=2 * weights.reach)
+    token_ids = inputs["input_ids"][0]
     rotary_factors = {kind: rotation.rotary_factors(places.longest[1]) for kind, rotation in weights.rotations.items()}
     factors_of_places = {kind: some[places.positions] for kind, some in rotary_factors.items()}
     hidden = _normed(weights.token_embeddings[token_ids], weights.embedding_norm, weights)
@@ -115,7 +129,8 @@ def _captured_attentions(
 ) -> Iterator[tuple[RowAttention, RowRequest]]:
     """Each row's attention, from its response positions only, renumbered from 0, to the tokens of the softmax."""
     for row, request in zip(places.places, requests, strict=True):
-        own, positions, tokens = hidden[row.start : row.end], request.query_positions, request.token_count
+        own = row.without_context(weights.reach).states(hidden)
+        positions, tokens = request.query_positions, request.token_count
         key = _heads(own[:tokens] @ weights.key, rotary_factors[:tokens], weights)
         query = _heads(own[positions] @ weights.query, rotary_factors[positions], weights)
         rule = AttentionRule(causal=False, reach=None, scaling=query.shape[-1] ** -0.5)
@@ -211,6 +226,16 @@ class EncoderWeights:
     key: torch.Tensor
     kind: str
     rotations: dict[str, Rotation]
+
+    @property
+    def shares(self) -> bool:
+        """Whether rows may share a prefix: no lower layer lets a token see its whole row."""
+        return all(layer.reach is not None for layer in self.lower_layers)
+
+    @property
+    def reach(self) -> int:
+        """How far the lower layers that have a reach carry a token, together."""
+        return sum(layer.reach or 0 for layer in self.lower_layers)
 
 
 def fused_capture(directory: ModelDirectory, layer: int) -> FusedCapture | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,7 @@ from tests.attribution.tiny_models import save_tiny_encoder, tiny_model
 from transformers import ModernBertConfig, ModernBertModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.batching import RowLayout, shared_lengths
 from attribeam.attribution.attention.capture import LayerCapture
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
@@ -102,6 +103,22 @@ def test_other_activations_and_windows_are_as_exact(options: dict[str, object]) 
 
 def test_rows_longer_than_the_rotations_at_hand_are_as_exact() -> None:
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(2100, 5)])
+
+
+@pytest.mark.parametrize(("below", "reused"), [([LOCAL], 60 - 10), ([LOCAL, LOCAL], 60 - 20), ([LOCAL, FULL], None)])
+def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below: list[str], reused: int | None) -> None:
+    answers = ([5] * 9, [6] * 7, [6] * 7, [7, 5])
+    prompt = row_of_tokens(60, 1).token_ids[:60]
+    rows = [
+        replace(row_of_tokens(60, len(answer)), token_ids=np.array([*prompt, *answer], np.int32)) for answer in answers
+    ]
+    capture = capture_of(tiny_encoder([*below, FULL]))
+    assert_same(capture, rows)
+    fused = fused_of(capture)
+    assert fused is not None
+    assert fused.shares == (reused is not None)
+    if reused is not None:
+        assert shared_lengths([one.token_ids for one in rows], fused.context) == [0, *[reused] * 3]
 
 
 def rope_of(kind: str, **options: object) -> dict[str, object]:
