@@ -37,8 +37,8 @@ def end_to_end_attention(
 ) -> torch.Tensor:
     """Attention of each token to the tokens of its own row: [1, places, attention heads, size], dtype of ``query``.
 
-    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. Only causal rows may
-    share a prefix.
+    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. Only causal rows
+    and local layers may have rows that share a prefix.
     """
     if runs_varlen(query, value, rule):
         return varlen_attention(query, key, value, rows=rows, rule=rule)

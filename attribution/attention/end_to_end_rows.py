@@ -235,8 +235,8 @@ def local_attention(
 ) -> torch.Tensor:
     """Attention of each token to the tokens of its row within ``window`` places: [1, tokens, heads, size].
 
-    ``query`` [1, attention heads, tokens, size]; ``key``, ``value`` [1, key heads, tokens, size]; the rows share no
-    prefix. Each block of queries runs against its own keys and those of ``window`` places on either side.
+    ``query`` [1, attention heads, tokens, size]; ``key``, ``value`` [1, key heads, tokens, size]; a row sees
+    its own places only. Each block of queries runs against its own keys and those of ``window`` places on either side.
     """
     tokens = query.shape[2]
     behind = block_padding(tokens, window, query.device)
