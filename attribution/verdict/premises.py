@@ -10,21 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.answer_names import AnswerName
-from attribeam.attribution.answers.answer_values import AnswerValue
-from attribeam.attribution.answers.numbers_and_dates import numbers_in_word
 from attribeam.attribution.answers.parsed_answer import base_label
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.answers.unmatched_values import Value, ValueMatcher
 from attribeam.attribution.verdict.claims import label_words, words_in
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
+from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, swapped_values
 from attribeam.attribution.verdict.word_forms import (
     DENIALS,
     OPPOSITES,
@@ -62,7 +59,7 @@ PREMISE_NUMBERS = (
     "inverted", "words", "context", "name_gap", "number_gap", "subject_gap", "noun_gap", "name_clause_gap",
     "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "root_missing", "values", "values_window",
     "values_anywhere", "attention_coverage", "attention_soft", "attention_best", "attention_window", "evidence_mass",
-    "top_share", "margin", "sentences", "slot_numbers", "slot_names", "aligned",
+    "top_share", "margin", "sentences", "swapped_numbers", "swapped_names", "aligned",
 )  # fmt: skip
 """What is measured of a claim beside its premise. Shares are of the weights of the claim's content words.
 
@@ -70,9 +67,9 @@ PREMISE_NUMBERS = (
 by all passages. ``soft``: with similar words counted by their cosine. ``missing``, ``rival``: words that the premise
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
-where attention points, and how much of it lies on the premise. ``slot_...``: words of the claim in whose place the
-sentence that covers it best has another number or name, where the words around them are the same; ``aligned``: the share
-of the claim's words that this sentence has in the same order, -1 where it has all of its values.
+where attention points, and how much of it lies on the premise. ``swapped_...``: words of the
+claim in whose place the sentence that covers it best has another number or name; ``aligned``: the share of the claim's
+words that this sentence has in the same order, -1 where it has all of the claim's values.
 """
 
 _MISSING = (
@@ -316,7 +313,8 @@ class _OneClaim:
         place, attended = proposed[best], proposed.index(by_attention[0])
         window = self._of.sentences.window(place)
         numbers = {**self._coverage(place, seen[best], alike[best]), **self._manner(place), **self._gaps()}
-        numbers |= {**self._slots(), **self._values(window), **self._attended_numbers(place, window, seen[attended], alike[attended])}
+        numbers |= {**self._swapped(), **self._values(window)}
+        numbers |= self._attended_numbers(place, window, seen[attended], alike[attended])
         missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
         return Premise(
             np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32),
@@ -433,46 +431,15 @@ class _OneClaim:
         gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
         return gaps
 
-    def _slots(self) -> dict[str, float]:
-        """Values of the claim in whose place the sentence that covers it best has another one."""
-        place = int(np.argmax(self._covered))
-        numbers, names = self._unlike_values(place) if self._covered[place] >= _ABOUT_THE_SAME else (set(), set())
-        if not numbers and not names:
-            return {"slot_numbers": 0.0, "slot_names": 0.0, "aligned": _NONE}
-        of, answer = self._of, self._of._answer
-        own = [word for word in self._words if answer.is_word[word]]
-        sentence = of.sentences.all[place]
-        there = [at for at, word in enumerate(sentence.words) if word[0].isalnum()]
-        stems = [answer.stems[word] for word in own]
-        steps = SequenceMatcher(None, stems, [sentence.stems[at] for at in there], autojunk=False).get_opcodes()
-        same = sum(end - start for what, start, end, _, _ in steps if what == "equal")
-        found, told = {"slot_numbers": 0, "slot_names": 0}, set(stems)
-        counted = frozenset[int]().union(*(numbers_in_word(answer.texts[word]) for word in own))
-        for what, start, end, first, last in steps:
-            if what == "replace":
-                others = [at for at in there[first:last] if sentence.stems[at] not in told]
-                rivals = sum(not numbers_in_word(sentence.words[at]) <= counted for at in others)
-                named = sum(sentence.words[at][0].isupper() and carries_content(sentence.words[at]) for at in others)
-                found["slot_numbers"] += min(rivals, sum(word in numbers for word in own[start:end]))
-                found["slot_names"] += min(named, sum(word in names for word in own[start:end]))
-        return {**{name: float(count) for name, count in found.items()}, "aligned": same / max(len(own), 1)}
-
-    def _unlike_values(self, place: int) -> tuple[set[int], set[int]]:
-        """The words of the claim's numbers, and of its names, that a sentence and its title do not have."""
-        of, answer = self._of, self._of._answer
-        content = of.sentences.content_of([*of.sentences.titles_of(place), place])
-        words = answer.parsed.words
-        known, unlike = set(), set()
-        for one in self._own_values:
-            inside = {word for word in self._words if words[word].overlaps(one.chars)}
-            known |= inside
-            unlike |= inside if not one.is_repeated_by(one.parts_in(content)) else set()
-        sentence = of.sentences.all[place]
-        counted = frozenset[int]().union(*map(numbers_in_word, sentence.words))
-        unlike |= {word for word in self._words if of._is_number[word] and word not in known}
-        unlike = {word for word in unlike if answer.stems[word] not in sentence.stems}
-        numbers = {word for word in unlike if not numbers_in_word(answer.texts[word]) <= counted}
-        return numbers, {word for word in unlike if of._is_name[word] and not of._is_number[word]}
+    def _swapped(self) -> dict[str, float]:
+        """Values in whose place the sentence that covers the claim best has another one."""
+        of, place, found = self._of, int(np.argmax(self._covered)), NOTHING_SWAPPED
+        if self._covered[place] >= _ABOUT_THE_SAME:
+            content = of.sentences.content_of([*of.sentences.titles_of(place), place])
+            numbers, names = ({word for word in self._words if flags[word]} for flags in (of._is_number, of._is_name))
+            sentence = of.sentences.all[place]
+            found = swapped_values(of._answer, self._words, self._own_values, numbers, names, sentence, content)
+        return {"swapped_numbers": found.numbers, "swapped_names": found.names, "aligned": found.aligned}
 
     @cached_property
     def _own_chars(self) -> CharRange:
@@ -480,7 +447,7 @@ class _OneClaim:
         return CharRange(words[min(self._words)].char_start, words[max(self._words)].char_end)
 
     @cached_property
-    def _own_values(self) -> list[AnswerValue | AnswerName]:
+    def _own_values(self) -> list[Value]:
         words = self._of._answer.parsed.words
         found = self._of._matcher.values_in(self._own_chars)
         return [one for one in found if any(words[word].overlaps(one.chars) for word in self._words)]

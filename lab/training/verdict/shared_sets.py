@@ -207,7 +207,7 @@ def _swapped(file: Path) -> Iterator[TrainingAnswer]:
         before = draw.randrange(len(others) + 1)
         passages = tuple(map(Passage, [*others[:before], paragraph, *others[before:]]))
         record = replace(_record(row, file, "", answer, "swapped"), passages=passages)
-        part = f"{('number', 'name')[place // 2 % 2]}, {len(others) and 'many' or 'one'}"
+        part = f"{('number', 'name')[place // 2 % 2]}, {'many' if others else 'one'}"
         yield TrainingAnswer.of(_marked(record, marks), "swapped", key=f"page {row.text('title')}", part=part)
 
 
