@@ -100,6 +100,7 @@ UNIT_BESIDE_NUMBER = re.compile(
 )
 
 _LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
+_DIGITS_IN_WORD, _LONGEST_NUMBER = re.compile(r"\d+"), 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,14 @@ def _number(match: re.Match[str]) -> Number:
     elif scale:
         values = (*values, *(value * _SHORT_SCALES[scale] for value in values))
     return Number(*match.span(), values, digits, match.end("digits"), scale, match["decade"] is not None)
+
+
+def numbers_in_word(word: str) -> frozenset[int]:
+    """The numbers whose digits a word has, or that it says: 9 for "B9", 40 for "forty"."""
+    spelled = _NUMBER_WORDS.get(word.lower())
+    if spelled is not None:
+        return frozenset([spelled])
+    return frozenset(int(digits) for digits in _DIGITS_IN_WORD.findall(word[:_LONGEST_NUMBER]))
 
 
 def worded_numbers(text: str) -> Iterator[re.Match[str]]:

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import base_label
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.answers.unmatched_values import Value, ValueMatcher
 from attribeam.attribution.verdict.claims import label_words, words_in
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
+from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, swapped_values
 from attribeam.attribution.verdict.word_forms import (
     DENIALS,
     OPPOSITES,
@@ -38,6 +39,8 @@ _DENIED_THERE = DENIALS | {"false"}
 _BY_WORDS, _BY_ATTENTION, _OTHERS = 4, 2, 2
 """How many sentences words and attention propose, and how many of these are read beside the premise."""
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
+_ABOUT_THE_SAME = 0.5
+"""The share of a claim that a sentence must cover to have another value in the place of one of the claim's."""
 _ALIKE = 0.6
 """The cosine from which on a word that is missing counts as said in another word."""
 _TELLING, _LEAST_ATTENTION = 0.6, 0.2
@@ -56,7 +59,7 @@ PREMISE_NUMBERS = (
     "inverted", "words", "context", "name_gap", "number_gap", "subject_gap", "noun_gap", "name_clause_gap",
     "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "root_missing", "values", "values_window",
     "values_anywhere", "attention_coverage", "attention_soft", "attention_best", "attention_window", "evidence_mass",
-    "top_share", "margin", "sentences",
+    "top_share", "margin", "sentences", "swapped_numbers", "swapped_names", "aligned",
 )  # fmt: skip
 """What is measured of a claim beside its premise. Shares are of the weights of the claim's content words.
 
@@ -64,7 +67,9 @@ PREMISE_NUMBERS = (
 by all passages. ``soft``: with similar words counted by their cosine. ``missing``, ``rival``: words that the premise
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
-where attention points, and how much of it lies on the premise.
+where attention points, and how much of it lies on the premise. ``swapped_...``: words of the
+claim in whose place the sentence that covers it best has another number or name; ``aligned``: the share of the claim's
+words that this sentence has in the same order, -1 where it has all of the claim's values.
 """
 
 _MISSING = (
@@ -308,7 +313,8 @@ class _OneClaim:
         place, attended = proposed[best], proposed.index(by_attention[0])
         window = self._of.sentences.window(place)
         numbers = {**self._coverage(place, seen[best], alike[best]), **self._manner(place), **self._gaps()}
-        numbers |= {**self._values(window), **self._attended_numbers(place, window, seen[attended], alike[attended])}
+        numbers |= {**self._swapped(), **self._values(window)}
+        numbers |= self._attended_numbers(place, window, seen[attended], alike[attended])
         missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
         return Premise(
             np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32),
@@ -425,11 +431,29 @@ class _OneClaim:
         gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
         return gaps
 
+    def _swapped(self) -> dict[str, float]:
+        """Values in whose place the sentence that covers the claim best has another one."""
+        of, place, found = self._of, int(np.argmax(self._covered)), NOTHING_SWAPPED
+        if self._covered[place] >= _ABOUT_THE_SAME:
+            content = of.sentences.content_of([*of.sentences.titles_of(place), place])
+            numbers, names = ({word for word in self._words if flags[word]} for flags in (of._is_number, of._is_name))
+            sentence = of.sentences.all[place]
+            found = swapped_values(of._answer, self._words, self._own_values, numbers, names, sentence, content)
+        return {"swapped_numbers": found.numbers, "swapped_names": found.names, "aligned": found.aligned}
+
+    @cached_property
+    def _own_chars(self) -> CharRange:
+        words = self._of._answer.parsed.words
+        return CharRange(words[min(self._words)].char_start, words[max(self._words)].char_end)
+
+    @cached_property
+    def _own_values(self) -> list[Value]:
+        words = self._of._answer.parsed.words
+        found = self._of._matcher.values_in(self._own_chars)
+        return [one for one in found if any(words[word].overlaps(one.chars) for word in self._words)]
+
     def _values(self, window: Sequence[int]) -> dict[str, float]:
-        of = self._of
-        words = of._answer.parsed.words
-        chars = CharRange(words[min(self._words)].char_start, words[max(self._words)].char_end)
-        own = [one for one in of._matcher.values_in(chars) if any(words[w].overlaps(one.chars) for w in self._words)]
+        of, own, chars = self._of, self._own_values, self._own_chars
         content = of.sentences.content_of(window) if own else None
         unmatched = sum(not one.is_repeated_by(one.parts_in(content)) for one in own) if content is not None else 0
         everywhere = range(len(of._record.passages))

@@ -223,14 +223,15 @@ class VerdictModel:
             ModelLoadError: if the model was fitted on other numbers.
             RuntimeError: if it has a probe, and an answer's ``probed`` is None.
         """
-        if self.claim_names not in (CLAIM_NUMBERS, CLAIM_NUMBERS[:-1]):
+        if not set(self.claim_names) <= set(CLAIM_NUMBERS):
             raise ModelLoadError(OTHER_SIGNALS)
         words = self._word_log_odds(answers)
         numbers = [
             claim_numbers(one.signals, odds, one.claims, one.premises, one.read)
             for one, odds in zip(answers, words, strict=True)
         ]
-        ratios = _of_each(self.claims, numbers)
+        columns = [CLAIM_NUMBERS.index(name) for name in self.claim_names]
+        ratios = _of_each(self.claims, [one[:, columns] for one in numbers])
         risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
         claims = [claim_log_odds(*one, fall=self.claim_fall) for one in zip(ratios, risks, numbers, strict=True)]
         return [ScoredAnswer(*one, float(one[1].max())) for one in zip(words, claims, strict=True)]

@@ -56,6 +56,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "trial": SetWeights(1.0, 2.0, 1.5),
     "begin": SetWeights(0.3, 1.0, 1.0),
     "pages": SetWeights(0.3, 0.5),
+    "swapped": SetWeights(0.0, 0.25),
     "summedits": SetWeights(0.5, 0.3),
     "bump": SetWeights(0.5, 0.3),
     "factcg": SetWeights(0.0, 0.5, 0.5),
@@ -83,9 +84,9 @@ _RISING = frozenset(
         "word_unmatched_value", "clause_unseen_share", "clause_unseen", "sentence_unseen_share", "sentence_unseen",
         "sentence_previous_unseen_share", "sentence_next_unseen_share", "answer_unseen_share", "answer_unseen",
         "missing_weight", "missing_anywhere", "missing_anywhere_weight", "missing_names", "missing_numbers", "novel",
-        "values_window", "values_anywhere", "name_gap", "number_gap", "subject_gap", "noun_gap", "name_clause_gap",
-        "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "denied", "opposed", "highest_word",
-        "highest_three_words", "mean_word", "read",
+        "values_window", "values_anywhere", "swapped_numbers", "swapped_names", "name_gap", "number_gap", "subject_gap",
+        "noun_gap", "name_clause_gap", "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "denied",
+        "opposed", "highest_word", "highest_three_words", "mean_word", "read",
     }
 )  # fmt: skip
 """What is measured of a missing match: with more of one, and all else equal, nothing is less likely unsupported."""

@@ -31,6 +31,12 @@ _UNTOKENISED = (
     (re.compile(r"\s+'(s|re|ll|ve|d|m)\b"), r"'\1"),
 )
 _EVERY_PAGE, _MOST_PAGES, _FEWEST_PARAGRAPHS = 7, 1500, 4
+_SWAPPED_PAGE, _OTHER_COUNTS = 3, (0, 3, 9, 30)
+_VALUES = (
+    re.compile(r"(?<![\w.,-])\d{1,4}(?![\w,.-]*\d)"),
+    re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*"),
+)
+"""A number, and a name within a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ def shared_sets(data: Path) -> Iterator[TrainingAnswer]:
     for name, together in _CLAIM_FILES:
         yield from _factcg(_file(data, f"support/factcg_{name}.jsonl"), together)
     yield from _pages(_file(data, PAGES))
+    yield from _swapped(_file(data, PAGES))
 
 
 def _file(data: Path, name: str) -> Path:
@@ -168,6 +175,45 @@ def _pages(file: Path) -> Iterator[TrainingAnswer]:
         count += 1
         if count == _MOST_PAGES:
             return
+
+
+def _swapped(file: Path) -> Iterator[TrainingAnswer]:
+    """Sentences beside their paragraph and those of other pages: as they are, or with a value that another page has.
+
+    What replaces a number or a name is as long, and does not stand in the sentence's own paragraph.
+    """
+    draw, own = random.Random(11), []
+    for row in read_rows(file):
+        if (row.row + 1) % _EVERY_PAGE == _SWAPPED_PAGE:
+            paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
+            own += [(row, one) for one in paragraphs if 200 < len(one) < 1000][:1]
+    for place, (row, paragraph) in enumerate(own):
+        others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
+        value = _VALUES[place // 2 % 2]
+        swaps = [
+            (sentence, match, other)
+            for sentence in _sentences([paragraph], 6, 30)
+            for match in value.finditer(sentence)
+            for other in value.findall(" ".join(others) or draw.choice(own)[1])
+            if other not in paragraph and _shape(other) == _shape(match.group())
+        ]
+        if not swaps:
+            continue
+        answer, match, other = draw.choice(swaps)
+        marks: tuple[CharRange, ...] = ()
+        if place % 2:
+            answer = answer[: match.start()] + other + answer[match.end() :]
+            marks = (CharRange(match.start(), match.start() + len(other)),)
+        before = draw.randrange(len(others) + 1)
+        passages = tuple(map(Passage, [*others[:before], paragraph, *others[before:]]))
+        record = replace(_record(row, file, "", answer, "swapped"), passages=passages)
+        part = f"{('number', 'name')[place // 2 % 2]}, {'many' if others else 'one'}"
+        yield TrainingAnswer.of(_marked(record, marks), "swapped", key=f"page {row.text('title')}", part=part)
+
+
+def _shape(value: str) -> int:
+    """What a value must share with another to stand in its place: the digits, or the words of a name."""
+    return len(value) if value.isdigit() else len(value.split())
 
 
 def _sentences(paragraphs: Sequence[str], fewest: int, most: int) -> list[str]:
