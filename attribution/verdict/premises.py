@@ -67,9 +67,9 @@ PREMISE_NUMBERS = (
 by all passages. ``soft``: with similar words counted by their cosine. ``missing``, ``rival``: words that the premise
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
-where attention points, and how much of it lies on the premise. ``swapped_...``: words of the
-claim in whose place the sentence that covers it best has another number or name; ``aligned``: the share of the claim's
-words that this sentence has in the same order, -1 where it has all of the claim's values.
+where attention points, and how much of it lies on the premise. ``swapped_...``: words of the claim in whose place the
+sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
+has in the same order, -1 where it has all of the claim's values.
 """
 
 _MISSING = (

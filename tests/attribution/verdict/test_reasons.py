@@ -24,6 +24,7 @@ from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."
+INN = "The inn at Brigg was built in 1931 by Peter Lang. It has nine rooms."
 PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telephone.")
 
 
@@ -58,6 +59,21 @@ def test_an_unsupported_claim_says_why_and_what_the_evidence_has(
     (claim,) = claims(attributor, answer, *passages)
     assert claim.support is Support.UNSUPPORTED
     assert (claim.reason, claim.expected, claim.how) == (reason, expected, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The mill at Orrin was built in 1931 by Clara Voss.", "1874"),
+        ("The mill at Orrin was built in 1874 by Peter Lang.", "Clara Voss"),
+        ("It has nine floors.", "four"),
+    ],
+)
+def test_a_value_that_only_another_passage_has_is_no_support(
+    attributor: Attributor, answer: str, expected: str
+) -> None:
+    (claim,) = claims(attributor, answer, MILL, INN, *PLANS)
+    assert (claim.support, claim.expected) == (Support.UNSUPPORTED, expected)
 
 
 def test_a_copied_claim_is_quoted_and_has_no_reason(attributor: Attributor) -> None:
@@ -102,6 +118,25 @@ def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere(
     far = f"{MILL} Tickets are sold at the bridge. Children and dogs are welcome. Eleven steps lead to the door."
     found = numbers("The mill has eleven floors.", far)
     assert (found["values_window"], found["values_anywhere"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "swapped"),
+    [
+        ("The mill at Orrin was built in 1931 by Clara Voss.", (1, 0)),
+        ("The mill at Orrin was built in 1874 by Peter Lang.", (0, 2)),
+        ("It has nine floors.", (1, 0)),
+        ("It has 4 floors.", (0, 0)),
+        ("The mill at Orrin was built by Clara Voss in 1874.", (0, 0)),
+        ("Peter Lang often slept there in 1931.", (0, 0)),
+    ],
+)
+def test_values_are_swapped_where_the_sentence_has_another_in_their_place(
+    answer: str, swapped: tuple[int, int]
+) -> None:
+    found = numbers(answer, MILL, INN)
+    assert (found["swapped_numbers"], found["swapped_names"]) == swapped
+    assert (found["aligned"] > 0.5) == any(swapped)
 
 
 def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not() -> None:
