@@ -13,8 +13,13 @@ from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Me
 from attribeam.attribution.options import UNIONS
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.hidden_states import HiddenAverage, HiddenAverageDep, HiddenUnion, HiddenUnionDep
-from attribeam.evaluation.methods.language_context import ContrastiveGradients
-from attribeam.evaluation.methods.unions import AugmentedUnion, AugmentedUnionInSentence, ScoredUnion, SentenceUnion
+from attribeam.evaluation.methods.unions import (
+    AugmentedUnion,
+    AugmentedUnionInSentence,
+    ContrastiveGradients,
+    ScoredUnion,
+    SentenceUnion,
+)
 from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 
 

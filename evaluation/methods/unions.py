@@ -1,4 +1,4 @@
-"""Algorithm 1 over any tokens and the decision of Section 4.1, with nothing of our own, and the unions of attention.
+"""Algorithm 1 over any tokens and the decision of Section 4.1, with nothing of our own: unions of attention, and CCI.
 
 ``--passage-score`` applies to all of them.
 """
@@ -22,7 +22,7 @@ from attribeam.attribution.methods.method import AnswerContext, MethodSettings, 
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
 from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import CharRange, RowFault
+from attribeam.schemas import CharRange, Passage, RowFault
 
 if TYPE_CHECKING:
     import torch
@@ -316,3 +316,54 @@ class AugmentedUnionInSentence(AugmentedUnion):
     def counts(self, context: AnswerContext) -> Counts:
         """As of ``AugmentedUnion``, 0 outside the sentences."""
         return super().counts(context) * context.once(AnswerTokens).of_sentences(context.spans)
+
+
+TOP_K = 3
+_Floats = npt.NDArray[np.float64]
+
+
+class ContrastiveGradients:
+    """``cci``: the three prompt tokens with the largest contrastive saliency of each target token, united.
+
+    The saliency is the similarity S of Equation 1; the passage with the largest sum wins (Section 4.1). Isolated tokens
+    stay.
+    """
+
+    name = "cci"
+    needs = frozenset({Need.LANGUAGE_MODEL})
+
+    def __init__(self, settings: MethodSettings) -> None:
+        """The settings have nothing for it."""
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Take one backward pass per response token that lies in any span."""
+        from attribeam.attribution.attention.reduction import top_columns
+        from attribeam.evaluation.methods.language_context import language_of
+
+        language, spans = context.once(language_of), context.spans
+        tokens = {span: language.tokens_of(span) for span in spans}
+        wanted = sorted({token for of_span in tokens.values() for token in of_span})
+        columns, scores = top_columns(language.saliency(wanted), TOP_K)
+        place = {token: index for index, token in enumerate(wanted)}
+        results = []
+        for span in spans:
+            rows = [place[token] for token in tokens[span]]
+            united = _united(columns.numpy()[rows], scores.numpy()[rows], language.encoded)
+            results.append(_result(united, language.encoded, context.record.passages))
+        return results
+
+
+def _united(columns: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], encoded: EncodedRow) -> _Floats:
+    """w(t, d_j) of every prompt column: float64 [prompt_length], 0 outside passages and on white space alone."""
+    united = np.zeros(encoded.prompt_length)
+    np.add.at(united, columns.ravel(), scores.ravel().astype(np.float64))
+    visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
+    return np.where(visible, united, 0.0)
+
+
+def _result(united: _Floats, encoded: EncodedRow, passages: Sequence[Passage]) -> SpanResult:
+    columns = np.flatnonzero(united)
+    scores = UnionScores(np.zeros_like(columns), columns, united[columns], [False])
+    sums = np.bincount(encoded.column_passage[columns], weights=united[columns], minlength=len(passages))
+    (pieces,) = evidence_pieces(scores, encoded=encoded, passages=passages)
+    return SpanResult(tuple(sums.tolist()), scaled_pieces(pieces, 1.0))

@@ -176,7 +176,7 @@ def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path: Path, content: byte
 )
 def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path: Path, place: str) -> None:
     folder = own_verdict(tmp_path / "own")
-    edited(folder, place, lambda old: dict(reversed(old.items())) if isinstance(old, dict) else old[::-1])
+    edited(folder, place, lambda old: dict(reversed(old.items())) if isinstance(old, dict) else ["other", *old[1:]])
     with pytest.raises(ModelLoadError, match=r"own/verdict\.json: .* fitted on other signals .*; train it"):
         judge_of(MethodOptions(verdict=str(folder)))
 

@@ -16,7 +16,6 @@ from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.language_context import (
-    ContrastiveGradients,
     LanguageContext,
     contrast_tokens,
     contrastive_saliency,
@@ -31,6 +30,7 @@ from attribeam.evaluation.methods.registry import (
     chosen_methods,
     lab_methods,
 )
+from attribeam.evaluation.methods.unions import ContrastiveGradients
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
