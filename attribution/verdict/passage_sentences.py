@@ -73,10 +73,10 @@ class PassageSentences:
         """For each passage the sentences of its title, and of its text."""
         return zip(*([*self._in_text.values()][part::2] for part in (0, 1)), strict=True)
 
-    def carried(self) -> npt.NDArray[np.int64]:
-        """The sentences whose pronoun at the beginning refers to the one before, in the same passage."""
+    def carried(self) -> list[int]:
+        """The sentences whose pronoun at the beginning refers to the one before, in the same passage; ascending."""
         same = (place for place in range(1, len(self)) if self._text_of[place - 1][0] == self._text_of[place][0])
-        return np.array([place for place in same if self.all[place].is_carried_on], dtype=np.int64)
+        return [place for place in same if self.all[place].is_carried_on]
 
     def window(self, place: int) -> list[int]:
         """A sentence with its neighbours in the same text, and the title, ascending."""

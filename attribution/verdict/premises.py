@@ -60,6 +60,7 @@ PREMISE_NUMBERS = (
     "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "root_missing", "values", "values_window",
     "values_anywhere", "attention_coverage", "attention_soft", "attention_best", "attention_window", "evidence_mass",
     "top_share", "margin", "sentences", "swapped_numbers", "swapped_names", "aligned",
+    "carried", "carried_clause",
 )  # fmt: skip
 """What is measured of a claim beside its premise. Shares are of the weights of the claim's content words.
 
@@ -69,7 +70,8 @@ lacks, or has instead. A *gap* says how much better the claim is covered by sent
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
 where attention points, and how much of it lies on the premise. ``swapped_...``: words of the claim in whose place the
 sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
-has in the same order, -1 where it has all of the claim's values.
+has in the same order, -1 where it has all of the claim's values. ``carried``: covered by the best
+sentence (clause) together with its title and what its pronouns refer to.
 """
 
 _MISSING = (
@@ -168,8 +170,8 @@ class Premises:
         for title, text in self.sentences.titles_and_texts():
             if title:
                 found[text.start : text.stop] = self._present[title.start : title.stop].any(axis=0)
-        carried = self.sentences.carried()
-        found[carried] |= self._present[carried - 1]
+        for place in self.sentences.carried():
+            found[place] |= self._present[place - 1] | found[place - 1]
         return found
 
     @cached_property
@@ -313,7 +315,7 @@ class _OneClaim:
         place, attended = proposed[best], proposed.index(by_attention[0])
         window = self._of.sentences.window(place)
         numbers = {**self._coverage(place, seen[best], alike[best]), **self._manner(place), **self._gaps()}
-        numbers |= {**self._swapped(), **self._values(window)}
+        numbers |= {**self._swapped(), **self._carried_shares(), **self._values(window)}
         numbers |= self._attended_numbers(place, window, seen[attended], alike[attended])
         missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
         return Premise(
@@ -430,6 +432,11 @@ class _OneClaim:
         with_it = np.where(carried, rest, 0.0).max(axis=0)
         gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
         return gaps
+
+    def _carried_shares(self) -> dict[str, float]:
+        of, columns = self._of, self._of._columns[self._own]
+        units = {"carried": of._carried, "carried_clause": of._clause_carried if of._clauses else of._carried}
+        return {name: float((one[:, columns] @ self._weights).max()) / self._total for name, one in units.items()}
 
     def _swapped(self) -> dict[str, float]:
         """Values in whose place the sentence that covers the claim best has another one."""

@@ -57,6 +57,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "begin": SetWeights(0.3, 1.0, 1.0),
     "pages": SetWeights(0.3, 0.5),
     "swapped": SetWeights(0.0, 0.25),
+    "named": SetWeights(0.0, 0.25),
     "summedits": SetWeights(0.5, 0.3),
     "bump": SetWeights(0.5, 0.3),
     "factcg": SetWeights(0.0, 0.5, 0.5),
@@ -75,7 +76,8 @@ _FALLING = frozenset(
         *(f"sentence_{name}" for name in ("coverage", "pair_coverage", "similarity", "similarity_anywhere", "run")),
         *(f"answer_{name}" for name in ("similarity", "similarity_in_sentences", "copied_3", "copied_5", "copied_8")),
         "best", "window", "pair", "anywhere", "soft", "soft_least", "bigrams", "heads", "run", "attention_coverage",
-        "attention_soft", "attention_window", "attention_best", "context", "attended_claims",
+        "attention_soft", "attention_window", "attention_best", "context", "attended_claims", "carried",
+        "carried_clause",
     }
 )  # fmt: skip
 """What is measured of a match: with more of one, and all else equal, nothing is more likely to be unsupported."""

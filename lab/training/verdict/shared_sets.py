@@ -37,6 +37,8 @@ _VALUES = (
     re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*"),
 )
 """A number, and a name within a sentence."""
+_NAMED_PAGES, _NAMED_SENTENCES = (5, 6), 6
+_PRONOUN = re.compile(r"(?:He|She|It) (?=[a-z]+(?:ed|s)\b|was|is|has|had|won|wrote|became|made|began|took|led)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def shared_sets(data: Path) -> Iterator[TrainingAnswer]:
         yield from _factcg(_file(data, f"support/factcg_{name}.jsonl"), together)
     yield from _pages(_file(data, PAGES))
     yield from _swapped(_file(data, PAGES))
+    yield from _named(_file(data, PAGES))
 
 
 def _file(data: Path, name: str) -> Path:
@@ -209,6 +212,38 @@ def _swapped(file: Path) -> Iterator[TrainingAnswer]:
         record = replace(_record(row, file, "", answer, "swapped"), passages=passages)
         part = f"{('number', 'name')[place // 2 % 2]}, {'many' if others else 'one'}"
         yield TrainingAnswer.of(_marked(record, marks), "swapped", key=f"page {row.text('title')}", part=part)
+
+
+def _named(file: Path) -> Iterator[TrainingAnswer]:
+    """Sentences that begin with a pronoun, with the name of their page in its place, or with that of another page.
+
+    Most passages have no title here: only the sentences before tell whom the pronoun means.
+    """
+    draw, own = random.Random(13), []
+    for row in read_rows(file):
+        if (row.row + 1) % _EVERY_PAGE in _NAMED_PAGES:
+            title = row.text("title").split(" (")[0]
+            for text in (one.replace("_", "").strip() for one in row.texts("paras")[:2]):
+                sentences = [one.of(text) for one in whole_sentences(text)][:_NAMED_SENTENCES]
+                fitting = [one for one in sentences[1:] if _PRONOUN.match(one) and 5 <= len(one.split()) <= 28]
+                if fitting and 200 < len(text) < 1000 and title.split()[-1].lower() in sentences[0].lower():
+                    own.append((row, title, text, draw.choice(fitting)))
+                    break
+    for place, (row, title, text, sentence) in enumerate(own):
+        others = [one for one in draw.sample(own, draw.choice(_OTHER_COUNTS[:3])) if one[1] != title]
+        name = title if draw.random() < 0.7 else title.split()[-1]
+        marks: tuple[CharRange, ...] = ()
+        if place % 2:
+            name = draw.choice(others or own[:place] or own[1:])[1]
+            marks = (CharRange(0, len(name)),)
+        texts = [(title, text), *(one[1:3] for one in others)]
+        draw.shuffle(texts)
+        has_titles = draw.random() < 0.3
+        passages = tuple(Passage(one, title=its if has_titles else None) for its, one in texts)
+        answer = name + " " + sentence.split(" ", 1)[1]
+        record = replace(_record(row, file, "", answer, "named"), passages=passages)
+        part = f"{'titles' if has_titles else 'no titles'}, {'many' if others else 'one'}"
+        yield TrainingAnswer.of(_marked(record, marks), "named", key=f"page {row.text('title')}", part=part)
 
 
 def _shape(value: str) -> int:
