@@ -153,7 +153,7 @@ def write_own_rows(path: Path, count: int) -> Path:
 
 WORDS = "attribeam.evaluation.methods.words:SpanWords"
 FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
-GRADIENTS = "attribeam.evaluation.methods.language_context:ContrastiveGradients"
+GRADIENTS = "attribeam.evaluation.methods.unions:ContrastiveGradients"
 HIDDEN_AVERAGE = "attribeam.evaluation.methods.hidden_states:HiddenAverage"
 HIDDEN_UNION = "attribeam.evaluation.methods.hidden_states:HiddenUnion"
 
