@@ -2,10 +2,9 @@
 
 python -m lab.benchmarks.peers --data quotesum/dev_a.jsonl
 
-Each round takes the rows one by one, and each row the methods in turn, so that other work on the machine meets all of
-them alike. All of them get the same weights in float32, those of LettuceDetect apart: it gets random ones of
-ModernBERT-base's shape. A row's time is processor time, the median of its rounds. A method that has used up --limit
-seconds takes no further row. A package that is missing, or has another version than ``VERSIONS``, is left out.
+The methods take each row in turn, so that other work on the machine meets all of them alike. They have the same weights
+in float32, except LettuceDetect: random ones of ModernBERT-base's shape. A row's time is processor time, the median of
+its rounds. A method that has used --limit seconds takes no further row.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
+from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from transformers import AutoTokenizer, ModernBertConfig, ModernBertForTokenClassification, PreTrainedModel
@@ -32,89 +32,68 @@ from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.datasets.span_datasets import load_quotesum
-from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 from lab.benchmarks.latency_methods import AttnUnion, EagerUnion, LatencyMethod, TwoStageUnion
 from lab.benchmarks.machine import machine_description, markdown_table
 from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel
 from lab.benchmarks.support_check import EVERYDAY_ROWS, load_support_rows
 
 VERSIONS = {"inseq": "0.7.1", "context-cite": "0.0.4", "lettucedetect": "0.2.3"}
-"""The versions that are measured."""
+"""What is measured; a package that is missing or has another version is left out."""
 OURS = "Attributor, parser and verdict included"
 ABLATIONS = 32
-_WARM_UP = QARecord(
-    "warm-up", "Who lit it?", (Passage(text="Ada lit the lamp. It rained."),), "Ada lit it.", RowSource("", 0)
-)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_CHAT = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+_WARM_UP = QARecord("", "Who lit it?", (Passage("Ada lit the lamp. It rained."),), "Ada did.", RowSource("", 0))
 
 RunRow = Callable[[QARecord], object]
 
 
 @dataclass(slots=True)
 class RowTimes:
-    """A method, and the CPU seconds of each row that it took, by the row's number, one per round."""
+    """How a method runs, and its CPU seconds by the row's number, one per round."""
 
-    name: str
     run: RunRow
     seconds: dict[int, list[float]] = field(default_factory=dict)
 
-    def take(self, number: int, record: QARecord) -> None:
-        """Run the row and keep its time."""
-        start = time.process_time()
-        self.run(record)
-        self.seconds.setdefault(number, []).append(time.process_time() - start)
-
-    @property
-    def total(self) -> float:
-        """CPU seconds of all rows and rounds."""
-        return sum(map(sum, self.seconds.values()))
+    def take(self, number: int, record: QARecord, *, limit: float) -> None:
+        """Run the row and keep its time, unless all rows and rounds have taken ``limit`` seconds."""
+        if sum(map(sum, self.seconds.values())) < limit:
+            start = time.process_time()
+            self.run(record)
+            self.seconds.setdefault(number, []).append(time.process_time() - start)
 
     def milliseconds(self, rows: Sequence[int]) -> float:
         """CPU milliseconds per row: the mean over these rows of the median of their rounds."""
-        return 1000 * sum(median(self.seconds[row]) for row in rows) / len(rows)
+        return 1000 * mean(median(self.seconds[row]) for row in rows)
 
 
-def methods(model: BenchmarkModel, tokenizer_path: str, folder: Path) -> Iterator[tuple[str, RunRow]]:
+def methods(model: BenchmarkModel, tokenizer: Any, folder: Path) -> Iterator[tuple[str, RunRow]]:
     """Our methods, those on transformers, and those of the packages that are installed, loaded."""
     yield OURS, _attributor(model)
     yield "attribution alone, words split at spaces", _one_row(AttnUnion(model))
     yield "the paper's two stages (cache, then eager)", _one_row(TwoStageUnion(model, lm_head=True))
     yield "transformers' eager pass, all attentions", _one_row(EagerUnion(model))
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_path)
     if _is_there("inseq"):
         for name in ("attention", "saliency"):
             yield f"inseq {VERSIONS['inseq']}, {name}", _inseq(model, tokenizer, name)
     if _is_there("context-cite"):
         yield f"context-cite {VERSIONS['context-cite']}, {ABLATIONS} ablations", _context_cite(model, tokenizer)
     if _is_there("lettucedetect"):
-        tokenizer.save_pretrained(folder)
-        yield f"lettucedetect {VERSIONS['lettucedetect']}, verdict only", _lettucedetect(folder, len(tokenizer))
+        yield f"lettucedetect {VERSIONS['lettucedetect']}, verdict only", _lettucedetect(tokenizer, folder)
 
 
 def _is_there(package: str) -> bool:
-    try:
-        found = version(package)
-    except PackageNotFoundError:
-        found = "not installed"
+    found = next((one.version for one in distributions(name=package)), "not installed")
     if found != VERSIONS[package]:
         print(f"{package} {VERSIONS[package]} is left out: {found}", flush=True)
     return found == VERSIONS[package]
 
 
 def _attributor(model: BenchmarkModel) -> RunRow:
-    parser, loaded = (
-        AnswerParser.from_pretrained("bundled"),
-        LoadedModels(attention=model.attributor(method=ATTN_UNION_DEP)),
+    parser, attention = AnswerParser.from_pretrained("bundled"), model.attributor(method=ATTN_UNION_DEP)
+    attributor = Attributor(parser=parser, models=LoadedModels(attention=attention), spans=DEFAULT_SPAN_KINDS)
+    return lambda record: attributor.attribute(
+        question=record.question, passages=record.passages, answer=record.answer, target_spans=record.target_spans
     )
-    attributor = Attributor(parser=parser, models=loaded, spans=DEFAULT_SPAN_KINDS)
-
-    def run(record: QARecord) -> None:
-        (outcome,) = attributor.attribute_many([record])
-        if isinstance(outcome, RowFault):
-            raise outcome
-
-    return run
 
 
 def _one_row(method: LatencyMethod) -> RunRow:
@@ -137,15 +116,15 @@ def _context_cite(model: BenchmarkModel, tokenizer: Any) -> RunRow:
     """Its sources are sentences; it gets them, because it would fetch what splits them."""
     causal, package = _causal(model, tokenizer, "sdpa"), import_module("context_cite")
     partitioner = import_module("context_cite.context_partitioner").SimpleContextPartitioner
-    tokenizer.chat_template = tokenizer.chat_template or _CHAT
+    tokenizer.chat_template = tokenizer.chat_template or "{{ messages[0]['content'] }}\n"
 
     def run(record: QARecord) -> None:
-        sentences = [one for passage in record.passages for one in _SENTENCE_END.split(passage.text)]
-        sources = partitioner(" ".join(sentences))
+        sentences = [one for passage in record.passages for one in re.split(r"(?<=[.!?])\s+", passage.text)]
+        context = " ".join(sentences)
+        sources = partitioner(context)
         sources._cache = {"parts": sentences, "separators": ["", *[" "] * (len(sentences) - 1)]}
-        citer = package.ContextCiter(
-            causal, tokenizer, sources.context, record.question, num_ablations=ABLATIONS, partitioner=sources
-        )
+        options = {"num_ablations": ABLATIONS, "partitioner": sources}
+        citer = package.ContextCiter(causal, tokenizer, context, record.question, **options)
         citer._cache["output"] = citer._get_prompt_ids(return_prompt=True)[1] + record.answer  # else it generates one
         for span in record.target_spans or ():
             citer.get_attributions(span.char_start, span.char_end, verbose=False)
@@ -161,10 +140,10 @@ def _causal(model: BenchmarkModel, tokenizer: Any, implementation: str) -> PreTr
     return causal
 
 
-def _lettucedetect(folder: Path, words: int) -> RunRow:
-    """``folder`` holds a tokenizer of as many ``words`` or fewer; ModernBERT's own count is the least."""
-    config = ModernBertConfig(vocab_size=max(words, ModernBertConfig().vocab_size), num_labels=2)
+def _lettucedetect(tokenizer: Any, folder: Path) -> RunRow:
+    config = ModernBertConfig(vocab_size=max(len(tokenizer), 50_368))
     ModernBertForTokenClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     detector = import_module("lettucedetect.detectors.transformer").TransformerDetector(str(folder), device="cpu")
     return lambda record: detector.predict(
         [passage.text for passage in record.passages], record.answer, record.question, output_format="spans"
@@ -175,20 +154,17 @@ def measure(found: Sequence[RowTimes], records: Sequence[QARecord], *, rounds: i
     """Let the methods take the rows in turn, after a small one that does not count."""
     for one in found:
         one.run(_WARM_UP)
-    for _ in range(rounds):
-        for number, record in enumerate(records):
-            for one in found:
-                if one.total < limit:
-                    one.take(number, record)
+    for _, (number, record), one in product(range(rounds), enumerate(records), found):
+        one.take(number, record, limit=limit)
 
 
 def table(found: Mapping[str, RowTimes]) -> str:
     """One line per method; it is compared with ours on the rows that both took."""
     lines = []
-    for one in found.values():
-        rows = sorted(one.seconds.keys() & found[OURS].seconds)
+    for name, one in found.items():
+        rows = sorted(one.seconds)
         own, ours = one.milliseconds(rows), found[OURS].milliseconds(rows)
-        lines.append((one.name, f"{own:,.0f}", f"{own / ours:.1f}", str(len(rows)), str(len(one.seconds[rows[0]]))))
+        lines.append((name, f"{own:,.0f}", f"{own / ours:.1f}", str(len(rows)), str(len(one.seconds[rows[0]]))))
     return markdown_table(("method", "CPU ms/row", "against ours", "rows", "rounds"), lines, padded=True)
 
 
@@ -198,13 +174,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     labelled = load_quotesum(args.data).answers if args.data else load_support_rows(EVERYDAY_ROWS)
     records = [one.record for one in labelled[: args.rows]]
     model: BenchmarkModel = NamedModel(args.model) if args.model else RandomModel(args.shape)
-    encoder = model.encoder()
-    tokens = sum(len(encoder.encode(record).token_ids) for record in records)
+    lengths = [len(row.token_ids) for row in map(model.encoder().encode, records)]
     print(machine_description())
-    print(f"{model}, one thread; {len(records)} rows, {tokens / len(records):.0f} tokens per row", flush=True)
+    print(f"{model}, one thread; {len(lengths)} rows, {mean(lengths):.0f} tokens per row", flush=True)
     with torch_threads(1), tempfile.TemporaryDirectory() as folder:
-        loaded = methods(model, args.model or str(BUNDLED_MODEL), Path(folder))
-        found = {name: RowTimes(name, run) for name, run in loaded}
+        tokenizer = AutoTokenizer.from_pretrained(args.model or BUNDLED_MODEL)
+        found = {name: RowTimes(run) for name, run in methods(model, tokenizer, Path(folder))}
         measure([*found.values()], records, rounds=args.rounds, limit=args.limit)
     print(table(found))
     return 0

@@ -111,8 +111,8 @@ def test_all_implementations_give_the_same_attributions(
 
 def test_peers_are_compared_on_the_rows_that_both_took() -> None:
     found = {
-        peers.OURS: peers.RowTimes(peers.OURS, str, {0: [0.1, 0.3, 0.2], 1: [0.8]}),
-        "slow": peers.RowTimes("slow", str, {0: [0.5]}),
+        peers.OURS: peers.RowTimes(str, {0: [0.1, 0.3, 0.2], 1: [0.8]}),
+        "slow": peers.RowTimes(str, {0: [0.5]}),
     }
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in peers.table(found).splitlines()[2:]]
     assert lines == [[peers.OURS, "500", "1.0", "2", "3"], ["slow", "500", "2.5", "1", "1"]]
