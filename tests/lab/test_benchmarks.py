@@ -115,7 +115,7 @@ def test_peers_are_compared_on_the_rows_that_both_took() -> None:
         "slow": peers.RowTimes(str, {0: [0.5]}),
     }
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in peers.table(found).splitlines()[2:]]
-    assert lines == [[peers.OURS, "500", "1.0", "2", "3"], ["slow", "500", "2.5", "1", "1"]]
+    assert lines == [[peers.OURS, "500", "1.0", "2", "4"], ["slow", "500", "2.5", "1", "1"]]
 
 
 def test_peers_table_leaves_out_packages_that_are_missing(
@@ -125,7 +125,7 @@ def test_peers_table_leaves_out_packages_that_are_missing(
     assert peers.main(["--shape", "tiny", "--rows", "1", "--rounds", "1"]) == 0
     printed = capsys.readouterr().out
     assert printed.count(" 0.0.0 is left out: ") == 3
-    names = [line.split("|")[1].strip() for line in printed.splitlines() if line.endswith("|    1 |      1 |")]
+    names = [line.split("|")[1].strip() for line in printed.splitlines() if line.endswith("|    1 |    1 |")]
     assert names[0] == peers.OURS
     assert len(names) == 4
 
