@@ -169,6 +169,22 @@ class TwoStage:
         )
 
 
+class EagerPass(TwoStage):
+    """The same attention from one call of the model over prompt and response, with all attentions of all layers."""
+
+    def _forward(
+        self, prompts: torch.Tensor, prompt_mask: torch.Tensor, responses: torch.Tensor, response_mask: torch.Tensor
+    ) -> torch.Tensor:
+        self._model.set_attn_implementation("eager")
+        attentions: tuple[torch.Tensor, ...] = self._model(
+            input_ids=torch.cat([prompts, responses[:, :-1]], dim=1),
+            attention_mask=torch.cat([prompt_mask, response_mask[:, :-1]], dim=1),
+            output_attentions=True,
+            use_cache=False,
+        ).attentions
+        return attentions[self._layer - 1][:, :, prompts.shape[1] - 1 :]
+
+
 def _padded(rows: Sequence[npt.NDArray[np.int32]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and mask, int64 [rows, longest]."""
     width = max(map(len, rows))
@@ -248,6 +264,14 @@ class TwoStageUnion:
         found = self._two_stage.attribute(rows, counts, top_k=self._settings.top_k)
         for record, row, tokens in zip(records, rows, found, strict=True):
             _unite(record, blank_parse(record.answer), row, tokens, self._settings)
+
+
+class EagerUnion(TwoStageUnion):
+    """AttnUnion on the attention of transformers' eager pass, the language-model head included."""
+
+    def __init__(self, model: BenchmarkModel) -> None:
+        super().__init__(model, lm_head=True)
+        self._two_stage = EagerPass(model.causal(), layer=model.layer)
 
 
 class HSSAvg:

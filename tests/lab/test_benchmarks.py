@@ -28,9 +28,10 @@ from lab.benchmarks import (
     attribution_memory,
     attribution_profile,
     model_workers,
+    peers,
 )
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
-from lab.benchmarks.latency_methods import TwoStage
+from lab.benchmarks.latency_methods import EagerPass, TwoStage
 from lab.benchmarks.support_check import (
     SpanTruth,
     flagged_spans,
@@ -85,24 +86,48 @@ RECORDS = [
 
 @pytest.mark.parametrize("kind", [AutoModel, AutoModelForCausalLM], ids=["without a head", "with a head"])
 @pytest.mark.parametrize("together", [False, True], ids=["single", "batch"])
-def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: type[AutoModel], together: bool) -> None:
+@pytest.mark.parametrize("other", [TwoStage, EagerPass])
+def test_all_implementations_give_the_same_attributions(
+    tmp_path: Path, kind: type[AutoModel], together: bool, other: type[TwoStage]
+) -> None:
     directory = save_tiny_model(tmp_path, "qwen2")
     ours = AttentionModel.from_pretrained(
         ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(top_k=2)
     )
-    theirs = TwoStage(kind.from_pretrained(directory).eval(), layer=ours.layer)
+    theirs = other(kind.from_pretrained(directory).eval(), layer=ours.layer)
     rows, counts = [ours.encode(one) for one in RECORDS], [len(one.passages) for one in RECORDS]
     expected = ours.attribute(rows, counts)
     if together:
         found = theirs.attribute(rows, counts, top_k=2)
     else:
         found = [theirs.attribute([row], [count], top_k=2)[0] for row, count in zip(rows, counts, strict=True)]
-    for one, other in zip(found, expected, strict=True):
-        assert isinstance(other, TokenAttribution)
-        np.testing.assert_array_equal(one.top_columns, other.top_columns)
-        np.testing.assert_allclose(one.top_scores, other.top_scores, atol=1e-5)
-        np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=1e-5)
-        np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)
+    for one, own in zip(found, expected, strict=True):
+        assert isinstance(own, TokenAttribution)
+        np.testing.assert_array_equal(one.top_columns, own.top_columns)
+        np.testing.assert_allclose(one.top_scores, own.top_scores, atol=1e-5)
+        np.testing.assert_allclose(one.passage_mass, own.passage_mass, atol=1e-5)
+        np.testing.assert_allclose(one.sink_mass, own.sink_mass, atol=1e-5)
+
+
+def test_peers_are_compared_on_the_rows_that_both_took() -> None:
+    found = {
+        peers.OURS: peers.RowTimes(str, {0: [0.1, 0.3, 0.2], 1: [0.8]}),
+        "slow": peers.RowTimes(str, {0: [0.5]}),
+    }
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in peers.table(found).splitlines()[2:]]
+    assert lines == [[peers.OURS, "500", "1.0", "2", "4"], ["slow", "500", "2.5", "1", "1"]]
+
+
+def test_peers_table_leaves_out_packages_that_are_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "VERSIONS", dict.fromkeys(peers.VERSIONS, "0.0.0"))
+    assert peers.main(["--shape", "tiny", "--rows", "1", "--rounds", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(" 0.0.0 is left out: ") == 3
+    names = [line.split("|")[1].strip() for line in printed.splitlines() if line.endswith("|    1 |    1 |")]
+    assert names[0] == peers.OURS
+    assert len(names) == 4
 
 
 PASSAGES = [
