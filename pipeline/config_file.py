@@ -1,4 +1,4 @@
-"""``--config FILE``: options of an audit from a TOML file, checked one by one, with variables of the environment.
+"""``attribeam config``: check or print a TOML file of an audit's options, with variables of the environment.
 
 A key is an option's name: ``rows_per_chunk``, or as on the command line, ``rows-per-chunk``.
 """

@@ -330,7 +330,7 @@ _CLOSING = "\"'”’»)]}*_」』）】"
 def text_sentences(text: str) -> tuple[CharRange, ...]:
     """The sentences of a text, ascending, without white space at their edges.
 
-    They end where ``answers.parser_output`` ends sentences, at colons and semicolons, and at the end of each line.
+    They end where a parse ends sentences, at colons and semicolons, and at the end of each line.
     """
     return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
 

@@ -38,7 +38,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import RowCounts
 from attribeam.transforms.write_group import DEAD_LETTER_FILE, EVIDENCE_FILE, given_names
 
-_BATCH_ROWS = 16_384
+_COUNTED_ROWS = 16_384
 _EVIDENCE_COLUMNS = ["source_file", "source_row", *COUNTED_COLUMNS, "support", "claim_kind", "answer_kind"]
 
 
@@ -100,7 +100,7 @@ def _record_outcomes(batch: pa.RecordBatch, rows: RowRange, outcomes: npt.NDArra
 
 def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as parquet:
-        yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+        yield from parquet.iter_batches(batch_size=_COUNTED_ROWS, columns=columns)
 
 
 _BATCH_ROWS = 1024
