@@ -1,10 +1,8 @@
 """Logs of Arrow data: Parquet files, partitioned folders, and tables in memory.
 
-Columns that stand in the names of folders, as in ``dt=2026-01-01/part-0.parquet``, and in no file.
-
-Logs in Parquet files: any row groups, any batch of rows, and only the columns that are needed.
-
-A table in memory as a log: anything that gives Arrow data, in batches, checked row by row as a file's rows are.
+Files are read by any row groups, in batches, and only the columns that are needed. Names of folders, as in
+``dt=2026-01-01/part-0.parquet``, give columns that stand in no file. A table in memory is anything that gives Arrow
+data; its rows are checked as a file's rows are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an audit prints at its end: a summary for people, or one line for machines."""
+"""What an audit prints: how far it is, and at its end a summary for people, or one line for machines."""
 
 from __future__ import annotations
 

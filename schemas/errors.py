@@ -1,4 +1,4 @@
-"""Every way in which a command ends early, and the exit codes.
+"""Every way in which a command ends early, the exit codes, and the schema version that an audit's files must have.
 
 The text of an ``AttribeamError`` is one paragraph for the user: what was expected, what was found, where, and the way
 out. It never holds answer text. ``attribeam.pipeline.command_line`` catches the class once, prints the text and exits

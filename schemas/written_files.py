@@ -1,8 +1,6 @@
-"""Writing whole files, and the digest that names them.
+"""Writes files that others read: each appears whole, or not at all, and never anywhere else than asked for.
 
-The digest by which manifests, reports and converted models name a file.
-
-Writes files that others read: each appears whole, or not at all, and never anywhere else than asked for.
+Manifests, reports and converted models name a file by its digest.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The answer parser and the files of its pipeline.
+"""The answer parser: a spaCy pipeline in, plain data out; and where the files of a pipeline are.
 
-Where the files of a spaCy pipeline are, and the digest that tells two pipelines apart.
-
-Imports no spaCy, so that a finished audit can tell whether its parser is still the same without loading it.
-
-The answer parser: a spaCy pipeline in, plain data out. spaCy is imported only when a parser is loaded.
-
-The pipeline gets one block at a time: its words, without white space between them.
+The pipeline gets one block of an answer at a time: its words, without white space between them. spaCy is imported only
+when a parser is loaded: a digest of the files tells a finished audit whether its parser is still the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Atomic facts (Section 3.3, Appendix C).
-
-The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
+"""The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
 
 First the coordinating structures of a sentence and the tree reformed around them (steps 1 and 2), then the facts
 (steps 3 to 6), then their ranges in the answer. Within one sentence words are counted from its first. A structure is

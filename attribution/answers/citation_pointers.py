@@ -1,10 +1,7 @@
 """What answers call their passages: in words, and between the brackets of a citation mark.
 
-How answers name their sources in words ("the given passages", "passage 3"), and which passage they mean.
-
-What a citation mark says between its brackets: pointers to passages by number, name, place, author or address.
-
-A text is a mark only if it is nothing but pointers and what joins them: "1, 3-5", "Doc 3, p. 12", "see warranty.pdf".
+In words they say "the given passages" or "passage 3". A mark points by number, name, place, author or address. A text
+is a mark only if it is nothing but pointers and what joins them: "1, 3-5", "Doc 3, p. 12", "see warranty.pdf".
 """
 
 from __future__ import annotations

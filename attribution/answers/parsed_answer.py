@@ -1,10 +1,7 @@
-"""A dependency-parsed answer, and the label schemes of its parsers.
+"""A dependency-parsed answer as plain data, and a tree per sentence that is the same for all parsers.
 
-One small table per label scheme: everything that differs between dependency parsers.
-
-A dependency-parsed answer as plain data, and a tree per sentence that is the same for all parsers.
-
-This is what leaves spaCy and crosses process borders.
+This is what leaves spaCy and crosses process borders. All that differs between dependency parsers is in one small table
+per label scheme.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""From a parser's tokens to a parsed answer's words.
-
-Post-processing of a parser's output: whole words, corrected sentences, and blocks joined into one answer.
+"""From a parser's tokens to the words and sentences of an answer, and from these to the model's tokens and back.
 
 1. A parser that reads characters attaches one to its neighbour as ``subtok``; such characters form one word.
 2. Sentences are joined if no mark separates them, and each gets its closing quote. None grows too long.
 3. The parses of an answer's blocks become one ``ParsedAnswer``.
+4. The words of a token, and the tokens of a set of words, are found by code points (Appendix B).
 
-The words of a token and the tokens of a set of words, by code points (Appendix B).
-
-The sentences of other texts are found by marks and lines alone: no parser reads them.
+No parser reads other texts than answers: their sentences are found by marks and lines alone.
 """
 
 from __future__ import annotations

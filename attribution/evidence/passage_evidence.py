@@ -1,11 +1,7 @@
-"""Evidence in the passages: by shared words, and by a union of token-wise attributions.
+"""Evidence in the passages: of a union of token-wise attributions, and of words that an answer shares with them.
 
-The words that an answer shares with its passages; no model reads them.
-
-A word that a passage has scores there the length of the longest common run of words that it belongs to, divided by its
-frequency over all passages.
-
-What a union of token-wise attributions says: its pieces of passage text and the scores of the passages.
+A union gives pieces of passage text and a score for each passage. No model reads the shared words: one scores in a
+passage the length of the longest common run of words that it belongs to, divided by its frequency over all passages.
 """
 
 from __future__ import annotations

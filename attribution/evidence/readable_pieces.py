@@ -1,14 +1,11 @@
-"""Pieces of passage text that a person can read, and the borders of words in any script.
-
-Where words begin and end in any script, by Unicode's default rules (UAX #29), and which words carry no content.
-
-Scripts without spaces between words, such as Chinese, Japanese or Thai, have a border at every grapheme.
-
-Pieces of passage text that a person can read, made of runs of evidence tokens.
+"""Pieces of passage text that a person can read, made of runs of evidence tokens, and the words of any script.
 
 Tokens end inside words, and most runs are faint. A piece ends where words end, says something, and is the whole
 sentence where it covers most of it: that is what people underline. Tokens' scores only move to the piece that holds
 them.
+
+Words begin and end by Unicode's default rules (UAX #29). Scripts without spaces between words, such as Chinese,
+Japanese or Thai, have a border at every grapheme.
 """
 
 from __future__ import annotations

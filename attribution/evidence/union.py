@@ -1,15 +1,12 @@
-"""The union of token-wise attributions over a span, and the weights of its response tokens (Section 3).
+"""The union of a span's token-wise attributions, and how much each response token counts in it (Section 3).
 
-How much each response token counts for a span: its atomic facts (Section 3.3, step 2), and its sentence.
+A token counts by the span's atomic facts (Section 3.3, step 2). The span's sentence counts only in the choice of the
+passage.
 
-The facts weigh the union. The sentence counts only in the choice of the passage.
-
-The union of a span's token-wise attributions, and what of it is dropped (Section 3.2, Algorithm 1).
-
-First tokens without neighbours are dropped, then what lies far from a passage's best stretch and is there by
-chance (an extension of ours). In a passage of thousands of words every answer finds some of its words somewhere.
-Their small scores add up, so that the longest passage would win. A window of so many tokens makes passages of all
-lengths comparable.
+Of the union (Section 3.2, Algorithm 1), first tokens without neighbours are dropped, then what lies far from a
+passage's best stretch and is there by chance (an extension of ours). In a passage of thousands of words every answer
+finds some of its words somewhere. Their small scores add up, so that the longest passage would win. A window of so many
+tokens makes passages of all lengths comparable.
 """
 
 from __future__ import annotations

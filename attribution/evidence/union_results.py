@@ -1,10 +1,6 @@
-"""From a span's union to its evidence record.
+"""What a method says about each span of an answer, and the evidence records that are made of it.
 
-What a method says about one span, and the passage that follows from its scores.
-
-The evidence record of each target span of one answer, made of what a method says about it.
-
-AttnUnion and AttnUnionDep over one answer: augmentation, union, filter and passage decision of each span.
+AttnUnion and AttnUnionDep say it here, by augmentation, union, filter and passage decision.
 """
 
 from __future__ import annotations

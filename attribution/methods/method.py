@@ -1,6 +1,6 @@
 """What a method is, what it is given of one answer, and the methods of an audit by name.
 
-These are the two unions of attention, and the user's own.
+These are the two unions of attention, and the user's own. Options that contradict the verdict are refused here, too.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ Methods run one after the other, each in a separate process, on the same rows an
 a row runs from its texts to the results for its spans: processor time on a CPU, else wall time. Loading does not count,
 nor does one row per shape to warm up; CCI, which is slow, is not warmed up. A method that takes longer than --limit on
 the rows of one shape is stopped, and the table says so.
-
-Below: timing one attributor on the rows of all shapes in the calling process, with a time limit and a stopwatch.
 """
 
 from __future__ import annotations

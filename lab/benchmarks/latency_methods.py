@@ -1,12 +1,9 @@
-"""What the latency benchmark times: generated records, and the attributors of the paper's table.
+"""What the latency benchmark times: made-up records in the shapes of the paper's latency table, and its attributors.
 
-Generated records in the shapes of the paper's latency table, from a made-up language.
-
-The attributors of the paper's latency table, each taking a record to its results for every target span.
-
-``TwoStage`` reproduces the two-stage Hugging Face implementation of the paper's appendix statement by statement. Stage
-1 runs the prompt without its last token and keeps the cache of keys and values. Stage 2 runs the last prompt token and
-the response with ``output_attentions=True``. All layers run, and all of them return their attention.
+An attributor takes a record to its results for every target span. ``TwoStage`` reproduces the two-stage Hugging Face
+implementation of the paper's appendix statement by statement. Stage 1 runs the prompt without its last token and keeps
+the cache of keys and values. Stage 2 runs the last prompt token and the response with ``output_attentions=True``. All
+layers run, and all of them return their attention.
 """
 
 from __future__ import annotations

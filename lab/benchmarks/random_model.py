@@ -1,8 +1,6 @@
-"""Models for benchmarks.
+"""Models to measure: random weights of a shape, or a model by name, both made on demand in the same forms.
 
-Models to measure: random weights of a shape, or a model by name. Both are made on demand, in the same forms.
-
-Models of Qwen2's shape with random weights, created in memory without downloads or files.
+Random weights are made in memory, without downloads or files.
 """
 
 from __future__ import annotations

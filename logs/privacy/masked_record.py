@@ -1,6 +1,7 @@
-"""A record with its masks: what is masked in one of its texts is masked in all of them, however they mention it.
+"""Masks of whole records and columns: what is masked in one text of a record is masked in all of them.
 
-And the texts in Arrow arrays of any type, however deep they are nested, and the numbers that are secrets.
+It does not matter how they mention it. Columns are Arrow arrays of any type, with texts nested however deep; numbers
+that are secrets are left out.
 """
 
 from __future__ import annotations

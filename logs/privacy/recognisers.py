@@ -1,16 +1,10 @@
-"""What is masked by its form: e-mail addresses, bank accounts, card numbers, phone numbers.
+"""What is masked by its form: e-mail addresses, bank accounts, card numbers and phone numbers.
 
-Runs of digits in a text, cut into the groups that people write, and what neighbouring groups may be together.
+Check digits and lengths are those of python-stdnum, numbering plans those of phonenumbers, which is Google's
+libphonenumber. Patterns only say where to look, and runs of digits are cut into the groups that people write.
 
-Finds phone numbers with the numbering plans of phonenumbers, which is Google's libphonenumber.
-
-A number with a plus sign says which plan it follows. Another one has to be valid in one of ``REGIONS``, and in the
-groups that are usual there unless it begins with a 0, as numbers do within most countries.
-
-Finds e-mail addresses, bank accounts, card numbers and phone numbers in a text.
-
-Check digits and lengths are those of python-stdnum, numbering plans those of phonenumbers. Patterns only say where to
-look.
+A phone number with a plus sign says which plan it follows. Another one has to be valid in one of ``REGIONS``, and in
+the groups that are usual there unless it begins with a 0, as numbers do within most countries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Privacy settings, and the user's own patterns.
+"""What an audit may write of a log's texts, as the user asked for it and as the manifest records it.
 
-Patterns of the user's own: read from the command line or a file, checked, and searched with a time limit.
-
-What an audit may write of a log's texts, as the user asked for it and as the manifest records it.
+Patterns of the user's own are read from the command line or a file, checked, and searched with a time limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Which devices model workers run on, from ``--device``, ``--model-workers`` and ``--workers``."""
+"""Which devices the models of a run are on, and in which precision.
+
+Model workers follow from ``--device``, ``--model-workers`` and ``--workers``. A run chooses once what
+``--dtype auto`` means.
+"""
 
 from __future__ import annotations
 
