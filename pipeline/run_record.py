@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
@@ -27,7 +26,7 @@ from attribeam.pipeline.console import Progress, choose_progress
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, judge_gates
 from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_json, prometheus_text
-from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audit_directory import RUN_MANIFEST, AuditDirectory
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.passage_sample import cut_passages, merge_samples
 from attribeam.schemas.run_manifest import (
@@ -40,9 +39,6 @@ from attribeam.schemas.run_manifest import (
     sum_stage_seconds,
 )
 from attribeam.transforms.audit_settings import AuditSettings
-
-if TYPE_CHECKING:
-    pass
 
 
 class RunClock:
@@ -215,9 +211,6 @@ class RunRecord:
 def end_status(error: BaseException) -> RunStatus:
     """How a run ended because of an error."""
     return RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
-
-
-RUN_MANIFEST = "run_manifest.json"
 
 
 def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:

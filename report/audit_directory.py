@@ -27,7 +27,7 @@ from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManife
 
 CHUNKS, EVIDENCE, DEAD_LETTERS = "_chunks", "evidence", "dead_letters"
 _SUFFIX = ".json"
-_MANIFEST = "run_manifest.json"
+RUN_MANIFEST = "run_manifest.json"
 _READERS = 16
 """Threads that read small files at once: what takes long on an object store is the answer, not the content."""
 BATCH_ROWS = 4096
@@ -283,11 +283,11 @@ class AuditDirectory:
 
 
 def _read_manifest(committed: CommittedChunks) -> RunManifest:
-    path = committed.path(_MANIFEST)
-    if _MANIFEST not in committed.storage.sizes(committed.root):
+    path = committed.path(RUN_MANIFEST)
+    if RUN_MANIFEST not in committed.storage.sizes(committed.root):
         raise UsageError(
             f"expected the output directory of an audit, found {committed.root!r}: it is no directory, or has no "
-            f"{_MANIFEST}"
+            f"{RUN_MANIFEST}"
         )
     try:
         with committed.storage.open(path) as file:

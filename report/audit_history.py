@@ -23,6 +23,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from attribeam.report.audit_directory import RUN_MANIFEST
 from attribeam.report.overview import ShareGroup, SupportCounts
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
@@ -42,7 +43,6 @@ DAMAGED = "damaged"
 """The status of an audit whose manifest cannot be read."""
 
 _MARKER = "_attribeam"
-_MANIFEST = "run_manifest.json"
 _METRICS = "metrics.json"
 _PAGE = "report.html"
 _DATE = re.compile(r"(?<!\d)(20\d\d)(?:[-_]?|/(?:month=)?)([01]\d)(?:[-_]?|/(?:day=)?)([0-3]\d)(?!\d)")
@@ -93,7 +93,7 @@ class AuditEntry:
 
 def is_audit(folder: Path) -> bool:
     """Whether a folder is the output directory of an audit, whole or not."""
-    return (folder / _MARKER).is_file() or (folder / _MANIFEST).is_file()
+    return (folder / _MARKER).is_file() or (folder / RUN_MANIFEST).is_file()
 
 
 def audit_folders(root: Path) -> list[Path]:
@@ -132,7 +132,7 @@ def read_entry(folder: Path) -> AuditEntry:
     """What an audit found; one whose manifest cannot be read is ``DAMAGED``."""
     name = folder.name.encode("utf-8", "replace").decode()
     try:
-        manifest = RunManifest.from_json(_content(folder / _MANIFEST), _MANIFEST)
+        manifest = RunManifest.from_json(_content(folder / RUN_MANIFEST), RUN_MANIFEST)
     except SchemaVersionError as error:
         return AuditEntry(name, _written_at(folder), DAMAGED, str(error))
     except (OSError, ValueError) as error:
@@ -241,7 +241,7 @@ def _content(path: Path) -> bytes:
 
 def _written_at(folder: Path) -> datetime:
     """When a damaged audit was last written to, as far as its two files tell."""
-    paths = [folder / name for name in (_MANIFEST, _MARKER)]
+    paths = [folder / name for name in (RUN_MANIFEST, _MARKER)]
     times = [path.stat().st_mtime for path in paths if path.is_file()]
     return datetime.fromtimestamp(max(0, min(max(times, default=0), _LATEST)), UTC)
 

@@ -102,9 +102,6 @@ def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAns
     )
 
 
-"""Fields whose values are made of those of a row."""
-
-
 _UNKNOWN_VALUE = "(not written)"
 
 

@@ -15,7 +15,7 @@ from attribeam.logs.files import WritableStorage, fingerprint_file
 from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, manifest_of
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS
-from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
+from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, RUN_MANIFEST, CommittedChunks, in_threads
 from attribeam.schemas.errors import SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 from attribeam.schemas.written_files import UNFINISHED
@@ -172,7 +172,7 @@ class ChunkStore:
     def _recorded(self) -> Sequence[str]:
         """The chunks of a run that was done."""
         try:
-            path = self.committed.path("run_manifest.json")
+            path = self.committed.path(RUN_MANIFEST)
             with self.committed.storage.open(path) as file:
                 found = RunManifest.from_json(file.read(), path)
         except SchemaVersionError:

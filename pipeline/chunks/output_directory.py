@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE
+from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, RUN_MANIFEST
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
@@ -45,7 +45,7 @@ OWN_FOLDERS: Mapping[str, re.Pattern[str]] = {
 }
 """The folders of an audit, and the names in each."""
 
-OWN_NAMES = re.compile("|".join(map(re.escape, (MARKER, "run_manifest.json", *RESULTS))))
+OWN_NAMES = re.compile("|".join(map(re.escape, (MARKER, RUN_MANIFEST, *RESULTS))))
 """The files beside these folders."""
 
 
@@ -58,7 +58,7 @@ class OutputDirectory:
         self.dead_letters = root / DEAD_LETTERS
         self.chunks = root / CHUNKS
         self.attempts = root / _ATTEMPTS
-        self.run_manifest = root / "run_manifest.json"
+        self.run_manifest = root / RUN_MANIFEST
         self.folders = (self.evidence, self.dead_letters, self.chunks, self.attempts)
 
     def check(self) -> None:

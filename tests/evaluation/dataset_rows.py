@@ -149,8 +149,7 @@ def write_own_rows(path: Path, count: int) -> Path:
     return path
 
 
-"""How an audit names methods of the evaluation."""
-
+# How an audit names methods of the evaluation
 WORDS = "attribeam.evaluation.methods.words:SpanWords"
 FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
 GRADIENTS = "attribeam.evaluation.methods.unions:ContrastiveGradients"
