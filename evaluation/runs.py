@@ -14,7 +14,9 @@ from tqdm import tqdm
 
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
+from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
+from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,
@@ -77,9 +79,6 @@ def with_all_layers(choice: ModelChoice) -> ModelChoice:
     Raises:
         ModelLoadError: if there is no such model.
     """
-    from attribeam.attribution.models.layer_choice import layer_types  # torch is not needed otherwise
-    from attribeam.attribution.models.model_directory import read_model_directory
-
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 

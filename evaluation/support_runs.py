@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import Need, required
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.attribution.verdict.judge import probe_of
@@ -45,9 +46,6 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.written_files import file_sha256
-
-if TYPE_CHECKING:
-    from attribeam.attribution.attributor import Attributor
 
 SPLIT = "test"
 GENERATOR = "generator"
@@ -182,8 +180,6 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
     """One attributor per method, all with the same loaded models."""
     if not methods:
         return []
-    from attribeam.attribution.attributor import Attributor
-
     settings = method_settings(args)
     probed = probe_of(settings.union_options(methods[0])) is not None
     for name in LANGUAGE_OPTIONS:

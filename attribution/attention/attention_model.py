@@ -27,8 +27,9 @@ from attribeam.attribution.models.model_directory import (
     read_light_directory,
     runs_own_code,
 )
-from attribeam.attribution.models.precision import choose_device, choose_dtype
+from attribeam.attribution.models.precision import choose_device, choose_dtype, quantization_provenance
 from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
+from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -194,8 +195,6 @@ class AttentionModel:
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
         from attribeam.attribution.attention.end_to_end_attention import kernel_name
-        from attribeam.attribution.models.precision import quantization_provenance
-        from attribeam.attribution.models.weight_files import revision_of
 
         directory, capture, encoder = self._directory, self._capture, self._encoder
         end_to_end = self.layout is RowLayout.END_TO_END

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.method import LoadedModels, Need
+from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
+from attribeam.schemas.errors import ModelLoadError
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -160,7 +162,6 @@ def load_parser(name: str) -> AnswerParser:
         ModelLoadError: if there is none, or it cannot be read or run.
     """
     from attribeam.attribution.answers.answer_parser import AnswerParser
-    from attribeam.schemas.errors import ModelLoadError
 
     try:
         return AnswerParser.from_pretrained(name)
@@ -171,7 +172,6 @@ def load_parser(name: str) -> AnswerParser:
 def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool) -> AttentionModel:
     """The model up to the captured layer, and up to the layer of the hidden states if they are needed."""
     from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-    from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
     observed = hidden or Need.RESPONSE_ATTENTION in needs
@@ -224,7 +224,6 @@ def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageMode
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
     from attribeam.attribution.verdict.verified import calibrated_verifier
     from attribeam.attribution.verifiers.loading import load_verifier
-    from attribeam.schemas.errors import ModelLoadError
 
     try:
         verifier = load_verifier(options, threads=choice.threads)
@@ -240,7 +239,6 @@ def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
 def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
     """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
     from attribeam.attribution.language_models.language_model import NotCausalError
-    from attribeam.schemas.errors import ModelLoadError
 
     try:
         yield
@@ -253,9 +251,7 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
-    from attribeam.attribution.models.layer_choice import layer_types
     from attribeam.attribution.models.model_directory import read_model_directory
-    from attribeam.schemas.errors import ModelLoadError
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.methods.method import LoadedModels
+from attribeam.attribution.models.model_directory import model_context
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.bootstrap import Counts, Interval, percentile_interval, row_draws
 from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
@@ -356,6 +357,4 @@ class NliModel:
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """The most tokens that the model reads, limited by its tokenizer and its positions."""
-    from attribeam.attribution.models.model_directory import model_context
-
     return int(min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT))
