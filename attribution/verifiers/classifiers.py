@@ -200,12 +200,11 @@ FACTCG_PROMPT = PairPrompt(
 )
 
 
-class PairClassifier:
-    """A verifier that holds each claim against its passages, those with most evidence for it first."""
+class _ClassifierVerifier:
+    """What both kinds of verifiers by a classifier share."""
 
-    def __init__(self, classifier: Classifier, *, prompt: PairPrompt | None, label: int) -> None:
-        """``label`` is the class that means support."""
-        self._classifier, self._prompt, self._label = classifier, prompt, label
+    def __init__(self, classifier: Classifier) -> None:
+        self._classifier = classifier
 
     @property
     def device(self) -> torch.device:
@@ -215,6 +214,15 @@ class PairClassifier:
     def provenance(self) -> Mapping[str, str]:
         """See ``Verifier``."""
         return self._classifier.provenance()
+
+
+class PairClassifier(_ClassifierVerifier):
+    """A verifier that holds each claim against its passages, those with most evidence for it first."""
+
+    def __init__(self, classifier: Classifier, *, prompt: PairPrompt | None, label: int) -> None:
+        """``label`` is the class that means support."""
+        super().__init__(classifier)
+        self._prompt, self._label = prompt, label
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
         """See ``Verifier``; of several windows of premises, the one that supports a claim most counts."""
@@ -337,20 +345,8 @@ def _start(claim: ClaimToVerify) -> int:
     return claim.chars.char_start
 
 
-class TokenClassifier:
+class TokenClassifier(_ClassifierVerifier):
     """A verifier that says of each token of an answer whether it is supported."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        self._classifier = classifier
-
-    @property
-    def device(self) -> torch.device:
-        """See ``Verifier``."""
-        return self._classifier.network.device
-
-    def provenance(self) -> Mapping[str, str]:
-        """See ``Verifier``."""
-        return self._classifier.provenance()
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
         """See ``Verifier``."""
