@@ -52,8 +52,8 @@ def quantization_config(
     The modules named in ``but`` stay in ``dtype``, too. None means no quantisation.
 
     NF4 uses blocks of 64 weights with quantised scales (double quantisation), and products run in ``dtype``. LLM.int8
-    uses its threshold of 6 on a GPU: columns with greater activations are multiplied in float16, and those columns are
-    chosen for a whole batch.
+    uses its threshold of 6: columns with greater activations are multiplied in float16, and are chosen for a whole
+    batch.
 
     Raises:
         ModelLoadError: if a package is missing, or the model is already quantised.

@@ -180,7 +180,7 @@ def run(args: argparse.Namespace) -> None:
 
     Raises:
         UsageError: if no file is named, ``--output`` cannot be written to, or an option says nothing to the format.
-        DataError, RunError: as ``import_log`` and ``import_foreign_log``.
+        DataError, RunError: as ``import_dataset`` and ``import_foreign_log``.
     """
     args.data = [*args.data, *args.files]
     if not args.data:
