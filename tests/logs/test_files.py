@@ -159,6 +159,16 @@ def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree: Path, pattern:
     assert found(pattern) == expected
 
 
+def test_output_of_a_distributed_audit_beside_the_logs_is_none_of_them(tree: Path) -> None:
+    for folder, name in (("evidence", "e.parquet"), ("dead_letters", "d.parquet"), ("_chunks", "c.json")):
+        (tree / "hv" / "d1" / folder).mkdir()
+        (tree / "hv" / "d1" / folder / name).touch()
+    assert found("hv") == ["hv/d1/a.parquet", "hv/d2/b.parquet"]
+    (tree / "hv" / "d1" / "_chunks" / "c.json").unlink()
+    (tree / "hv" / "d1" / "_chunks").rmdir()
+    assert "hv/d1/evidence/e.parquet" in found("hv")
+
+
 def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("_attribeam", "evidence/e.jsonl", "dead_letters/d.jsonl", "logs/a.jsonl", "b.jsonl"):

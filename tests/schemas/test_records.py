@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from attribeam.schemas import (
     Passage,
     QARecord,
     Reason,
+    RowFault,
     RowSource,
     SpanEvidence,
     SpanKind,
@@ -121,6 +123,17 @@ def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
     assert list(row) == schema.names
     assert pa.Table.from_pylist([row], schema=schema).to_pylist() == [row]
     assert row["answer"] is None
+
+
+def test_row_fault_survives_pickling() -> None:
+    fault = pickle.loads(pickle.dumps(RowFault(Reason.NO_PASSAGES, "should, does not", column="contexts")))
+    assert (fault.reason, str(fault), fault.column) == (Reason.NO_PASSAGES, "should, does not", "contexts")
+
+
+@pytest.mark.parametrize(("char_start", "char_end"), [(2, 2), (3, 1), (-1, 4)])
+def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, char_end: int) -> None:
+    with pytest.raises(ValueError, match="0 <= char_start < char_end"):
+        CharRange(char_start, char_end)
 
 
 @pytest.mark.parametrize("schema", [evidence_schema(metadata={"a": "b"}), dead_letter_schema({"a": "b"})])

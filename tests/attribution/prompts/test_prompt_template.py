@@ -351,6 +351,14 @@ def test_template_that_does_not_show_the_texts_as_they_are_is_refused(source: st
         JinjaTemplate(source)
 
 
+@pytest.mark.parametrize("content", [b"{{ question", b"\xff\xfe"])
+def test_bad_jinja_file_is_an_error_with_its_path(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "prompt.jinja"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"prompt\.jinja"):
+        JinjaTemplate.from_file(path)
+
+
 @pytest.mark.parametrize(
     ("passage", "text"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,6 +54,12 @@ def test_paths_find_what_no_shape_tells(tmp_path: Path) -> None:
         imported("langfuse", path, output=tmp_path / "log.parquet")
     _, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet", options=PATHS)
     assert text_of(row) == ROW
+
+
+def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jmespath", None)
+    with pytest.raises(UsageError, match=r"pip install 'attribeam\[traces\]'"):
+        path_set(TraceOptions(answer_path="a"))
 
 
 def test_path_that_finds_nothing_is_a_dead_letter_that_names_it(tmp_path: Path) -> None:

@@ -126,6 +126,22 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     assert "\x1b" not in text
 
 
+def test_the_summary_tells_citations_that_agree_rows_that_no_verdict_read_and_why_claims_have_none() -> None:
+    counts = AuditCounts(rows=8, audited=8, claims={"supported": 8, "not_calibrated": 2}, rows_unread=2, rows_asked=6)
+    totals = EvidenceTotals({}, 10, None, 0, 0, cited_claims=8, agreeing_claims=6)
+    manifest = replace(_manifest(counts), models={"model": "mini"})
+    lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
+    for line in (
+        "in the verdict's band 6 75.0%",
+        "too long for the verdict 2 25.0%",
+        "not_calibrated 2 20.0%",
+        "with a citation 8 80.0%",
+        "evidence lies there 6 75.0%",
+    ):
+        assert line in lines
+    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
+
+
 def test_the_summary_of_no_rows_divides_by_nothing() -> None:
     text = _summary(RunMetrics(_manifest(AuditCounts())), output="out")
     assert "nothing left to do" in text
