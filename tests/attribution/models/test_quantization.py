@@ -117,9 +117,20 @@ def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch
         load(directory, Quantization.NF4)
 
 
-def test_model_that_is_quantised_already_is_refused() -> None:
-    config = LlamaConfig(quantization_config=BitsAndBytesConfig(load_in_4bit=True).to_dict())
-    with pytest.raises(ModelLoadError, match="leave --quantization out"):
+@pytest.mark.parametrize(
+    ("entries", "name"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
+        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
+        (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"),
+        ({}, "method not named"),
+    ],
+    ids=["gptq", "fp8", "as an object", "empty"],
+)
+def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(entries: object, name: str) -> None:
+    config = LlamaConfig()
+    config.quantization_config = entries
+    with pytest.raises(ModelLoadError, match=f"are stored as {name} .*leave --quantization out"):
         quantization_config(Quantization.INT8, config, torch.float32)
 
 
