@@ -1,6 +1,7 @@
 """``attribeam import`` of logs of any format: one QA log in our own, and dead letters beside it.
 
-The log has the rows that an audit accepts. Here are its options, which files are read and what is printed, too.
+The log has the rows that an audit accepts. The options of the command, which files it reads and what it prints stand
+here, too.
 """
 
 from __future__ import annotations
@@ -132,6 +133,8 @@ def import_logs(
 
 
 def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContextManager[BinaryIO]]:
+    """What opens an export; errors of the file and of its reader name its path."""
+
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
         with file_errors_named(path), storage.open(path) as file, reader_errors_named(path):
