@@ -10,7 +10,7 @@ source "$here/make_environment.sh"
 
 fast_tests=(
     tests/schemas tests/logs tests/attribution/answers tests/attribution/evidence tests/report
-    tests/test_import_rules.py tests/test_documents.py tests/test_documents.py
+    tests/test_import_rules.py tests/test_documents.py
     --ignore=tests/report/browser --ignore=tests/attribution/answers/test_bundled_parser.py
 )
 with_mypy=yes
