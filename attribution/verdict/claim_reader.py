@@ -8,7 +8,7 @@ likelihood ratio that the claim is unsupported, beside what words alone say.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -184,7 +184,8 @@ class ClaimReader:
         for word in words:
             word_of[parsed.words[word].char_start - start : parsed.words[word].char_end - start] = word
         if (start, end) not in known:
-            known[start, end] = _read_tokens(answer[start:end], self._tokenizer)
+            words_here = [(one.char_start - start, one.char_end - start) for one in parsed.words[first_word:end_word]]
+            known[start, end] = _in_words(_read_tokens(answer[start:end], self._tokenizer), words_here)
         ids, offsets = known[start, end]
         of_tokens = np.array([word_of[one:two].max(initial=-1) for one, two in offsets], dtype=np.int64)
         own = np.flatnonzero(of_tokens >= 0)
@@ -214,6 +215,14 @@ class ClaimReader:
 
     def _first(self, text: str, count: int) -> list[int]:
         return _read_tokens(text[:_SENTENCE_CHARS], self._tokenizer)[0][:count]
+
+
+def _in_words(tokens: _Tokens, words: Sequence[tuple[int, int]]) -> _Tokens:
+    """The tokens that share a character with a word: citation marks are no words."""
+    starts, ends = [start for start, _ in words], [end for _, end in words]
+    ids, offsets = tokens
+    kept = [place for place, (start, end) in enumerate(offsets) if bisect_left(starts, end) > bisect_right(ends, start)]
+    return [ids[place] for place in kept], [offsets[place] for place in kept]
 
 
 @remembered

@@ -1,14 +1,15 @@
 """Trains the verdict's reader of claims, ``attribution/verdict/claim_reader.py``.
 
-Its vectors of word pieces are those of all-MiniLM-L6-v2 (Apache-2.0), reduced by ``reduced_vectors``; all else is
-learned from the rows. It learns what words leave open: the log odds that the verdict without it gave each claim in
-cross-validation are added to what it says. What is said of a row comes from a reader of other sources.
+A cross-encoder (``cross_encoder``) knows more of language and costs 30 ms a claim. The reader learns to say the same
+(Hinton et al. 2015) of the rows' claims, of the same claims with some words exchanged for similar ones or beside
+another claim's premise, and of edited sentences. Its vectors of word pieces are those of all-MiniLM-L6-v2 (Apache-2.0),
+reduced by ``reduced_vectors``. What is said of a row comes from a teacher and a reader of other sources.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,22 +19,34 @@ import torch
 from safetensors.numpy import load_file
 from torch import nn
 from torch.nn import functional
-from tqdm import tqdm
 
 from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ReaderInput
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from lab.training.verdict.fitting import WEIGHTS, Odds, folds_of
-from lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from lab.training.verdict.cross_encoder import (
+    CrossEncoder,
+    Padded,
+    ReadClaims,
+    batches,
+    device,
+    fit,
+    padded_inputs,
+    precision,
+    read_claims,
+    tuned,
+)
+from lab.training.verdict.edited_sentences import EditedClaim
+from lab.training.verdict.fitting import Odds, folds_of
+from lab.training.verdict.verdict_rows import VerdictRow
 
 _PARTS = 3
-_SIZE, _DROPOUT, _CONVOLUTIONS = 96, 0.2, 2
-_EPOCHS, _BATCH, _RATE, _DECAY, _WARM_UP, _SORTED = 2, 64, 2e-3, 0.02, 200, 40
-_WORDS_COUNT = 0.3
-"""How much the loss of tokens counts beside that of claims."""
-_SET_EXPONENT = 0.75
-"""A set counts by its number of claims to this power."""
-_OWN_WEIGHTS = {"hard_trial": 2.0, NOISE: 0.0}
-"""Sets that count otherwise for the reader than for the trees of claims."""
+_SIZE, _DROPOUT, _CONVOLUTIONS = 96, 0.05, 2
+_STEPS, _BATCH, _RATE, _WARM_UP = 2200, 512, 2e-3, 200
+_OTHER_PREMISES, _EDITED, _EXCHANGED = 0.8, 70_000, 50_000
+"""The share of claims also read beside another premise, and the numbers of edited sentences as they are and changed."""
+_WORDS_EXCHANGED, _SIMILAR = 0.2, 12
+"""The share of a claim's whole words that is exchanged, each for one of so many similar ones."""
+_LABELS_COUNT = 0.3
+"""How much the labels of the rows' claims count beside what the teacher says."""
 _COSINE_COUNTS = 4.0
 _FAR = -1e9
 Weights = dict[str, npt.NDArray[Any]]
@@ -51,9 +64,8 @@ class Reader(nn.Module):
         self.convolutions = nn.ModuleList(nn.Conv1d(size, size, 3, padding=1) for _ in range(_CONVOLUTIONS))
         self.query, self.key = nn.Linear(size, size), nn.Linear(size, size)
         self.compare = nn.ModuleList([nn.Linear(4 * size + 3, size), nn.Linear(size, size)])
-        self.token, self.gate = nn.Linear(size, 1), nn.Linear(size, 1)
+        self.gate = nn.Linear(size, 1)
         self.out = nn.ModuleList([nn.Linear(3 * size, size), nn.Linear(size, 1)])
-        self.scale, self.bias = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
         self.drop = nn.Dropout(_DROPOUT)
 
     def encoded(self, ids: torch.Tensor, inside: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,10 +76,8 @@ class Reader(nn.Module):
             states = states + self.drop(functional.gelu(one(states.mT)).mT) * inside[..., None]
         return functional.normalize(vectors, dim=-1), states
 
-    def forward(
-        self, claim: torch.Tensor, own: torch.Tensor, premise: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is said of claims and of their tokens; ids are -1 where padded, ``own`` marks a claim's own tokens."""
+    def forward(self, claim: torch.Tensor, own: torch.Tensor, premise: torch.Tensor) -> torch.Tensor:
+        """The log odds that claims are unsupported; arguments as in ``Padded``."""
         in_claim, in_premise = claim >= 0, premise >= 0
         claim, premise = claim.clamp(min=0), premise.clamp(min=0)
         (one, states), (two, others) = self.encoded(claim, in_claim), self.encoded(premise, in_premise)
@@ -85,7 +95,8 @@ class Reader(nn.Module):
         mean = (compared * mask).sum(1) / mask.sum(1).clamp(min=1)
         pooled = [mean, (gates * compared).sum(1), (compared - (1 - mask) * 10).amax(1)]
         hidden = self.drop(functional.gelu(self.out[0](self.drop(torch.cat(pooled, -1)))))
-        return self.out[1](hidden)[:, 0], self.token(compared)[..., 0]
+        found: torch.Tensor = self.out[1](hidden)[:, 0]
+        return found
 
 
 def reduced_vectors(vectors: npt.NDArray[np.float32], counts: npt.NDArray[np.float32], size: int) -> torch.Tensor:
@@ -99,104 +110,108 @@ def reduced_vectors(vectors: npt.NDArray[np.float32], counts: npt.NDArray[np.flo
     return torch.from_numpy((found / scales).round() * scales)
 
 
-def with_readings(rows: Sequence[VerdictRow], odds: Odds, *, seed: int) -> tuple[list[VerdictRow], Weights]:
+def with_readings(
+    rows: Sequence[VerdictRow],
+    odds: Odds,
+    start: CrossEncoder,
+    edited: Sequence[EditedClaim],
+    whole_words: npt.NDArray[np.bool_],
+    *,
+    seed: int,
+) -> tuple[list[VerdictRow], Weights]:
     """The rows with what readers of other sources say of their claims, and the weights of a reader of all.
 
-    ``odds`` are those of the rows' claims without a reader. The vectors are those of the bundled reader.
+    ``odds`` are those of the rows' claims without a reader; ``start`` is the teacher before it saw rows;
+    ``whole_words`` says which word pieces may be exchanged. The vectors are those of the bundled reader.
     """
-    torch.manual_seed(seed)
     stored = load_file(BUNDLED_VERDICT / READER_FILES[0])
     vectors = torch.from_numpy(stored["vectors"].astype(np.float32) * stored["scales"].astype(np.float32)[:, None])
+
+    def trained(places: Sequence[int]) -> Reader:
+        claims = read_claims([rows[place] for place in places], [odds[place] for place in places])
+        return distilled(tuned(start, claims, seed=seed), claims, edited, vectors, whole_words, seed=seed)
+
     parts = folds_of(rows, seed=seed) % _PARTS
     said: dict[int, npt.NDArray[np.float64]] = {}
     for part in range(_PARTS):
-        others, own = np.flatnonzero(parts != part).tolist(), np.flatnonzero(parts == part).tolist()
-        reader = _trained([rows[one] for one in others], [odds[one] for one in others], vectors, seed)
-        said |= zip(own, _said(reader, [rows[one] for one in own]), strict=True)
-    whole = reader_weights(_trained(rows, odds, vectors, seed), stored["vectors"], stored["scales"])
+        own = np.flatnonzero(parts == part).tolist()
+        said |= zip(
+            own, _said(trained(np.flatnonzero(parts != part).tolist()), [rows[one] for one in own]), strict=True
+        )
+    whole = reader_weights(trained(range(len(rows))), stored["vectors"], stored["scales"])
     return [replace(row, read=said[place]) for place, row in enumerate(rows)], whole
 
 
-def _claims(rows: Sequence[VerdictRow]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Labels and weights of all claims: either label of a set has half of the set's weight."""
-    labels = np.concatenate([row.marked_claims for row in rows])
-    whole = [len(row.claims) if row.is_marked and not row.has_marks else 1 for row in rows]
-    weights = np.concatenate([row.claim_weights / one for row, one in zip(rows, whole, strict=True)])
-    sets = np.concatenate([[row.set_name] * len(row.claims) for row in rows])
-    for name in np.unique(sets).tolist():
-        inside = sets == name
-        both = [inside & (labels == label) & (weights > 0) for label in (True, False)]
-        some = [one for one in both if one.any()]
-        for one in some:
-            share = _OWN_WEIGHTS.get(name, WEIGHTS[name].claims) * inside.sum() ** _SET_EXPONENT / len(some)
-            weights[one] *= share / weights[one].sum()
-    return labels, weights * len(weights) / weights.sum()
+def distilled(
+    teacher: CrossEncoder,
+    claims: ReadClaims,
+    edited: Sequence[EditedClaim],
+    vectors: torch.Tensor,
+    whole_words: npt.NDArray[np.bool_],
+    *,
+    seed: int,
+) -> Reader:
+    """A reader that says what the teacher says; ``vectors`` are float32 [word pieces, vector]."""
+    torch.manual_seed(seed)
+    draw = np.random.default_rng(seed)
+    similar = _similar_words(teacher.words.weight.detach(), whole_words)
 
+    def exchanged(inputs: Sequence[ReaderInput]) -> list[ReaderInput]:
+        return [_with_similar_words(one, similar, whole_words, draw) for one in inputs]
 
-def _trained(rows: Sequence[VerdictRow], odds: Odds, vectors: torch.Tensor, seed: int) -> Reader:
-    draw, reader = np.random.default_rng(seed), Reader(vectors).train()
-    labels, weights = _claims(rows)
-    inputs = [one for row in rows for one in row.inputs]
-    base = np.concatenate(odds)
-    marks = [_token_marks(row, one) for row in rows for one in row.inputs]
-    chosen = np.array([place for place in np.flatnonzero(weights > 0) if inputs[place].premise], dtype=np.int64)
+    some = [claims.inputs[place] for place in range(len(claims.inputs) - 1) if draw.random() < _OTHER_PREMISES]
+    beside = [replace(one, premise=two.premise) for one, two in zip(some, claims.inputs[1:], strict=False)]
+    made = [edited[place].read for place in draw.permutation(len(edited))]
+    inputs = [*claims.inputs, *exchanged(claims.inputs), *beside, *made[:_EDITED], *exchanged(made[-_EXCHANGED:])]
+    said = torch.from_numpy(_told(teacher, inputs)).to(device())
+    judged = len(claims.inputs)
+    weights, labels = (torch.from_numpy(one).to(device()) for one in (claims.weights, claims.labels))
+    reader = Reader(vectors).to(device()).train()
+
+    def loss(batch: npt.NDArray[np.int64]) -> torch.Tensor:
+        found = reader(*padded_inputs([inputs[place] for place in batch]))
+        of_teacher = functional.binary_cross_entropy_with_logits(found, said[batch].sigmoid())
+        own = np.flatnonzero(batch < judged)
+        if not len(own):
+            return of_teacher
+        weight, label = weights[batch[own]], labels[batch[own]]
+        each = functional.binary_cross_entropy_with_logits(found[own], label, reduction="none")
+        of_labels = (each * weight).sum() / weight.sum().clamp(min=1e-6)
+        return (1 - _LABELS_COUNT) * of_teacher + _LABELS_COUNT * of_labels
+
     learned = [one for one in reader.parameters() if one.requires_grad]
-    steps = math.ceil(len(chosen) / _BATCH) * _EPOCHS
-    optimiser = torch.optim.AdamW(learned, lr=_RATE, weight_decay=_DECAY, betas=(0.9, 0.98))
-    rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: min(1, (at + 1) / _WARM_UP) * (1 - at / (steps + 1)))
-    batches = (batch for _ in range(_EPOCHS) for batch in _batches(draw.permutation(chosen), inputs, draw))
-    for batch in tqdm(batches, total=steps, unit="batch", disable=None, leave=False):
-        claim, own, premise = _padded([inputs[one] for one in batch])
-        found, tokens = reader(claim, own, premise)
-        weight, label = (torch.from_numpy(one[batch]).float() for one in (weights, labels))
-        found = found + reader.scale * torch.from_numpy(base[batch]).float() + reader.bias
-        loss = (functional.binary_cross_entropy_with_logits(found, label, reduction="none") * weight).sum()
-        marked = _filled([marks[one] for one in batch], claim.shape[1])
-        counts = (marked >= 0) * weight[:, None]
-        of_tokens = functional.binary_cross_entropy_with_logits(tokens, marked.clamp(min=0), reduction="none")
-        of_words = (of_tokens * counts).sum() / counts.sum().clamp(min=1)
-        optimiser.zero_grad()
-        torch.autograd.backward(loss / weight.sum() + _WORDS_COUNT * of_words)
-        nn.utils.clip_grad_norm_(learned, 1.0)
-        optimiser.step()
-        rate.step()
-    return reader.eval()
+    drawn = batches(inputs, np.arange(len(inputs)), _BATCH, draw)
+    fit([{"params": learned, "lr": _RATE}], loss, drawn, _STEPS, _WARM_UP)
+    return reader.eval().cpu()
 
 
-def _batches(
-    places: npt.NDArray[np.int64], inputs: Sequence[ReaderInput], draw: np.random.Generator
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Batches of claims of similar length, in a random order."""
-    lengths = np.array([len(inputs[one].sentence) + len(inputs[one].premise) for one in places])
-    chunks = np.array_split(np.arange(len(places)), max(1, len(places) // (_BATCH * _SORTED)))
-    found = [
-        places[one]
-        for chunk in chunks
-        for one in np.array_split(chunk[np.argsort(lengths[chunk], kind="stable")], math.ceil(len(chunk) / _BATCH))
-    ]
-    return (found[one] for one in draw.permutation(len(found)))
+def _similar_words(vectors: torch.Tensor, whole: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """[word pieces, similar]: the whole words whose vectors have the highest cosine with each whole word."""
+    places = torch.from_numpy(np.flatnonzero(whole))
+    unit = functional.normalize(vectors[places.to(vectors.device)], dim=1)
+    found = torch.zeros(len(vectors), min(_SIMILAR, len(places) - 1), dtype=torch.long)
+    for start in range(0, len(places), 2048):
+        nearest = (unit[start : start + 2048] @ unit.T).topk(found.shape[1] + 1, dim=1).indices.cpu()
+        found[places[start : start + 2048]] = places[nearest[:, 1:]]  # the first is the word itself
+    return found.numpy()
 
 
-def _padded(inputs: Sequence[ReaderInput]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    claim = nn.utils.rnn.pad_sequence([torch.tensor(one.sentence) for one in inputs], True, -1.0)
-    premise = nn.utils.rnn.pad_sequence([torch.tensor(one.premise) for one in inputs], True, -1.0)
-    own = torch.zeros(claim.shape, dtype=torch.bool)
-    for row, one in enumerate(inputs):
-        own[row, one.own] = True
-    return claim.long(), own, premise.long()
+def _with_similar_words(
+    one: ReaderInput, similar: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], draw: np.random.Generator
+) -> ReaderInput:
+    ids = np.array(one.sentence)
+    places = one.own[whole[ids[one.own]] & (draw.random(len(one.own)) < _WORDS_EXCHANGED)]
+    ids[places] = similar[ids[places], draw.integers(similar.shape[1], size=len(places))]
+    return replace(one, sentence=tuple(ids.tolist()))
 
 
-def _token_marks(row: VerdictRow, read: ReaderInput) -> npt.NDArray[np.float32]:
-    """For each token of the sentence 1 if its word is marked, 0 if not, -1 where nobody said."""
-    found = np.full(len(read.sentence), -1, dtype=np.float32)
-    if row.has_marks:
-        marked = dict(zip(row.signals.words, row.marked_words.tolist(), strict=True))
-        found[read.own] = [float(marked.get(word, False)) for word in read.words]
+def _told(teacher: CrossEncoder, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float32]:
+    order = np.argsort([len(one.sentence) + len(one.premise) for one in inputs], kind="stable")
+    found = np.empty(len(inputs), dtype=np.float32)
+    with torch.inference_mode(), precision():
+        for batch in np.array_split(order, math.ceil(len(order) / _BATCH)):
+            found[batch] = teacher(*padded_inputs([inputs[place] for place in batch]))[0].cpu().numpy()
     return found
-
-
-def _filled(marks: Sequence[npt.NDArray[np.float32]], length: int) -> torch.Tensor:
-    return torch.stack([functional.pad(torch.from_numpy(one), (0, length - len(one)), value=-1.0) for one in marks])
 
 
 def _said(reader: Reader, rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.float64]]:
@@ -206,7 +221,8 @@ def _said(reader: Reader, rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.flo
             own = np.full(len(row.claims), NOTHING_READ)
             places = [place for place, one in enumerate(row.inputs) if one.premise and len(one.own)]
             if places:
-                own[places] = reader(*_padded([row.inputs[one] for one in places]))[0].double().numpy()
+                padded: Padded = padded_inputs([row.inputs[one] for one in places])
+                own[places] = reader(*(one.cpu() for one in padded)).double().numpy()
             found.append(own)
     return found
 
@@ -215,9 +231,9 @@ def reader_weights(reader: Reader, vectors: npt.NDArray[Any], scales: npt.NDArra
     """What ``ClaimReader`` reads: vectors in 8 bits with their scales, matrices as [inputs, outputs]."""
     found: Weights = {"vectors": vectors, "scales": scales}
     for name, weight in reader.state_dict().items():
-        if name.endswith("weight") and not name.startswith(("vectors", "token")):
+        if name.endswith("weight") and not name.startswith("vectors"):
             matrix = weight.permute(2, 1, 0).flatten(0, 1) if weight.ndim == 3 else weight.T
             found[name] = matrix.half().contiguous().numpy()
-        elif name.endswith(".bias") and not name.startswith("token"):
+        elif name.endswith(".bias"):
             found[name] = weight.half().numpy()
     return found

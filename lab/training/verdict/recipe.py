@@ -2,10 +2,11 @@
 
 The bundled verdict is made by
 
-    python -m lab.train verdict --data DATA --output DIR
+    python -m lab.train verdict --data DATA --encoder MINILM --pages PAGES --output DIR
 
-where DATA holds the sets of ``shared_sets`` in their own formats, and the verdicts that read a decoder as their model
-cards say. The answers that were made up for this project are always fitted on, too.
+where DATA holds the sets of ``shared_sets`` in their own formats, MINILM is the folder of all-MiniLM-L6-v2 and PAGES
+are pages of Wikipedia, and the verdicts that read a decoder as their model cards say. The answers that were made up for
+this project are always fitted on, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from safetensors.numpy import save_file
 from tqdm import tqdm
 
@@ -34,10 +36,12 @@ from attribeam.evaluation.measures.bootstrap import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 from lab.training.attributor.corpus import read_pages
+from lab.training.verdict.cross_encoder import pretrained
 from lab.training.verdict.decoder_states import with_states
-from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, FittedParts, cross_validated
+from lab.training.verdict.edited_sentences import edited_claims
+from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, CrossValidation, FittedParts, cross_validated
 from lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
-from lab.training.verdict.reader import with_readings
+from lab.training.verdict.reader import Weights, with_readings
 from lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
 from lab.training.verdict.written_sets import written_sets
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 _PROBE_SHARE = 0.5
 _FEWEST = 5
+_EDITED_CLAIMS = 180_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tqdm(total=6 * (FOLDS + 1), unit="fit", disable=None, leave=False) as bar:
         found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
         reader = None
-        if not args.share_words:
-            rows, reader = with_readings(rows, [one.claims for one in found.scores], seed=args.seed)
+        if args.encoder is not None:
+            rows, reader = _read(rows, found, args)
             found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
     limits = choose_thresholds(rows, found.scores)
     shared = {
@@ -111,6 +116,23 @@ def _answers(args: argparse.Namespace) -> Iterator[TrainingAnswer]:
     if args.data is not None:
         yield from shared_sets(args.data)
     yield from written_sets()
+
+
+def _read(rows: list[VerdictRow], found: CrossValidation, args: argparse.Namespace) -> tuple[list[VerdictRow], Weights]:
+    """The rows with what readers of other sources say of their claims, and the weights of a reader of all."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
+    edited = list(edited_claims(read_pages(args.pages), tokenizer, count=_EDITED_CLAIMS, seed=args.seed))
+    start = pretrained(args.encoder, edited, seed=args.seed)
+    occurring = {token for row in rows for one in row.inputs for token in (*one.sentence, *one.premise)}
+    words = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    words[[token for piece, token in tokenizer.get_vocab().items() if _is_word(piece) and token in occurring]] = True
+    return with_readings(rows, [one.claims for one in found.scores], start, edited, words, seed=args.seed)
+
+
+def _is_word(piece: str) -> bool:
+    return piece.isalpha() and len(piece) > 2
 
 
 def _decoder(args: argparse.Namespace) -> Decoder:
@@ -197,7 +219,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data", type=Path, help="directory with the data sets, each in its own format")
     add("--log", type=Path, help="log of your own answers with labels of what is unsupported, see docs/schema.md")
-    add("--pages", type=Path, help="plain text for word frequencies, with --wordllama")
+    add("--pages", type=Path, help="plain text for word frequencies and for sentences that the reader's teacher sees")
+    add("--encoder", type=Path, help="folder of all-MiniLM-L6-v2: train a reader of claims, which needs --pages")
     add("--wordllama", type=Path, help="folder of the unpacked package wordllama, for a new word table")
     add("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     add("--measured-on", help="what reports say that the figures were measured on")
@@ -233,7 +256,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     add(
         "--share-words", action="store_true",
-        help="name the bundled verdict's table of words in the new verdict instead of copying it, and fit no reader",
+        help="name the bundled verdict's table of words in the new verdict instead of copying it",
     )  # fmt: skip
     add("--threads", type=int, metavar="N", help="CPU threads")
     args = parser.parse_args(arguments)
@@ -250,6 +273,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--share-words and --wordllama exclude each other")
     if args.wordllama is not None and args.output is None:
         parser.error("--wordllama needs --output")
-    if (args.pages is None) is not (args.wordllama is None):
-        parser.error("--pages and --wordllama belong together")
+    if args.encoder is not None and args.share_words:
+        parser.error("--share-words and --encoder exclude each other")
+    if (args.pages is None) is not (args.wordllama is None and args.encoder is None):
+        parser.error("--pages belongs to --wordllama or --encoder")
     return args

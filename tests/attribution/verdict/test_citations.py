@@ -27,7 +27,7 @@ def claims(attributor: Attributor, answer: str) -> list[SpanEvidence]:
 def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_without(attributor: Attributor) -> None:
     plain = claims(attributor, f"{KETTLE}. {DOGS}.")
     assert [one.text for one in plain] == [KETTLE, DOGS]
-    expected = [(one.text, one.support, pytest.approx(one.support_score, abs=0.05)) for one in plain]
+    expected = [(one.text, one.support, pytest.approx(one.support_score, abs=0.1)) for one in plain]  # trees step
     marked = [f"{KETTLE} {mark}. {DOGS} {mark}." for mark, _ in MARKS[::3]]
     answers = [*marked, *(f"{KETTLE}. {DOGS}.\n\n{end}" for end in ENDS[::3])]
     rows = [{"question": QUESTION, "passages": PASSAGES, "answer": answer} for answer in answers]

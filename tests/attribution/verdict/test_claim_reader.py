@@ -16,7 +16,8 @@ from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.schemas import Passage
 from attribeam.schemas.errors import DataError
-from lab.training.verdict.reader import Reader, _padded, reader_weights
+from lab.training.verdict.cross_encoder import padded_inputs
+from lab.training.verdict.reader import Reader, reader_weights
 
 ANSWER = "Rooms are cheap. The ferry leaves at noon, and it carries forty cars. Ask at the desk."
 TOKENIZER = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
@@ -109,7 +110,7 @@ def test_reading_is_that_of_the_trained_module_whatever_is_read_beside_it() -> N
     weights = reader_weights(trained, stored.numpy(), scales.half().numpy())
     reader = ClaimReader({name: torch.from_numpy(one) for name, one in weights.items()}, TOKENIZER)
     with torch.inference_mode():
-        expected = trained(*_padded(claims))[0].numpy()
+        expected = trained(*padded_inputs(claims)).numpy()
     assert np.ptp(expected) > 0.001
     np.testing.assert_allclose(reader.log_odds(claims), expected, atol=2e-4)
 

@@ -13,17 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertModel
 
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader
 from attribeam.attribution.verdict.state_probe import same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
+from lab.data_files import PageText
 from lab.train import main
-from lab.training.verdict import fitting, recipe, verdict_rows
+from lab.training.attributor.corpus import make_corpus
+from lab.training.verdict import cross_encoder, fitting, reader, recipe, verdict_rows
 from lab.training.verdict.decoder_states import KeptStates
+from lab.training.verdict.edited_sentences import edited_claims
 from lab.training.verdict.fitting import CrossValidation, cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
@@ -156,6 +163,66 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
     assert main([*asked, "--cross-validate", "--output", str(tmp_path / "folds")]) == 0
     assert "balanced accuracy" in capsys.readouterr().out
     assert load_verdict_model(tmp_path / "folds").claim_fall > 0
+
+
+def pages() -> list[PageText]:
+    draw, found = random.Random(2), []
+    for number in range(8):
+        sentences = [
+            f"Keeper {draw.choice(('Ada', 'Bruno', 'Clara'))} was born in {1800 + draw.randrange(90)} and "
+            f"{draw.choice(DEEDS)} the large {draw.choice(THINGS)} in the harbour of Port {draw.choice('KLM')}une."
+            for _ in range(9)
+        ]
+        found.append(PageText(f"Port {number}", [" ".join(sentences)]))
+    return found
+
+
+def test_edited_sentences_are_wrong_where_they_are_marked() -> None:
+    tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
+    claims = list(edited_claims(make_corpus(pages()), tokenizer, count=200, seed=4))
+    again = list(edited_claims(make_corpus(pages()), tokenizer, count=200, seed=4))
+    assert [one.read.sentence for one in claims] == [one.read.sentence for one in again]
+    assert 60 < sum(one.is_wrong for one in claims) < 140
+    for one in claims:
+        assert np.array_equal(one.read.own, np.flatnonzero(one.marks >= 0))
+        assert bool((one.marks == 1).any()) is one.is_wrong
+        assert one.read.premise
+    missing = [
+        np.mean([one.read.sentence[place] not in one.read.premise for place in one.read.own]) for one in claims
+    ]  # fmt: skip
+    wrong = np.array([one.is_wrong for one in claims])
+    assert np.mean(np.array(missing)[wrong]) > np.mean(np.array(missing)[~wrong])
+
+
+def test_the_reader_learns_from_an_encoder_that_learned_from_other_sources(
+    rows: list[VerdictRow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
+    torch.manual_seed(0)
+    shape = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32,
+    )  # fmt: skip
+    BertModel(shape, add_pooling_layer=False).save_pretrained(tmp_path)
+    for module, name, value in (
+        (cross_encoder, "_PRETRAINING_STEPS", 2), (cross_encoder, "_STEPS", 40), (cross_encoder, "_WARM_UP", 5),
+        (cross_encoder, "_BATCH", 8), (cross_encoder, "_RATE", 1e-2), (cross_encoder, "_HEAD_RATE", 1e-2),
+        (reader, "_STEPS", 30), (reader, "_WARM_UP", 5), (reader, "_BATCH", 16), (reader, "_SIZE", 24),
+        (reader, "_PARTS", 2), (reader, "_RATE", 1e-2),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    edited = list(edited_claims(make_corpus(pages()), tokenizer, count=40, seed=4))
+    start = cross_encoder.pretrained(tmp_path, edited, seed=0)
+    words = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
+    words[[token for piece, token in tokenizer.get_vocab().items() if piece in THINGS]] = True
+    odds = [np.zeros(len(row.claims)) for row in rows]
+    read, weights = reader.with_readings(rows, odds, start, edited, words, seed=0)
+    real = [row for row in read if row.set_name != NOISE]
+    said, marked = np.concatenate([row.read for row in real]), np.concatenate([row.marked_claims for row in real])
+    assert said[marked].mean() > said[~marked].mean() + 0.5
+    shipped = ClaimReader({name: torch.from_numpy(one) for name, one in weights.items()}, tokenizer)
+    told = np.concatenate([shipped.log_odds(row.inputs) for row in real])
+    assert told[marked].mean() > told[~marked].mean() + 0.5
 
 
 def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
