@@ -1,0 +1,248 @@
+"""The lines, sentences and lists of an answer that only name its sources: "Sources:", "See warranty.pdf, p. 7."."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from attribeam.attribution.answers.citation_pointers import SOURCE_WORDS, PassageNames, PointerKind, Pointers
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
+
+SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+DIGITS = str.maketrans(SUPERSCRIPT, "0123456789")
+NOTHING = Pointers(PointerKind.VOID)
+ALWAYS = (PointerKind.NUMBER, PointerKind.LABEL)
+CERTAIN = PointerKind.SOURCE | PointerKind.VOID
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark from ``start`` to ``end`` of the answer, what it points to, and where it was seen: "list", "round"."""
+
+    start: int
+    end: int
+    pointers: Pointers
+    style: str = ""
+
+    @property
+    def kinds(self) -> PointerKind:
+        """What kind of pointers they are."""
+        return self.pointers.kinds
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it says that it names a source, whatever stands around it."""
+        return self.style in ("source", "list") or self.kinds in ALWAYS or bool(self.kinds & CERTAIN)
+
+
+_MOST_CODE_POINTS = 300
+_LABEL = (
+    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?(?:{SOURCE_WORDS})(?:\(s\))?"
+    r"(?: used| cited| documents?| files?)?"
+)
+_MUCH = r"(?:info(?:rmation)?|details?|reading|guidance)"
+_MORE = (
+    rf"(?:(?:to )?(?:learn|read|find out|see|view) more|more (?:{_MUCH}|here)|further {_MUCH}"
+    rf"|(?:you can )?(?:find|see|get) (?:more|further|additional) {_MUCH}|full (?:text|document|article)"
+    rf"|for (?:more|further|additional|full|complete) {_MUCH}"
+    r"|mehr (?:dazu|erfahren|infos?|informationen)|weitere informationen|en savoir plus|m[áa]s informaci[óo]n"
+    r"|saber m[áa]s|per saperne di pi[ùu]|scopri di pi[ùu]|saiba mais|lees meer|meer informatie"
+    r"|see also|related(?: (?:links?|articles?|documents?))?)"
+    r"(?:(?: about| on| regarding| zu)(?: \w+){1,6})?"
+)
+_LEADING = r"(?:see|visit|at|here|check(?: out)?|refer to|consult|go to|in|under)(?: here)?"
+_SOURCE_SENTENCE = re.compile(
+    rf"(?P<lead>(?<![^\s>*_(\[—–-])(?:{_LABEL}\s*[*_]{{0,3}}\s*[:：=]"
+    rf"|{_MORE}[*_]{{0,3}}\s*(?:[:：→>-]|,?\s*(?:please )?{_LEADING}\s*:?))|(?<=[.!?\n*_] )see(?: also)?:?(?= ))"
+    rf"[*_]{{0,3}}[ \t]*(?P<rest>[^\n]{{1,{_MOST_CODE_POINTS}}})",
+    re.IGNORECASE,
+)
+_SENDS = re.compile(r"visit|go to|check", re.IGNORECASE)
+"""What sends the reader to an address, which the answer then claims."""
+_SENTENCE_STOP = re.compile(r"[.!?](?=\s+[A-Z\[(]|\s*$)")
+_HEADING = re.compile(
+    rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited"
+    rf"|footnotes?|endnotes?|literatur(?:verzeichnis)?|quellenverzeichnis|einzelnachweise|{_MORE})"
+    r"|(?P<weak>notes?|documents?|links?|anmerkungen))[ \t]*[*_:：]*[ \t]*[:：]?[*_]*[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_RULE_LINE = re.compile(r"[ \t]*(?:[-*_=—][ \t]*){3,}$")
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{1,12}\^?\]:?|【\d+】|\(?\d{1,3}[.):\]]"
+    rf"|[{SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
+)
+_DEFINITION = re.compile(r"^[ \t]*\[\^?(?P<number>[\w.-]{1,30})\]:[ \t]+(?P<rest>[^\n]+)$", re.MULTILINE)
+_LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
+_TITLE_WORD = re.compile(r"[^\W\d_][\w'’&-]*")
+_MOST_WORDS_OF_TITLE = 14
+_TRAILING = re.compile(
+    r"(?:(?<=[.!?])[ \t]+|(?<=\S)[ \t]{1,3}[—–-]{1,2}[ \t]+|^[ \t]{0,8}[—–][ \t]*)(?P<inner>[^\n]{3,160})$",
+    re.MULTILINE,
+)
+_ASIDE = re.compile(
+    r"(?<=[^\s.!?])[ \t]{1,3}(?:[—–][ \t]+|[📄📎🔗📚→]\ufe0f?[ \t]*)(?P<inner>(?!at\b)[^\n—–📄📎🔗📚→]{3,160}?)"
+    r"(?=[.!?](?:\s+[A-Z]|\s*$)|$)",
+    re.MULTILINE,
+)
+LINKS = re.compile(
+    r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>"
+)
+_PLAIN = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
+"""What is a source in a line of its own, or behind a full stop, without a word that says so."""
+
+
+class SourceLines:
+    """What of an answer only names sources.
+
+    Attributes:
+        lists: what the entries of each list of sources point to, by number.
+    """
+
+    def __init__(self, answer: str, text: str, names: PassageNames) -> None:
+        """``text`` is the answer, as long, without its code."""
+        self.lists: list[dict[str, Pointers]] = []
+        self._answer, self._text, self._names = answer, text, names
+
+    def source_lists(self) -> Iterator[Mark]:
+        """A heading such as "Sources:" with the list behind it, and definitions of footnotes."""
+        for heading in _HEADING.finditer(self._text):
+            end = self._end_of_list(heading)
+            if end is not None:
+                named = (index for pointers in self.lists[-1].values() for index in pointers.named)
+                yield Mark(heading.start(), end, replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
+        for match in _DEFINITION.finditer(self._text):
+            pointers = self._entry(match["rest"])
+            if pointers is None:
+                yield Mark(match.start(), match.start("rest"), NOTHING)
+            else:
+                self.lists.append({match["number"]: pointers})
+                yield Mark(match.start(), match.end(), replace(NOTHING, named=pointers.named), "list")
+
+    def _end_of_list(self, heading: re.Match[str]) -> int | None:
+        """Where the list behind a heading ends; None where what stands there is no list of sources."""
+        end, listed, count = heading.end(), dict[str, Pointers](), 0
+        for line in _LINE.finditer(self._text, heading.end()):
+            text = self._answer[line.start() : line.end()]
+            if _RULE_LINE.fullmatch(text):
+                continue
+            item = _ITEM.match(text)
+            entry = self._entry(item["rest"] if item else text, is_item=item is not None and heading["weak"] is None)
+            if entry is None and item and (item["number"] or "").startswith("[") and heading["weak"] is None:
+                entry = Pointers(PointerKind.TITLE, self._named_at_start(item["rest"]))
+            if entry is None:
+                break
+            number = (item["number"] or "").translate(DIGITS).strip("[]^().:【】") if item else ""
+            listed[number or f"entry {count}"] = entry
+            end, count = line.end(), count + 1
+        if not count:
+            return None
+        self.lists.append(listed)
+        return end
+
+    def _entry(self, text: str, *, is_item: bool = False) -> Pointers | None:
+        """What an entry of a list of sources points to; None for a text that may say something.
+
+        An item without any pointer is an entry if it is written like a title.
+        """
+        plain = without_links(text).strip(" \t*_`.")
+        pointers = self._names.pointers(plain) if plain else None
+        if pointers is not None:
+            return pointers
+        for match in (
+            *LINKS.finditer(text),
+            *re.finditer(r"https?://\S+|\S+\.(?:pdf|docx?|html?|pptx?|xlsx?)\b", text),
+        ):
+            linked = self._names.pointers(without_links(match.group()))
+            return Pointers(PointerKind.ADDRESS, (linked.named if linked else ()) or self._named_at_start(plain))
+        named = self._named_at_start(plain)
+        if is_item and (named or _is_title(plain)) and len(plain.split()) <= 2 * _MOST_WORDS_OF_TITLE:
+            return Pointers(PointerKind.TITLE, named)
+        return None
+
+    def _named_at_start(self, text: str) -> tuple[int, ...]:
+        parts = re.split(r"\s+[—–-]\s+|[,:(|;]", text)
+        first = self._names.pointers(parts[0].strip(" *_\"“”'")) if parts and parts[0].strip() else None
+        return first.named if first else ()
+
+    def source_sentences(self) -> Iterator[Mark]:
+        """Sentences such as "Source: warranty.pdf" and "See also [the terms](...)."."""
+        for match in _SOURCE_SENTENCE.finditer(self._text):
+            rest = self._answer[match.start("rest") : match.end("rest")]
+            ends = [*(stop.start() for stop in _SENTENCE_STOP.finditer(rest)), len(rest)]
+            for end in sorted(set(ends), reverse=True):
+                shown = without_links(rest[:end]).strip(" \t*_`.>)]")
+                pointers = self._names.pointers(shown) if shown else None
+                links = [*LINKS.finditer(rest[:end])]
+                if pointers is None and links and _is_filler(LINKS.sub(" ", rest[:end])):
+                    named = [index for link in links for index in link_passages(link, self._names)]
+                    pointers = Pointers(PointerKind.ADDRESS, tuple(dict.fromkeys(named)))
+                if pointers is None and _is_title(shown) and not match["lead"].lower().startswith("see"):
+                    pointers = Pointers(PointerKind.TITLE, self._named_at_start(shown))
+                if pointers is not None and (pointers.named or not _SENDS.search(match["lead"])):
+                    stop = match.start("rest") + min(end + 1, len(rest))
+                    yield Mark(match.start(), stop, pointers, "source")
+                    break
+
+    def lines(self) -> Iterator[Mark]:
+        """Lines that are nothing but the name of a file, an address and the like."""
+        for line in _LINE.finditer(self._text):
+            text = self._answer[line.start() : line.end()]
+            if len(text) <= _MOST_CODE_POINTS and not text.rstrip().endswith(":"):
+                item = _ITEM.match(text)
+                is_entry = item is not None and re.match(r"[\[【]|\D", item["number"] or "1") is not None
+                pointers = self._names.pointers(without_links(item["rest"] if item and is_entry else text))
+                is_named = pointers is not None and (
+                    (is_entry and pointers.kinds != PointerKind.NUMBER) or bool(pointers.kinds & _PLAIN)
+                )
+                if pointers is not None and is_named and not _is_numbered_alone(text):
+                    yield Mark(line.start(), line.end(), pointers, "line")
+
+    def trailing(self) -> Iterator[Mark]:
+        """Pointers behind a full stop at the end of a line, and at the end of a sentence behind a dash or the like."""
+        for pattern, kinds in ((_ASIDE, _PLAIN | PointerKind.TITLE), (_TRAILING, _PLAIN)):
+            for match in pattern.finditer(self._text):
+                text = self._answer[match.start("inner") : match.end("inner")]
+                pointers = self._names.pointers(without_links(text))
+                if pointers is not None and (pointers.kinds & kinds or pointers.kinds == PointerKind.PLACE):
+                    yield Mark(match.start(), match.end(), pointers, "aside" if pattern is _ASIDE else "line")
+
+
+def _is_numbered_alone(text: str) -> bool:
+    """True for a label that numbers what stands below it: "Document 2:", "Option 3"."""
+    return re.fullmatch(r"\W*[^\W\d_]+\s*\d+\W*", text) is not None
+
+
+def without_links(text: str) -> str:
+    """The text with its links as their words and their addresses."""
+    return LINKS.sub(
+        lambda match: f"{match[1] or ''}, {match[2] or match[3]}" if match[2] or match[3] else match[1], text
+    )
+
+
+def _is_title(text: str) -> bool:
+    """True for a few words, most of which have capital letters, as in a title; a sentence has not."""
+    words = [word for word in _TITLE_WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+    capitals = sum(word[0].isupper() for word in words)
+    return (
+        0 < len(words) <= _MOST_WORDS_OF_TITLE
+        and words[0][0].isupper()
+        and 3 * capitals > 2 * len(words)
+        and not re.search(r"[.!?]\s+\w", text)
+    )
+
+
+def _is_filler(text: str) -> bool:
+    """True for words that only lead to a link."""
+    words = {word.lower() for word in _TITLE_WORD.findall(text)}
+    return words <= FUNCTION_WORDS | {"here", "page", "link", "article", "guide", "full", "document", "documents"}
+
+
+def link_passages(link: re.Match[str], names: PassageNames) -> tuple[int, ...]:
+    """The passages that a match of ``LINKS`` names by its address, else by its words."""
+    for part in (link[2] or link[3], link[1] or ""):
+        pointers = names.pointers(part)
+        if pointers is not None and (pointers.named or pointers.numbers):
+            numbers = (number - 1 for number in pointers.numbers)
+            return pointers.named or tuple(index for index in numbers if 0 <= index < names.count)
+    return ()
