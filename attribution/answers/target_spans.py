@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
@@ -112,7 +113,8 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     cells of a table from each other.
     """
     labels = label_words(parsed, answer)
-    yield from (words_range(parsed, words) for words in (trimmed_words(parsed, one, answer) for one in labels) if words)
+    trimmed = (trimmed_words(parsed, label, answer) for label in labels)
+    yield from (words_range(parsed, words) for words in trimmed if words)
     in_label = {word for label in labels for word in label}
     parts = [structured_text(answer).part_at(word.char_start) for word in parsed.words]
     scheme = label_scheme(parsed.label_scheme)
@@ -166,7 +168,7 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
     """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON."""
     structure = structured_text(answer)
     labels = (part for part, kind in zip(structure.parts, structure.kinds, strict=True) if kind is ClaimKind.HEADING)
-    words = (_words_in(parsed, *part) for part in ((one.char_start, one.char_end) for one in labels))
+    words = (_words_in(parsed, label.char_start, label.char_end) for label in labels)
     return [*_list_numbers(parsed, answer), *_bold_labels(parsed, answer), *filter(None, words)]
 
 
@@ -177,9 +179,9 @@ def _list_numbers(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """The words of numbers that count on within a line: "Delete old models. 2. Choose a larger plan. 3. Wait"."""
     matches = [*_LIST_NUMBER.finditer(answer)]
     numbers = [int(match[1]) for match in matches]
-    for place, number in enumerate(numbers):
-        if number - 1 in numbers[max(place - 1, 0) : place] or number + 1 in numbers[place + 1 : place + 2]:
-            yield _words_in(parsed, *matches[place].span())
+    for index, (number, match) in enumerate(zip(numbers, matches, strict=True)):
+        if number - 1 in numbers[max(index - 1, 0) : index] or number + 1 in numbers[index + 1 : index + 2]:
+            yield _words_in(parsed, *match.span())
 
 
 def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
@@ -188,15 +190,15 @@ def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
     A label has no subject, unless it is short or like a question: a statement in bold type is none.
     """
     subjects = label_scheme(parsed.label_scheme).subject_labels
-    found: list[range] = []
+    bold: list[range] = []
     for match in _BOLD_LABEL.finditer(answer) if "**" in answer or "__" in answer or "<" in answer else ():
         words = _words_in(parsed, match.start("label"), match.end())
         count = len(match["label"].split())
         labels = map(base_label, parsed.dependency_labels[words.start : words.stop])
         may_state = count > 2 and _ASKING.match(match["label"]) is None
         if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and not subjects.isdisjoint(labels)):
-            found.append(words)
-    return found
+            bold.append(words)
+    return bold
 
 
 def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
@@ -227,8 +229,8 @@ def _without_fragments(
     """
     merged = list(owners)
     for owner in dict.fromkeys(owners):
-        owned = [tree.first_word + word for word, one in enumerate(merged) if one == owner]
-        others = [word for word, one in enumerate(merged) if one != owner]
+        owned = [tree.first_word + word for word, above in enumerate(merged) if above == owner]
+        others = [word for word, above in enumerate(merged) if above != owner]
         if not owned or not others:
             continue
         first = owned[0] - tree.first_word
@@ -241,7 +243,7 @@ def _without_fragments(
             target = merged[following] if is_name and tree.predicates[merged[following]] else owner
         else:
             target = merged[first - 1 if first else following] if is_fragment else owner
-        merged = [target if one == owner else one for one in merged]
+        merged = [target if above == owner else above for above in merged]
     return merged
 
 
@@ -365,17 +367,20 @@ def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:
 
 def _in_one_cell(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
     """The parts of a run that lie in one cell of a table or one field."""
-    structure, first = structured_text(answer), run.start
-    for word in run:
-        here = structure.part_at(parsed.words[word].char_start)
-        if word + 1 == run.stop or here != structure.part_at(parsed.words[word + 1].char_start):
-            yield range(first, word + 1)
-            first = word + 1
+    structure = structured_text(answer)
+    yield from (words for _, words in _alike(run, lambda word: structure.part_at(parsed.words[word].char_start)))
+
+
+def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, range]]:
+    """The parts of a run of words that have the same key, each with it."""
+    for value, words in groupby(run, key):
+        first, *others = words
+        yield value, range(first, (others or [first])[-1] + 1)
 
 
 def _outermost(runs: list[range]) -> list[range]:
     kept: list[range] = []
-    for run in sorted(runs, key=lambda one: (one.start, -one.stop)):
+    for run in sorted(runs, key=lambda run: (run.start, -run.stop)):
         if not kept or run.stop > kept[-1].stop:
             kept.append(run)
     return kept
@@ -384,33 +389,22 @@ def _outermost(runs: list[range]) -> list[range]:
 def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
     text = hide_markup(answer, parsed.marked)
-    ranges = sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
-    first, last = -1, -1
-    for start, end in ranges:
-        if start >= last:
-            if first >= 0:
-                yield _words_in(parsed, first, last)
-            first = start
-        last = max(last, end)
-    if first >= 0:
-        yield _words_in(parsed, first, last)
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text)):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    yield from (_words_in(parsed, *span) for span in joined)
 
 
 def _name_words(parsed: ParsedAnswer) -> Iterator[range]:
     for entity in parsed.entities:
         yield _words_in(parsed, entity.char_start, entity.char_end)
     if not parsed.entities:
-        for start, end in sentence_bounds(parsed):
-            yield from _runs_tagged(parsed, start, end, "PROPN")
-
-
-def _runs_tagged(parsed: ParsedAnswer, start: int, end: int, tag: str) -> Iterator[range]:
-    first = start
-    for word in range(start, end + 1):
-        if word == end or parsed.universal_tags[word] != tag:
-            if first < word:
-                yield range(first, word)
-            first = word + 1
+        for sentence in sentence_bounds(parsed):
+            tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
+            yield from (words for tag, words in tagged if tag == "PROPN")
 
 
 def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
@@ -436,22 +430,19 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
 
 def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
     """For each word of the sentence, the noun whose chunk it may be in; the word itself if there is none."""
-    heads = []
-    for word in range(start, end):
-        top = word
-        while _hangs_within_chunk(parsed, top, start, end, scheme):
+
+    def hangs_within(word: int) -> bool:
+        label, head = parsed.dependency_labels[word], parsed.dependency_heads[word]
+        possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
+        is_inside = head != word and start <= head < end
+        return is_inside and (possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label))))
+
+    tops = [*range(start, end)]
+    for index, top in enumerate(tops):
+        while hangs_within(top):
             top = parsed.dependency_heads[top]
-        heads.append(top)
-    return heads
-
-
-def _hangs_within_chunk(parsed: ParsedAnswer, word: int, start: int, end: int, scheme: LabelScheme) -> bool:
-    label = parsed.dependency_labels[word]
-    dependency_head = parsed.dependency_heads[word]
-    if dependency_head == word or not start <= dependency_head < end:
-        return False
-    possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
-    return possessive or label in scheme.noun_chunk_labels or base_label(label) in scheme.noun_chunk_labels
+        tops[index] = top
+    return tops
 
 
 def _run_around(noun: int, inside: set[int]) -> range:
@@ -492,11 +483,8 @@ def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> ra
         end -= 1
     if first == end:
         return range(0)
-    closed = (
-        end < len(words)
-        and words[end] == words[end - 1] + 1
-        and _is_closing_bracket(parsed, words[first], words[end], answer)
-    )
+    is_followed = end < len(words) and words[end] == words[end - 1] + 1
+    closed = is_followed and _is_closing_bracket(parsed, words[first], words[end], answer)
     return range(words[first], words[end if closed else end - 1] + 1)
 
 
