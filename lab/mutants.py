@@ -34,7 +34,7 @@ TESTS = {
     "pipeline/chunks/chunk_store.py": "test_chunk_store",
     "pipeline/chunks/chunk_attempt.py": "test_chunk_store",
     "attribution/answers/unmatched_values.py": "test_unmatched_values test_values_as_people_compare",
-    "attribution/answers/numbers_and_dates.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/answers/quantities.py": "test_unmatched_values test_values_as_people_compare",
     "attribution/verdict/judge.py": "test_judge test_claims test_reasons",
     "attribution/verdict/claims.py": "test_claims",
 }
@@ -122,10 +122,10 @@ MUTANTS = {
         ("if not any(taken[place]):", "if True:"),
         ("self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE))", "True"),
     ),
-    "attribution/answers/numbers_and_dates.py": (
+    "attribution/answers/quantities.py": (
         ("int(digits) // 100 + 1", "int(digits) // 100"),
         ("_half_of_last_digit(number))", "2 * _half_of_last_digit(number))"),
-        ("(one - 32) * 5 / 9", "(one - 32) * 9 / 5"),
+        ("(amount - 32) * 5 / 9", "(amount - 32) * 9 / 5"),
         ("ending, written = int(match[1]) + 1", "ending, written = int(match[1])"),
         ("Decimal(6) if count", "Decimal(12) if count"),
     ),

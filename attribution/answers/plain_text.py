@@ -23,8 +23,8 @@ from attribeam.attribution.answers.numbers_and_dates import (
     Kind,
     Reading,
     numbers_in,
-    quantities_in,
 )
+from attribeam.attribution.answers.quantities import quantities_in
 from attribeam.schemas import Passage
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")

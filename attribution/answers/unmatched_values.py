@@ -25,11 +25,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     Quantity,
     Reading,
     clock_times_in,
-    conversions_in,
-    in_other_units,
-    number_quantities,
     numbers_in,
-    phrases_in,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.plain_text import (
@@ -39,6 +35,12 @@ from attribeam.attribution.answers.plain_text import (
     noun_behind,
     plain_text,
     version,
+)
+from attribeam.attribution.answers.quantities import (
+    conversions_in,
+    in_other_units,
+    number_quantities,
+    phrases_in,
 )
 from attribeam.schemas import CharRange, Passage
 

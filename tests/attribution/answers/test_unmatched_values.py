@@ -12,11 +12,10 @@ from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
     QUANTITY,
     clock_times_in,
-    conversions_in,
     numbers_in,
-    quantities_in,
 )
 from attribeam.attribution.answers.plain_text import remembered
+from attribeam.attribution.answers.quantities import conversions_in, quantities_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
