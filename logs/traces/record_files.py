@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
-import io
 import json
 import re
-import sys
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +20,7 @@ from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, with_
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import BATCH_BYTES
+from attribeam.logs.traces.csv_rows import FileRecord, csv_rows
 from attribeam.logs.traces.values import by_name
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
@@ -39,7 +36,7 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"
 
 def records(
     file: BinaryIO, *, wrappers: Sequence[str] = (), takes_csv: bool = True, notes: Counter[str] | None = None
-) -> Iterator[Found]:
+) -> Iterator[FileRecord]:
     """The records in order; a ``RowFault`` stands in the place of one that cannot be read. An empty file has none.
 
     The content decides what kind of file it is, never a name. Of two members of the same name the last one counts.
@@ -62,7 +59,7 @@ def records(
         yield from _text_records(file, wrappers, takes_csv)
 
 
-def _unzipped(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[Found]:
+def _unzipped(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[FileRecord]:
     with _Unzipped(file) as unzipped:
         try:
             yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)
@@ -99,7 +96,7 @@ class _Unzipped(gzip.GzipFile):
         return content
 
 
-def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[Found]:
+def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[FileRecord]:
     begin = _beginning(file)
     file.seek(0)
     if begin.startswith(_UTF16):
@@ -133,21 +130,7 @@ _BETWEEN = re.compile("[ \t\r\n\ufeff,]*")
 """What may stand between values: white space, commas, and the byte order marks of files that were joined."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A value of a file, or the fault of one that cannot be read; ``line`` counts from 1, ``item`` in its wrapper."""
-
-    line: int
-    value: object
-    item: int | None = None
-
-    @property
-    def place(self) -> str:
-        """Where it stands, for messages."""
-        return f"line {self.line}" if self.item is None else f"line {self.line}, item {self.item}"
-
-
-def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[Found]:
+def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[FileRecord]:
     """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, in snake
     case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one
     behind the other.
@@ -161,22 +144,21 @@ def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) 
         DataError: if a list or an object over several lines is damaged or too long, so that nobody knows where the
             next begins.
     """
-    found = _lines(file) if may_be_lines and _first_line_is_whole(file) else _stream(file)
-    for one in found:
-        yield from _unwrapped(one, wrappers)
+    for record in _lines(file) if may_be_lines and _first_line_is_whole(file) else _stream(file):
+        yield from _unwrapped(record, wrappers)
 
 
 def _first_line_is_whole(file: BinaryIO) -> bool:
     """Whether the first line that is neither empty nor too long is JSON."""
-    first = next((one for one in text_lines(file) if one.text is not None and one.text.strip()), None)
-    return first is not None and not any(isinstance(one, RowFault) for one in _line_values(first, ""))
+    first = next((line for line in text_lines(file) if line.text is not None and line.text.strip()), None)
+    return first is not None and not any(isinstance(value, RowFault) for value in _line_values(first, ""))
 
 
-def _lines(file: BinaryIO) -> Iterator[Found]:
+def _lines(file: BinaryIO) -> Iterator[FileRecord]:
     for number, line in enumerate(text_lines(file), start=1):
         for value in _line_values(line, f"line {number}"):
             items = enumerate(value) if isinstance(value, list) else [(None, value)]
-            yield from (Found(number, item, index) for index, item in items)
+            yield from (FileRecord(number, item, index) for index, item in items)
 
 
 def _line_values(line: Line, place: str) -> Iterator[object]:
@@ -202,12 +184,12 @@ def _start_of_next(text: str, at: int) -> int:
     return at if between is None else between.end()
 
 
-def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
-    items = _items(found.value, wrappers) if wrappers else None
+def _unwrapped(record: FileRecord, wrappers: Sequence[str]) -> Iterator[FileRecord]:
+    items = _items(record.value, wrappers) if wrappers else None
     if items is None:
-        yield found
+        yield record
     else:
-        yield from (Found(found.line, item, number) for number, item in enumerate(items))
+        yield from (FileRecord(record.line, item, number) for number, item in enumerate(items))
 
 
 def _items(value: object, wrappers: Sequence[str], depth: int = 0) -> Sequence[object] | None:
@@ -234,25 +216,25 @@ def _asks(item: object) -> bool:
 def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:
     """The rows of a whole table: as pandas splits it, with an object or with a list for each column."""
     names, lists = value.get("columns"), value.get("data")
-    if isinstance(names, list) and isinstance(lists, list) and all(isinstance(one, str) for one in names):
-        if all(isinstance(one, list) and len(one) == len(names) for one in lists):
-            return [dict(zip(names, one, strict=True)) for one in lists]
+    if isinstance(names, list) and isinstance(lists, list) and all(isinstance(name, str) for name in names):
+        if all(isinstance(cells, list) and len(cells) == len(names) for cells in lists):
+            return [dict(zip(names, cells, strict=True)) for cells in lists]
         return None
-    objects = {name: one for name, one in value.items() if isinstance(one, dict)}
-    numbers = [str(one) for one in next(iter(objects.values()), ())]
+    objects = {name: column for name, column in value.items() if isinstance(column, dict)}
+    numbers = [str(number) for number in next(iter(objects.values()), ())]
     if 1 < len(objects) == len(value) and numbers and all(map(str.isdecimal, numbers)):
-        if all([*one] == numbers for one in objects.values()):
+        if all([*column] == numbers for column in objects.values()):
             return [{name: column[number] for name, column in objects.items()} for number in numbers]
         return None
-    columns = [one for one in value.values() if isinstance(one, list)]
-    if 1 < len(columns) == len(value) and len({len(one) for one in columns}) == 1 and columns[0]:
+    columns = [column for column in value.values() if isinstance(column, list)]
+    if 1 < len(columns) == len(value) and len({len(column) for column in columns}) == 1 and columns[0]:
         asked = next((column for name, column in zip(value, columns, strict=True) if _asks({name: None})), [None])
-        if all(isinstance(one, str) for one in asked):
-            return [dict(zip(value, one, strict=True)) for one in zip(*columns, strict=True)]
+        if all(isinstance(cell, str) for cell in asked):
+            return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
     return None
 
 
-def _stream(file: BinaryIO) -> Iterator[Found]:
+def _stream(file: BinaryIO) -> Iterator[FileRecord]:
     file.seek(0)
     window = _Window(file)
     list_line: int | None = None
@@ -267,12 +249,12 @@ def _stream(file: BinaryIO) -> Iterator[Found]:
             window.advance(1)
         else:
             value = window.value(is_first=is_first)
-            yield Found(line, value)
+            yield FileRecord(line, value)
             if isinstance(value, RowFault):
                 return
             is_first = False
     if list_line is not None:
-        yield Found(list_line, no_json(f"list that begins in line {list_line}", _CUT_OFF))
+        yield FileRecord(list_line, no_json(f"list that begins in line {list_line}", _CUT_OFF))
 
 
 class _Window:
@@ -355,168 +337,7 @@ class _Window:
         )
 
 
-MOST_CHARS = 1 << 26
-MOST_LINES = 1 << 18
-"""The longest row that is read, 64 Mi characters on 262,144 lines; a quote that is never closed takes no more along."""
-
-_BLANK_CHARS = " \t\n\r\f\v\ufeff"
-_JSON = re.compile(r'\{\s*"|\[\s*\{')
-
-csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-
-
-def csv_rows(file: BinaryIO) -> Iterator[Found]:
-    """The rows as objects, each with the line where it begins; a ``RowFault`` stands in the place of a faulty one.
-
-    Where a row's quotes are wrong, as where one is opened and never closed, or a row is too long, reading goes on at
-    the next line that begins a row with as many fields as there are names. The fault names the lines that are passed
-    over. No line is read more than a few times, whatever quotes it has.
-
-    Raises:
-        LogFormatError: if the first line that is not blank is none of names.
-    """
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    try:
-        yield from _csv_rows(_Lines(text))
-    finally:
-        text.detach()
-
-
-class _Lines:
-    """The lines of a text, which can be given back.
-
-    A quote that is open at the end of a line before ``open_to`` is known to be closed by none that ends a row.
-    """
-
-    def __init__(self, text: io.TextIOBase) -> None:
-        self._text = text
-        self._returned = deque[str]()
-        self.taken = 0
-        self.open_to = 0
-
-    def take(self) -> str | None:
-        """The next line, None at the end; of one that is too long, one character more than a row may have."""
-        line = self._returned.popleft() if self._returned else self._read()
-        self.taken += bool(line)
-        return line or None
-
-    def _read(self) -> str:
-        line = end = self._text.readline(MOST_CHARS + 1)
-        while len(line) > MOST_CHARS and end and not end.endswith(("\n", "\r")):
-            end = self._text.readline(BLOCK_BYTES)
-        return line
-
-    def give_back(self, lines: Sequence[str]) -> None:
-        """Have ``lines``, the last ones that were taken, read again."""
-        self._returned.extendleft(reversed(lines))
-        self.taken -= len(lines)
-
-
-class _Row(NamedTuple):
-    """The row that the next lines hold: its ``cells``, None at the end, or the ``damage`` that hides where it ends."""
-
-    lines: Sequence[str]
-    cells: list[str] | None = None
-    damage: csv.Error | None = None
-
-
-def _csv_rows(lines: _Lines) -> Iterator[Found]:
-    names = _names(lines)
-    while names:
-        first = lines.taken + 1
-        row = _next_row(lines)
-        if row.damage is not None:
-            last = _pass_over(lines, row.lines, len(names))
-            yield Found(first, _damaged(first, last, row.damage))
-        elif row.cells is None:
-            return
-        elif row.cells:
-            yield Found(first, _row_of(names, row.cells, first, lines.taken))
-
-
-def _next_row(lines: _Lines) -> _Row:
-    taken: list[str] = []
-    try:
-        cells = next(csv.reader(_feed(lines, taken), strict=True), None)
-    except csv.Error as error:
-        lines.open_to = max(lines.open_to, lines.taken)
-        return _Row(taken, damage=error)
-    return _Row(taken, cells)
-
-
-def _feed(lines: _Lines, taken: list[str]) -> Iterator[str]:
-    """Lines for one row, which are added to ``taken``."""
-    size = 0
-    while (line := lines.take()) is not None:
-        taken.append(line)
-        size += len(line)
-        if size > MOST_CHARS or len(taken) > MOST_LINES:
-            raise csv.Error(f"no end after {MOST_CHARS} characters or {MOST_LINES} lines")
-        yield line
-        if lines.taken < lines.open_to:
-            raise csv.Error("a quote that is never closed")
-
-
-def _pass_over(lines: _Lines, damaged: Sequence[str], width: int) -> int:
-    """Go on behind the first of some ``damaged`` lines, at a row of ``width`` cells; the last line passed over."""
-    while True:
-        lines.give_back(damaged[1:])
-        last = lines.taken
-        row = _next_row(lines)
-        if row.damage is None and (row.cells is None or len(row.cells) == width):
-            lines.give_back(row.lines)
-            return last
-        lines.open_to = max(lines.open_to, lines.taken)
-        damaged = row.lines
-
-
-def _damaged(first: int, last: int, error: csv.Error) -> RowFault:
-    where = f"line {first} should be CSV, is not"
-    if last > first:
-        where = f"{where}, and the lines up to {last} begin no row"
-    return RowFault(Reason.INVALID_VALUE, f"{where}: {error}; close its quotes, or export the file again", column=None)
-
-
-def _names(lines: _Lines) -> list[str]:
-    """The names of the columns; none in an empty file."""
-    line = lines.take()
-    while line is not None and not (line := line.lstrip(_BLANK_CHARS)):
-        line = lines.take()
-    if line is not None and (json := _JSON.search(line)):
-        raise LogFormatError(
-            f"should begin with JSON, or with names of columns, line {lines.taken} has {json.start()} characters "
-            "before its JSON; remove them"
-        )
-    lines.give_back([] if line is None else [line])
-    row = _next_row(lines)
-    if row.damage is not None:
-        first = lines.taken - len(row.lines) + 1
-        raise LogFormatError(f"should be CSV with a line of names, line {first} is none: {row.damage}")
-    names = row.cells or []
-    if len(names) == 1:
-        raise LogFormatError(
-            "should be CSV with commas and a line of names, line 1 has no comma; check the format's name"
-        )
-    return names
-
-
-def _row_of(names: Sequence[str], cells: Sequence[str], first: int, last: int) -> object:
-    if len(cells) != len(names):
-        where = f"line {first}" if first == last else f"line {first}, whose quotes end in line {last},"
-        return RowFault(
-            Reason.INVALID_VALUE,
-            f"{where} should have {len(names)} fields as line 1 has, has {len(cells)}; export the file again",
-            column=None,
-        )
-    row: dict[str, str | None] = {}
-    for name, cell in zip(names, cells, strict=True):
-        if row.setdefault(name, cell or None) != (cell or None):
-            message = f"line {first} should have one value in {name!r}, which line 1 names twice, has two; rename one"
-            return RowFault(Reason.INVALID_VALUE, message, column=None)
-    return row
-
-
-def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[Found]:
+def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[FileRecord]:
     """The rows of a Parquet file without embeddings; their numbers count from 1, as lines do.
 
     ``notes`` counts the rows of each column that is left out.
@@ -528,22 +349,22 @@ def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[Found]:
     """
     try:
         log = ParquetLog(open_parquet(file))
-        vectors = [one.name for one in log.schema if _is_vector(one)]
+        vectors = [column.name for column in log.schema if _is_vector(column)]
         notes.update({_left_out(name): log.row_count for name in vectors})
         parts = [ColumnPart(name) for name in log.schema.names if name not in vectors]
-        yield from _table_rows((one.rows for one in log.batches(parts, range(log.row_count))), notes)
+        yield from _table_rows((batch.rows for batch in log.batches(parts, range(log.row_count))), notes)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
 
 
-def arrow_rows(file: BinaryIO, notes: Counter[str], *, is_stream: bool) -> Iterator[Found]:
+def arrow_rows(file: BinaryIO, notes: Counter[str], *, is_stream: bool) -> Iterator[FileRecord]:
     """As ``parquet_rows``, for Arrow's file and stream formats; streams may stand one behind the other."""
     try:
         if is_stream:
             yield from _table_rows(_stream_batches(file), notes)
         else:
-            found = pa.ipc.open_file(file)
-            batches = (found.get_batch(index) for index in range(found.num_record_batches))
+            opened = pa.ipc.open_file(file)
+            batches = (opened.get_batch(index) for index in range(opened.num_record_batches))
             yield from _table_rows(batches, notes)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Arrow, is damaged: {' '.join(str(error).split())}") from error
@@ -569,15 +390,15 @@ def _left_out(name: str) -> str:
     return f"column {name!r} is not read, since it holds lists of numbers"
 
 
-def _table_rows(batches: Iterator[pa.RecordBatch], notes: Counter[str]) -> Iterator[Found]:
+def _table_rows(batches: Iterator[pa.RecordBatch], notes: Counter[str]) -> Iterator[FileRecord]:
     number = 0
     for whole in batches:
-        vectors = [one.name for one in whole.schema if _is_vector(one)]
+        vectors = [column.name for column in whole.schema if _is_vector(column)]
         notes.update({_left_out(name): whole.num_rows for name in vectors})
         for some in _pieces(whole.select([name for name in whole.schema.names if name not in vectors])):
             for value in _row_values(_in_microseconds(some)):
                 number += 1
-                yield Found(number, value)
+                yield FileRecord(number, value)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -648,9 +469,9 @@ def _plain(value: object, kind: pa.DataType) -> object:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if pa.types.is_map(kind) and isinstance(value, list):
-        return {str(_plain(key, kind.key_type)): _plain(one, kind.item_type) for key, one in value}
+        return {str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value}
     if isinstance(value, dict):
-        return {name: _plain(one, kind.field(name).type) for name, one in value.items()}
+        return {name: _plain(member, kind.field(name).type) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(one, kind.value_type) for one in value]
+        return [_plain(item, kind.value_type) for item in value]
     return value

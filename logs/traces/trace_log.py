@@ -22,7 +22,7 @@ from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, pa
 from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
-from attribeam.logs.traces.record_files import Found, records
+from attribeam.logs.traces.record_files import FileRecord, records
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape
 from attribeam.schemas import Reason, RowFault
@@ -173,7 +173,7 @@ class PlacedRow(NamedTuple):
     document: Callable[[], object]
 
 
-PlacedRecord = tuple[int, Found]
+PlacedRecord = tuple[int, FileRecord]
 
 
 @dataclass(slots=True)
@@ -250,7 +250,7 @@ class ExportRows:
                 yield PlacedRow(trace.file, numbers[trace.file], row, partial(_document, trace))
                 numbers[trace.file] += 1
 
-    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: FileRecord) -> None:
         count = 0
         self.seen.notes.update(_unreadable_moments(found.value))
         try:
@@ -296,7 +296,7 @@ def _unreadable_moments(record: object) -> Iterator[str]:
             yield unreadable_moment(name)
 
 
-def _value(found: Found) -> object:
+def _value(found: FileRecord) -> object:
     return found.value
 
 
@@ -320,7 +320,7 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
-def _object(found: Found) -> dict[str, object]:
+def _object(found: FileRecord) -> dict[str, object]:
     """The record, which has to be an object.
 
     Raises:

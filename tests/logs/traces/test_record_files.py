@@ -37,10 +37,10 @@ from tests.logs.traces.exports import (
 
 from attribeam.logs import arrow_logs, jsonl_log
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces import record_files
+from attribeam.logs.traces import csv_rows, record_files
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
-from attribeam.logs.traces.record_files import Found, records
+from attribeam.logs.traces.record_files import FileRecord, records
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
@@ -49,7 +49,7 @@ from attribeam.schemas.errors import DataError, LogFormatError
 ROWS = [{"a": "ä\n", "b": [1, {"c": None}]}, {"a": "second"}, {"a": '}]\\"'}]
 
 
-def read(content: bytes | str, **options: object) -> list[Found]:
+def read(content: bytes | str, **options: object) -> list[FileRecord]:
     """The records of a file's content."""
     raw = content.encode() if isinstance(content, str) else content
     return list(records(io.BytesIO(raw), **options))  # type: ignore[arg-type]
@@ -264,7 +264,7 @@ def test_memory_does_not_grow_with_the_file(as_list: bool, tmp_path: Path) -> No
 
 def csv_read(content: str) -> tuple[list[tuple[int, object]], list[str]]:
     """The rows of a CSV file, each with its line, and what is said of its faults."""
-    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
+    found = list(csv_rows.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
@@ -298,13 +298,13 @@ def test_wrong_quotes_cost_their_own_row_only(content: str, rows: list[tuple[int
 
 
 def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
     lines = [f"{number},{'x' * 20}" for number in range(50)]
     rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
     assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
     assert "line 2 should be CSV, is not: no end after 100 characters" in fault
-    monkeypatch.setattr(record_files, "MOST_CHARS", 1000)
-    monkeypatch.setattr(record_files, "MOST_LINES", 10)
+    monkeypatch.setattr(csv_rows, "MOST_CHARS", 1000)
+    monkeypatch.setattr(csv_rows, "MOST_LINES", 10)
     assert csv_read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
         "line 2 should be CSV, is not: unexpected end"
     )
@@ -313,8 +313,8 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
-    monkeypatch.setattr(record_files, "BLOCK_BYTES", 30)
+    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
+    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 30)
     rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
     assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
     assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
@@ -337,8 +337,8 @@ def test_no_quotes_make_lines_be_read_again_and_again(
     lines: list[str], count: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    real = record_files._Lines.take
-    monkeypatch.setattr(record_files._Lines, "take", lambda self: taken.append(1) or real(self))
+    real = csv_rows._Lines.take
+    monkeypatch.setattr(csv_rows._Lines, "take", lambda self: taken.append(1) or real(self))
     rows, _ = csv_read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
     assert len(rows) >= 499 * count
     assert len(taken) < 6 * 500 * len(lines)
