@@ -19,10 +19,11 @@ from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, text_bytes, unreadable_moment
 from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
+from attribeam.logs.traces.csv_rows import FileRecord
 from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
-from attribeam.logs.traces.record_files import FileRecord, records
+from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape
 from attribeam.schemas import Reason, RowFault
@@ -250,16 +251,16 @@ class ExportRows:
                 yield PlacedRow(trace.file, numbers[trace.file], row, partial(_document, trace))
                 numbers[trace.file] += 1
 
-    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: FileRecord) -> None:
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
         count = 0
-        self.seen.notes.update(_unreadable_moments(found.value))
+        self.seen.notes.update(_unreadable_moments(record.value))
         try:
             with _moderate_depth():
-                for span in form.spans(_object(found)):
-                    spool.add(file, found.place, span)
+                for span in form.spans(_object(record)):
+                    spool.add(file, record.place, span)
                     count += 1
         except RowFault as error:
-            spool.add(file, found.place, error)
+            spool.add(file, record.place, error)
             return
         self.seen.spans += count
         self.seen.skipped += not count
@@ -276,8 +277,8 @@ class ExportRows:
     def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[PlacedRecord]:
         for number, opened in enumerate(files):
             with opened() as file:
-                for found in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
-                    yield number, found
+                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
+                    yield number, record
 
 
 @contextmanager
@@ -296,8 +297,8 @@ def _unreadable_moments(record: object) -> Iterator[str]:
             yield unreadable_moment(name)
 
 
-def _value(found: FileRecord) -> object:
-    return found.value
+def _value(record: FileRecord) -> object:
+    return record.value
 
 
 def _document(trace: SpooledTrace) -> object:
@@ -320,17 +321,17 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
 
 
-def _object(found: FileRecord) -> dict[str, object]:
+def _object(record: FileRecord) -> dict[str, object]:
     """The record, which has to be an object.
 
     Raises:
         RowFault: if it is none, or could not be read.
     """
-    if isinstance(found.value, RowFault):
-        raise found.value
-    if not isinstance(found.value, dict):
-        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(found.value)}")
-    return found.value
+    if isinstance(record.value, RowFault):
+        raise record.value
+    if not isinstance(record.value, dict):
+        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(record.value)}")
+    return record.value
 
 
 def _placed_row(row: TraceRow, place: str) -> TraceRow:

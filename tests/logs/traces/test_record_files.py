@@ -38,9 +38,10 @@ from tests.logs.traces.exports import (
 from attribeam.logs import arrow_logs, jsonl_log
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import csv_rows, record_files
+from attribeam.logs.traces.csv_rows import FileRecord
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
-from attribeam.logs.traces.record_files import FileRecord, records
+from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.trace_reader import checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
