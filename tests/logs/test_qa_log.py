@@ -99,20 +99,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("logs")
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_faulty_row_is_one_outcome_and_leaves_its_neighbours_untouched(tmp_path: Path, name: str) -> None:
-    changes, _, reason, column = FAULTS[name]
-    clean = read(write_log(tmp_path / "log.parquet", [log_row(0), log_row(1), log_row(2)]))
-    file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, **changes), log_row(2)])
-    before, faulty, after = read(file)
-    assert (before, after) == (clean[0], clean[2])
-    assert isinstance(faulty, FaultyRow)
-    assert (faulty.fault.reason, faulty.fault.column) == (reason, column)
-    assert (faulty.source.source_file, faulty.source.source_row) == (file, 1)
-    assert faulty.record_id == (None if column == "record_id" else "row-1")
-    assert column in str(faulty.fault)
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(faults=st.lists(st.sampled_from([None, *FAULTS]), min_size=1, max_size=40), row_group_size=st.integers(1, 50))
 def test_every_row_has_exactly_one_outcome_in_order(

@@ -158,19 +158,6 @@ def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path: Path) ->
     assert (other.settings.top_k, other.settings.isolation_tau) == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"layer": 5}, r"\[1, 2, 3, 4\], was: 5"),
-        ({"device": "abacus"}, "was: 'abacus'"),
-        ({"prompt_template": "absent.json"}, r"absent\.json"),
-    ],
-)
-def test_bad_option_is_a_load_error(directory: Path, options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ModelLoadError, match=complaint):
-        AttentionModel.from_pretrained(ModelOptions(model=str(directory), **{"device": "cpu", **options}))
-
-
 def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path: Path) -> None:
     directory = save_tiny_model(tmp_path, scale=300)
     assert AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).dtype == torch.float32

@@ -17,7 +17,6 @@ from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE, save_tiny_mo
 
 from attribeam import Attributor
 from attribeam.attribution.models import model_files
-from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import UsageError
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
@@ -441,19 +440,6 @@ def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good: Pa
     attributor = Attributor.from_pretrained(str(folder), device="cpu")
     assert attributor.attribute(question="Who?", passages=["Ada Thorne built it."], answer="Ada Thorne did.")
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    "name", ["a billion layers", "config nested deep", "map that points away", "weights are a queue"]
-)
-def test_models_check_ends_with_bad_usage(
-    good: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = damaged(good, tmp_path, name)
-    assert main(["models", "check", "--model", str(folder), "--device", "cpu"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("attribeam models: this model cannot serve: ")
-    assert error.count("\n") == 1
 
 
 def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(

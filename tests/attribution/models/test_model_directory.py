@@ -11,15 +11,11 @@ import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
     BertConfig,
-    BertTokenizerLegacy,
     ElectraConfig,
     EsmConfig,
     Gemma3Config,
     GPT2Config,
-    GPTJConfig,
     GraniteMoeHybridConfig,
     LlamaConfig,
     ModernBertConfig,
@@ -94,13 +90,6 @@ def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch
         choose_device("cuda:7")
 
 
-def test_model_without_the_attention_interface_is_refused(tmp_path: Path) -> None:
-    config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(ModelLoadError, match="attention interface"):
-        load(tmp_path, layer=2)
-
-
 def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path: Path) -> None:
     path = save_tiny_model(tmp_path) / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
@@ -108,16 +97,6 @@ def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path: Path) 
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     loaded = load_tokenizer(read_model_directory(options(tmp_path)))
     assert len(loaded.encode("The lighthouse at Brigg Point.").ids) > 4
-
-
-def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = save_tiny_model(tmp_path)
-    vocabulary = directory / "vocab.txt"
-    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
-    slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
-    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
-    with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
-        load_tokenizer(read_model_directory(options(directory)))
 
 
 @pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "alibi"])

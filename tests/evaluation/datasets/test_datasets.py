@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.dataset_rows import (
     alce_row,
@@ -82,13 +81,6 @@ def test_broken_markup_is_refused(marked, problem):
 words = st.text(alphabet="abc é灯🙂", min_size=1, max_size=8).filter(
     lambda text: text.strip() == text and "  " not in text
 )
-
-
-@given(st.lists(st.tuples(words, words, st.integers(1, 99)), max_size=4))
-def test_every_span_holds_the_text_that_was_marked(pieces):
-    marked = " ".join(f"{plain} [ {number} {inner} ]" for plain, inner, number in pieces)
-    assert marked_texts(marked) == [(inner, number) for _, inner, number in pieces]
-    assert remove_markup(marked)[0] == " ".join(f"{plain} {inner}" for plain, inner, _ in pieces)
 
 
 def span_texts(labelled: LabelledAnswer) -> list[str]:
@@ -264,12 +256,6 @@ def cited(text: str) -> list[tuple[str, tuple[int, ...]]]:
 )
 def test_sentences_and_what_they_cite(text, sentences):
     assert cited(text) == sentences
-
-
-@given(st.lists(st.tuples(st.sampled_from(["A lamp burns", "Bells ring", "It is cold"]), st.sets(st.integers(1, 5)))))
-def test_every_sentence_keeps_its_own_citations(sentences):
-    text = " ".join(f"{words}{''.join(f'[{number}]' for number in sorted(cites))}." for words, cites in sentences)
-    assert cited(text) == [(f"{words}.", tuple(number - 1 for number in sorted(cites))) for words, cites in sentences]
 
 
 @pytest.mark.parametrize("in_data", [True, False])

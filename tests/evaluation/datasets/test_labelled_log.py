@@ -124,13 +124,6 @@ def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_p
         load_log(tmp_path / "l")
 
 
-@pytest.mark.parametrize(("name", "problem"), [("none.parquet", "is not there"), ("text", "should be a Parquet file")])
-def test_file_that_is_not_a_log_is_one_clear_error(tmp_path, name, problem):
-    (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
-    with pytest.raises(DataError, match=problem):
-        load_log(tmp_path / name)
-
-
 def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
     path = write_log_rows(tmp_path / "l.parquet", [row(answer_supported=True)])
     table = pq.read_table(path)

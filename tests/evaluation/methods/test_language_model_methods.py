@@ -90,21 +90,29 @@ def test_cci_unites_the_three_largest_of_each_token_by_hand():
     assert found == [(1, False, CharRange(0, 8), 13.0), (0, True, CharRange(0, 5), 5.0)]
 
 
+def naive_saliency(directory, row, response: int, contrast: int):
+    """The definition, in float64, on the tokens before the response token and nothing else."""
+    model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64)
+    ids = torch.from_numpy(row.token_ids.astype(np.int64))
+    place = row.prompt_length + response
+    embedded = model.get_input_embeddings()(ids[None, :place]).detach().requires_grad_()
+    log_probabilities = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
+    value = log_probabilities[ids[place]] - (0 if contrast == ids[place] else log_probabilities[contrast])
+    value.backward()
+    return embedded.grad[0, : row.prompt_length].norm(dim=-1)
+
+
 def naive_scores(directory, encoded, contextless, span):
     """The definition: for every token of the span the three largest gradient norms, summed over each passage."""
     model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager")
-    ids = torch.from_numpy(encoded.token_ids.astype(np.int64))
     scores = np.zeros(len(PASSAGES))
-    for place, chars in enumerate(encoded.response_chars, start=encoded.prompt_length):
+    for response, chars in enumerate(encoded.response_chars):
         if chars is None or not chars.overlaps(span):
             continue
-        shift = len(ids) - len(contextless)
+        before = len(contextless) - len(encoded.response_chars) + response
         with torch.no_grad():
-            other = int(model(input_ids=contextless[None, : place - shift]).logits[0, -1].argmax())
-        embedded = model.get_input_embeddings()(ids[None, :place]).detach().requires_grad_()
-        log_probabilities = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
-        (log_probabilities[ids[place]] - (0 if other == ids[place] else log_probabilities[other])).backward()
-        norms = embedded.grad[0, : encoded.prompt_length].norm(dim=-1).numpy()
+            other = int(model(input_ids=contextless[None, :before]).logits[0, -1].argmax())
+        norms = naive_saliency(directory, encoded, response, other).numpy()
         for column in np.argsort(-norms)[:3]:
             if encoded.column_passage[column] >= 0:
                 scores[encoded.column_passage[column]] += norms[column]
@@ -203,18 +211,6 @@ def test_gradient_that_is_not_finite_is_a_fault():
     assert fault.value.reason is Reason.NON_FINITE_ATTENTION
 
 
-def naive_saliency(directory, row, response: int, contrast: int):
-    """The definition, in float64, on the tokens before the response token and nothing else."""
-    model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64)
-    ids = torch.from_numpy(row.token_ids.astype(np.int64))
-    place = row.prompt_length + response
-    embedded = model.get_input_embeddings()(ids[None, :place]).detach().requires_grad_()
-    log_probabilities = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
-    value = log_probabilities[ids[place]] - (0 if contrast == ids[place] else log_probabilities[contrast])
-    value.backward()
-    return embedded.grad[0, : row.prompt_length].norm(dim=-1)
-
-
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt2"])
 def test_saliency_of_a_model_is_that_of_the_definition(tmp_path, kind):
     directory = save_tiny_model(tmp_path, kind)
@@ -249,13 +245,8 @@ def test_each_sensitive_token_is_a_span_of_its_own_once():
     assert sensitive_spans(np.array([0.0, 9.0, 0.0, 0.0]), characters) == ()
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    directory = save_tiny_model(tmp_path_factory.mktemp("tiny"))
-    return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-
-
-def test_divergences_of_an_answer_are_those_of_the_definition(model):
+def test_divergences_of_an_answer_are_those_of_the_definition(models):
+    model = models.language
     record = labelled().record
     found = LanguageContext(record, model).divergences
     own = model.next_token_log_probabilities(model.encode(record))
@@ -263,13 +254,15 @@ def test_divergences_of_an_answer_are_those_of_the_definition(model):
     np.testing.assert_allclose(found, (own.exp() * (own - other)).sum(-1), atol=1e-5)
 
 
-def test_contrast_is_the_token_that_is_likeliest_without_passages(model):
+def test_contrast_is_the_token_that_is_likeliest_without_passages(models):
+    model = models.language
     record = labelled().record
     other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
     assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
 
 
-def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(model):
+def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(models):
+    model = models.language
     record = labelled().record
     context, span = LanguageContext(record, model), CharRange(0, 10)
     (own,) = model.token_log_probabilities([model.encode(record)])
@@ -281,13 +274,13 @@ def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(model):
     assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)
 
 
-def test_each_ablation_runs_once(model, monkeypatch):
+def test_each_ablation_runs_once(models, monkeypatch):
     rows = []
     real = LanguageModel.token_log_probabilities
     monkeypatch.setattr(
         LanguageModel, "token_log_probabilities", lambda self, some: rows.extend(some) or real(self, some)
     )
-    context = LanguageContext(labelled().record, model)
+    context = LanguageContext(labelled().record, models.language)
     for passage in (0, 1, 0, 2, 1):
         context.drop(CharRange(0, 10), passage)
         context.drop(CharRange(11, 16), passage)

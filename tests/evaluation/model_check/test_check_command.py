@@ -6,14 +6,8 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
-import torch
-from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
-from safetensors.torch import load_file
-from tests.attribution.models.test_hub_files import NAME
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
 from transformers import (
@@ -23,13 +17,11 @@ from transformers import (
     GPTJConfig,
     MambaConfig,
     PreTrainedConfig,
-    Qwen2Config,
     T5Config,
 )
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models import hub_files, weight_loading
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.measures.accuracy import MethodTally
 from attribeam.evaluation.model_check import model_description
@@ -129,13 +121,6 @@ def without_fast_tokenizer(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return save_tiny_model(directory)
 
 
-def with_pickled_weights(directory: Path, _: pytest.MonkeyPatch) -> Path:
-    save_tiny_model(directory)
-    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
-    (directory / "model.safetensors").unlink()
-    return directory
-
-
 def beside_the_interface(directory: Path, _: pytest.MonkeyPatch) -> Path:
     config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
     AutoModelForCausalLM.from_config(config).save_pretrained(directory)
@@ -143,38 +128,13 @@ def beside_the_interface(directory: Path, _: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def too_large(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
-    return saved(Qwen2Config(hidden_size=3584, num_hidden_layers=28, intermediate_size=18944))(directory, monkeypatch)
-
-
-def of_a_hub_that_says(error: Exception) -> Callable[[Path, pytest.MonkeyPatch], str]:
-    def refuse(*_: Any, **__: Any) -> str:
-        raise error
-
-    def model(_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        monkeypatch.setattr(hub_files, "snapshot_download", refuse)
-        return NAME
-
-    return model
-
-
-def _response(status: int) -> httpx2.Response:
-    return httpx2.Response(status, request=httpx2.Request("GET", HUB))
-
-
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
         (lambda *_: "./absent", "should be a directory with config.json, there is none"),
-        (of_a_hub_that_says(RepositoryNotFoundError("no", response=_response(404))), "no such directory, and no such"),
-        (of_a_hub_that_says(GatedRepoError("no", response=_response(403))), "is gated: accept its terms"),
-        (of_a_hub_that_says(LocalEntryNotFoundError("no")), "is unreachable, and it is not wholly in the cache"),
         (without_fast_tokenizer, "should have a fast tokenizer"),
         (saved(MambaConfig()), "should have attention, its config.json (mamba) names no attention heads"),
         (saved(T5Config()), "is an encoder-decoder (t5)"),
-        (too_large, "is too large for the device: layers 1 to 15 need"),
-        (with_pickled_weights, "has pytorch_model.bin, which can run code when read"),
         (beside_the_interface, "should go through transformers' attention interface"),
     ],
 )  # fmt: skip
