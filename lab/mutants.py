@@ -26,15 +26,15 @@ _OUTCOMES = {0: "survived", 1: "killed", -signal.SIGALRM: "killed", _UNREAD: "un
 
 # fmt: off
 TESTS = {
-    "attribution/evidence/union.py": "test_union test_span_evidence test_span_weights",
+    "attribution/evidence/union.py": "test_union test_span_evidence",
     "attribution/answers/atomic_facts.py": "test_atomic_facts test_bundled_parser",
     "attribution/prompts/token_offsets.py": "test_token_offsets",
     "attribution/attention/capture.py": "test_capture",
     "attribution/attention/reduction.py": "test_attention_model",
     "pipeline/chunks/chunk_store.py": "test_chunk_store",
     "pipeline/chunks/chunk_attempt.py": "test_chunk_store",
-    "attribution/answers/unmatched_values.py": "test_unmatched_values test_values_as_people_compare",
-    "attribution/answers/quantities.py": "test_unmatched_values test_values_as_people_compare",
+    "attribution/answers/unmatched_values.py": "test_unmatched_values",
+    "attribution/answers/quantities.py": "test_unmatched_values",
     "attribution/verdict/judge.py": "test_judge test_claims test_reasons",
     "attribution/verdict/claims.py": "test_claims",
 }

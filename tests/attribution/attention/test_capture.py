@@ -9,27 +9,44 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests.attribution.tiny_models import CONFIGS, DECODERS, ENCODERS, save_tiny_model
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.attribution.tiny_models import (
+    CONFIGS,
+    DECODERS,
+    ENCODERS,
+    save_tiny_model,
+    save_tiny_tokenizer,
+    tiny_model,
+    tiny_wordpiece,
+)
+from transformers import AutoConfig, AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig, PreTrainedModel, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.granite_swa import modeling_granite_swa
+from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import RowLayout, choose_layout
 from attribeam.attribution.attention.capture import capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest
 from attribeam.attribution.models.layer_choice import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 TOLERANCE = 1e-5
 EVERYTHING = 10_000
@@ -151,7 +168,6 @@ KINDS = ["llama", "gemma3", "gpt2", "gpt_neox", "phi3", "bert"]
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUGHEST = {"bfloat16": 1e-4, "float16": 1e-5}
 ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3}
-
 recorded: list[tuple[torch.Tensor, torch.Tensor, float]] = []
 
 
@@ -252,3 +268,285 @@ def test_bias_of_rows_end_to_end_is_refused() -> None:
     rows = EndToEndRows.of_lengths([3, 4], torch.device("cpu"))
     with rows_end_to_end(rows), pytest.raises(ValueError, match="no position_bias"):
         capture_attention(Attention(), QUERY, KEY, VALUE, None, position_bias=BIAS)
+
+
+PADDED_ONLY = {"llama4", "qwen3_next", "falcon_h1", "roberta"}
+SHARING = ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "gpt2", "cohere2", "phi3", "bert"]
+
+
+def layout_record(passages: list[str], answer: str) -> QARecord:
+    parts = tuple(Passage(text=text) for text in passages)
+    return QARecord("r", "Who kept the lamp?", parts, answer, RowSource("log.parquet", 0))
+
+
+ONE = ["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."]
+OTHER = ["The lamp was seen from twelve miles away."]
+LAYOUT_RECORDS = [
+    layout_record(ONE, "Ada Thorne lit the lamp."),
+    layout_record(OTHER, "It was seen from afar."),
+    layout_record(
+        ONE, "In 1874 the lighthouse was built by Ada Thorne, and the keeper of its lamp lived in the tower."
+    ),
+    layout_record(OTHER, "Twelve miles."),
+    layout_record(ONE, "Nobody says."),
+]
+
+
+@cache
+def layout_load(directory: Path) -> AttentionModel:
+    options = ModelOptions(model=str(directory), device="cpu", token_budget=EVERYTHING)
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+
+
+def similarities(model: AttentionModel, rows: list[EncodedRow]) -> list[np.ndarray]:
+    found = []
+    for tokens in model.attribute(rows, [2] * len(rows)):
+        assert isinstance(tokens, TokenAttribution)
+        similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
+        np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
+        found.append(similarity)
+    return found
+
+
+def assert_close(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_padded_rows_have_the_attention_of_the_chosen_layout(directories: dict[str, Path], kind: str) -> None:
+    model = layout_load(directories[kind])
+    assert model.layout is (RowLayout.PADDED if kind in PADDED_ONLY else RowLayout.END_TO_END)
+    padded = copy(model)
+    padded.layout = RowLayout.PADDED
+    rows = [model.encode(one) for one in LAYOUT_RECORDS]
+    assert_close(similarities(model, rows), similarities(padded, rows))
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_rows_of_one_prompt_have_the_attention_that_they_have_alone(directories: dict[str, Path], kind: str) -> None:
+    model = layout_load(directories[kind])
+    rows = [model.encode(one) for one in LAYOUT_RECORDS]
+    alone = [similarity for row in rows for similarity in similarities(model, [row])]
+    assert_close(similarities(model, rows), alone)
+
+
+def test_prompt_in_common_is_computed_once(directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = layout_load(directories["llama"])
+    rows = [model.encode(one) for one in LAYOUT_RECORDS]
+    forward = model.network.forward
+    sizes: list[int] = []
+
+    def counted(*, input_ids: torch.Tensor, **options: object) -> object:
+        sizes.append(input_ids.numel())
+        return forward(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(model.network, "forward", counted)
+    model.attribute(rows, [2] * len(rows))
+    own = [len(row.token_ids) for row in rows]
+    saved = [in_common(rows[0], row) for row in (rows[2], rows[4])] + [in_common(rows[1], rows[3])]
+    assert all(2 * one > row.prompt_length for one, row in zip(saved, [rows[2], rows[4], rows[3]], strict=True))
+    assert sizes == [sum(own) - sum(saved)]
+
+
+def in_common(first: EncodedRow, second: EncodedRow) -> int:
+    pairs = zip(first.token_ids, second.token_ids, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+@pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
+def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(
+    directories: dict[str, Path], error: type[Exception]
+) -> None:
+    def fails() -> Capture:
+        raise error("its code wants one row below the other")
+
+    network = layout_load(directories["llama"]).network
+    layout = choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
+    assert layout is RowLayout.PADDED
+
+
+def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories: dict[str, Path]) -> None:
+    def fails() -> Capture:
+        raise torch.OutOfMemoryError("out of memory")
+
+    network = layout_load(directories["llama"]).network
+    with pytest.raises(torch.OutOfMemoryError):
+        choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
+def test_transformers_does_not_look_for_rows_in_the_positions(
+    directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Looking means that the host waits for a GPU before it launches a pass."""
+
+    def fail(_: torch.Tensor) -> None:
+        pytest.fail("the positions were looked into")
+
+    model = layout_load(directories[kind])
+    assert model.layout is RowLayout.END_TO_END
+    monkeypatch.setattr(masking_utils, "find_packed_sequence_indices", fail)
+    similarities(model, [model.encode(one) for one in LAYOUT_RECORDS])
+
+
+WORDPIECE = tiny_wordpiece()
+PAGES = PageTokenizer(tiny_wordpiece().backend_tokenizer, add_special_tokens=True)
+QUESTION = "Who built the lighthouse?"
+PASSAGES = ["The LIGHTHOUSE was built in 1874 by Ada Thorne.", "The keeper lived in the tower."]
+ANSWER = "Ada Thorne built it in 1874."
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("bert"), "bert")
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("roberta"), "roberta")
+
+
+def encoder_load(encoder_directory: Path) -> AttentionModel:
+    options = ModelOptions(model=str(encoder_directory), device="cpu")
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+
+
+def encoder_record(passage: str) -> QARecord:
+    return QARecord("r", QUESTION, (Passage(passage),), ANSWER, RowSource("log.parquet", 0))
+
+
+def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert: Path) -> None:
+    row = encoder_load(bert).encode(encoder_record(PASSAGES[0]))
+    assert row.token_ids[[0, -1]].tolist() == [WORDPIECE.cls_token_id, WORDPIECE.sep_token_id]
+    assert row.column_passage[0] == -1
+    assert row.response_chars[-1] is None
+    assert [chars.of(ANSWER) for chars in row.response_chars if chars] == [*ANSWER[:-1].split(), "."]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    answer=st.lists(
+        st.sampled_from(
+            ["Ada", " built", "THE", "tower", " ", "\n", "é", "e\u0301", "漢字", "🦊", "xyz", "'", "\u200b"]
+        ),
+        min_size=1,
+        max_size=7,
+    ).map("".join)
+)
+def test_pieces_of_words_cover_the_text_that_they_stand_for(answer: str) -> None:
+    if not answer.strip(" \n\u200b\u0301"):
+        return
+    tokenizer = WORDPIECE.backend_tokenizer
+    prompt = PromptTemplate().render(question="Who?", passages=[Passage(answer)])
+    row = encode_row(prompt, answer, PAGES)
+    ids = row.token_ids[row.prompt_length :].tolist()
+    assert ids[-1] == WORDPIECE.sep_token_id
+    for token, chars in zip(ids[:-1], row.response_chars[:-1], strict=True):
+        piece = tokenizer.id_to_token(token).removeprefix("##")
+        assert chars is not None
+        assert piece == "[UNK]" or tokenizer.normalizer.normalize_str(chars.of(answer)).strip() == piece
+
+
+@pytest.mark.parametrize(("kind", "letter"), [("bert", " z"), ("roberta", "z")])
+def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(
+    kind: str, letter: str, request: pytest.FixtureRequest
+) -> None:
+    encoder_directory: Path = request.getfixturevalue(kind)
+    model = encoder_load(encoder_directory)
+    assert model.max_tokens == 512
+    short = len(model.encode(encoder_record(letter)).token_ids)
+    row = model.encode(encoder_record(letter * (513 - short)))
+    assert len(row.token_ids) == 512
+    (tokens,) = model.attribute([row], [1])
+    assert isinstance(tokens, TokenAttribution)
+    expected = eager_similarity(encoder_directory, model, row)
+    np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
+    with pytest.raises(RowFault, match="at most 512 tokens") as caught:
+        model.encode(encoder_record(letter * (514 - short)))
+    assert caught.value.reason is Reason.TOO_MANY_TOKENS
+
+
+def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path: Path) -> None:
+    config = type(CONFIGS["bert"])(**{**CONFIGS["bert"].to_dict(), "is_decoder": True})
+    tiny_model(config).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    model = encoder_load(tmp_path)
+    assert model.query_position is QueryPosition.PREDICTING
+    row = model.encode(encoder_record(PASSAGES[0]))
+    (tokens,) = model.attribute([row], [1])
+    assert isinstance(tokens, TokenAttribution)
+    np.testing.assert_allclose(full_similarity(tokens), eager_similarity(tmp_path, model, row), atol=TOLERANCE)
+
+
+SHAPE = {
+    "vocab_size": 400,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "sliding_window": 24,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "attention_multiplier": 0.5,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 2,
+}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 16}
+GRANITE_CONFIGS = {
+    modeling_granite_swa: GraniteSWAConfig(**SHAPE),
+    modeling_granitemoe_swa: GraniteMoeSWAConfig(**SHAPE, **EXPERTS),
+}
+
+
+@pytest.fixture(scope="module", params=GRANITE_CONFIGS, ids=["dense", "experts"])
+def code(request: pytest.FixtureRequest) -> ModuleType:
+    found: ModuleType = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def encoder_directory(code: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("granite_swa")
+    tiny_model(GRANITE_CONFIGS[code]).save_pretrained(folder)
+    save_tiny_tokenizer(folder)
+    return folder
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3, 4])
+def test_weights_are_the_shares_that_the_layers_output_is_made_of(
+    encoder_directory: Path, code: ModuleType, layer: int
+) -> None:
+    options = ModelOptions(model=str(encoder_directory), layer=layer, device="cpu")
+    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=10_000))
+    row = model.encode(RECORDS[2])
+    (found,) = model.attribute([row], [len(RECORDS[2].passages)])
+    assert isinstance(found, TokenAttribution)
+    expected = _shares(encoder_directory, code, row.token_ids, layer - 1)[
+        row.prompt_length - 1 : -1, : row.prompt_length
+    ]
+    np.testing.assert_allclose(full_similarity(found), expected, atol=1e-5, rtol=0)
+    without_sinks = eager_similarity(encoder_directory, model, row)
+    assert (without_sinks - expected).max() > 5e-5
+    assert (without_sinks - expected).min() > -1e-5
+
+
+def _shares(
+    encoder_directory: Path, code: ModuleType, token_ids: npt.NDArray[np.int32], index: int
+) -> npt.NDArray[np.float32]:
+    """What transformers' eager attention makes of the rows of the identity: the shares of all values, sinks counted."""
+    model = AutoModel.from_pretrained(encoder_directory, attn_implementation="eager").eval()
+    eager, shares = code.eager_attention_forward, {}
+
+    def watched(module, query, key, value, *arguments, **named):  # type: ignore[no-untyped-def]
+        identity = torch.eye(key.shape[2]).expand(1, key.shape[1], -1, -1)
+        shares[module.layer_idx] = eager(module, query, key, identity, *arguments, **named)[0][0].mean(1)
+        return eager(module, query, key, value, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(code, "eager_attention_forward", watched)
+        model(torch.from_numpy(token_ids.astype(np.int64))[None])
+    found: npt.NDArray[np.float32] = shares[index].numpy()
+    return found

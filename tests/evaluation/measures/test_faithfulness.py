@@ -7,7 +7,7 @@ from functools import partialmethod
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
-from tests.evaluation.methods.test_language_model_methods import PASSAGES, SPANS, labelled
+from tests.evaluation.methods.test_language_context import PASSAGES, SPANS, labelled
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel

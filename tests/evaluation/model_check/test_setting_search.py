@@ -1,15 +1,38 @@
-"""Choosing among settings: what is only lucky is not preferred, and the choice is judged on other rows."""
+"""Choosing among settings and layers: luck is seen through, and what is written is what the model then uses."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import json
+import math
+import random
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import pytest
+import torch
+from tests.attribution.tiny_models import SENTENCES, save_tiny_model, save_tiny_tokenizer, tiny_model
+from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
+from transformers import LlamaConfig
 
-from attribeam.evaluation.model_check.setting_search import Choice
-from attribeam.evaluation.model_check.setting_search import choose as choose_in_layers
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_directory import AttributionConfig, read_model_directory
+from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
+from attribeam.evaluation.model_check import model_description, setting_search
+from attribeam.evaluation.model_check.model_trial import labelled_answers
+from attribeam.evaluation.model_check.setting_search import (
+    Choice,
+    LayerSearch,
+    choose,
+    found_settings,
+    search_layers,
+    search_lines,
+)
+from attribeam.logs.columns import LogOptions
+from attribeam.pipeline.command_line import main
 
 ROWS = 40
 SPANS = [2] * ROWS
@@ -17,16 +40,16 @@ SOURCES = [*range(ROWS)]
 _Setting = TypeVar("_Setting", bound=Hashable)
 
 
-def choose(
+def choose_setting(
     credits: Mapping[_Setting, Sequence[float]], *, spans: Sequence[int], sources: Sequence[Hashable]
 ) -> Choice[_Setting]:
     """A choice among settings of one layer."""
-    return choose_in_layers(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
+    return choose(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
 
 
 def choose_among_layers(credits: Mapping[tuple[int, str], Sequence[float]]) -> Choice[tuple[int, str]]:
     """A choice among settings whose first part is the layer."""
-    return choose_in_layers(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
+    return choose(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
 
 
 def right_on(*rows: int) -> list[float]:
@@ -43,7 +66,7 @@ def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one() 
     """Among 200 settings that are right as often, the luckiest is 5 points ahead or more."""
     drawn = {number: credits_of(0.7, seed=number) for number in range(200)}
     accuracies = [sum(values) / (2 * ROWS) for values in drawn.values()]
-    found = choose({"usual": [1.4] * ROWS, **drawn}, spans=SPANS, sources=SOURCES)
+    found = choose_setting({"usual": [1.4] * ROWS, **drawn}, spans=SPANS, sources=SOURCES)
     assert max(accuracies) > 0.75
     assert found.cross_validated.mean < 100 * max(accuracies)
     assert not found.is_gain
@@ -51,7 +74,7 @@ def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one() 
 
 def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck() -> None:
     drawn = {number: credits_of(0.5, seed=number) for number in range(500)}
-    found = choose(drawn, spans=SPANS, sources=SOURCES)
+    found = choose_setting(drawn, spans=SPANS, sources=SOURCES)
     assert found.accuracy > 60
     assert found.cross_validated.mean < found.accuracy - 3
     assert found.cross_validated.low < found.cross_validated.mean < found.cross_validated.high
@@ -59,7 +82,7 @@ def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck() ->
 
 def test_of_settings_within_a_standard_error_the_first_is_chosen() -> None:
     better = [0.0, *[1.0] * (ROWS - 3), 2.0, 2.0]
-    found = choose({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
+    found = choose_setting({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
     assert found.setting == "usual"
     assert found.accuracy == found.usual_accuracy == 50
 
@@ -89,10 +112,211 @@ def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one
 
 def test_spans_and_not_rows_have_equal_weight() -> None:
     spans = [1] * 30 + [9] * 10
-    found = choose(
+    found = choose_setting(
         {"usual": [0.0] * 40, "short": [1.0] * 30 + [0.0] * 10, "long": [0.0] * 30 + [9.0] * 10},
         spans=spans,
         sources=SOURCES,
     )
     assert found.setting == "long"
     assert found.accuracy == pytest.approx(75)
+
+
+_SHARPNESS = 3.0
+
+
+def save_planted_decoder(directory: Path, *, layers: int, planted: int) -> Path:
+    """Write a Llama whose layer ``planted``, counted from 1, has equal queries and keys; all else is random.
+
+    Its layers add little to the embeddings, and positions hardly turn them, so that equal tokens meet in that layer.
+    """
+    config = LlamaConfig(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        max_position_embeddings=512,
+        rope_theta=1e12,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=2,
+    )
+    model = tiny_model(config, scale=0.3)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.mul_(0.01)
+            layer.mlp.down_proj.weight.mul_(0.01)
+        attention = model.model.layers[planted - 1].self_attn
+        attention.q_proj.weight.copy_(_SHARPNESS * torch.eye(32))
+        attention.k_proj.weight.copy_(torch.eye(32))
+    model.save_pretrained(directory)
+    save_tiny_tokenizer(directory)
+    return directory
+
+
+def write_copied_rows(path: Path, count: int) -> Path:
+    """Write ``count`` rows as JSONL to ``path``, which is returned: the answer repeats words of one of three passages.
+
+    The words are drawn from those that the tiny tokenizer knows, none twice in a row.
+    """
+    drawn = random.Random(5)
+    words = sorted({word.strip(".,:?") for sentence in SENTENCES for word in sentence.split()})
+    lines = []
+    for row in range(count):
+        chosen = drawn.sample(words, 12)
+        passages = [" ".join(chosen[start : start + 4]) for start in (0, 4, 8)]
+        gold = drawn.randrange(3)
+        answer = " ".join(chosen[4 * gold + 1 : 4 * gold + 4])
+        lines.append(
+            {
+                "record_id": f"row-{row}",
+                "question": f"row {row}",
+                "passages": [{"text": text} for text in passages],
+                "answer": answer,
+                "target_spans": [{"char_start": 0, "char_end": len(answer)}],
+                "span_labels": [{"gold_passages": [gold]}],
+            }
+        )
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
+    monkeypatch.setattr(setting_search, "TOP_KS", (1, 2))
+    monkeypatch.setattr(setting_search, "ISOLATION_TAUS", (2.0, math.inf))
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
+
+
+@pytest.fixture
+def sweep(rows: Path) -> Callable[..., int]:
+    def run(model: Path, *options: str) -> int:
+        log = ("--data", str(rows), "--log-format", "jsonl", "--threads", "1")
+        return main(["models", "check", "--model", str(model), "--device", "cpu", *log, "--sweep-layers", *options])
+
+    return run
+
+
+def test_choice_is_written_and_then_used(
+    sweep: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, output = save_tiny_model(tmp_path / "model", "bert"), tmp_path / "found.json"
+    assert sweep(model, "--output", str(output)) == 0
+    values = json.loads(output.read_text(encoding="utf-8"))
+    assert set(values) == {"layer", "top_k", "isolation_tau"}
+    assert values["layer"] in (1, 2, 3, 4)
+    loaded = AttentionModel.from_pretrained(
+        ModelOptions(model=str(model), device="cpu", attribution_config=str(output)), threads=1
+    )
+    assert (loaded.layer, loaded.settings.top_k) == (values["layer"], values["top_k"])
+    assert loaded.settings.isolation_tau == float(values["isolation_tau"])
+    printed = capsys.readouterr().out
+    table = printed.partition("sweep ")[2].splitlines()
+    assert [line.split()[0] for line in table[4:9]] == ["0", "1", "2", "3", "4"]
+    assert printed.count("% by cross-validation") == 2
+    assert f"written to {output}; use it with --attribution-config {output}" in printed
+
+
+def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(
+    sweep: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "attribution_config.json").write_text("{}", encoding="utf-8")
+    assert sweep(tmp_path / "absent") == 2
+    assert "--output should be a new file in an existing directory, was: attribution_config.json" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--output", "found.json"], "--output says where --sweep-layers writes its choice"),
+        (["--sweep-layers", "--output", "no/such/found.json"], "should be a new file in an existing directory"),
+        (["--sweep-layers", "--data", "few.jsonl", "--log-format", "jsonl"], "10 different questions or more, has 9"),
+    ],
+)
+def test_sweep_that_could_not_end_well_is_refused_first(
+    options: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_own_rows(Path("few.jsonl"), 9)
+    assert main(["models", "check", "--model", "./absent", *options]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_every_layer_of_the_bundled_model_is_tried() -> None:
+    """Its own layer, which it was trained for, finds the most; the two below it were not."""
+    answers = labelled_answers(None, LogOptions())
+    model = AttentionModel.from_pretrained(ModelOptions(device="cpu", loaded_layers=3), threads=1)
+    parser = AnswerParser.from_pretrained("bundled")
+    found = search_layers(answers, model, parser)
+    assert [*found.by_layer] == [0, 1, 2, 3]
+    assert found.by_layer[0][:2] == (None, None)
+    assert found.attention.usual == SensitivityPoint(3, 6, 2.0)
+    assert found.attention.setting.layer == 3
+    assert not found.prefers_states
+    assert found.states is not None
+    assert found.states.usual == AtLayer("hss-union-dep", 1)
+
+
+@pytest.mark.parametrize("planted", [2, 5])
+def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int, tmp_path: Path) -> None:
+    rows = write_copied_rows(tmp_path / "rows.jsonl", 20)
+    answers = labelled_answers(rows, LogOptions(format="jsonl"))
+    directory = save_planted_decoder(tmp_path / "model", layers=5, planted=planted)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=5), threads=1)
+    found = search_layers(answers, model, AnswerParser.from_pretrained("bundled"))
+    assert found.attention.usual.layer == 3
+    assert found.attention.setting.layer == planted
+    assert {point.layer for point in found.attention.level} == {planted}
+
+
+def chosen(setting: SensitivityPoint, *, usual: SensitivityPoint) -> Choice[SensitivityPoint]:
+    right, wrong = [1.0] * 12, [0.0] * 12
+    credits = {usual: right if setting == usual else wrong} | {setting: right}
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+
+
+def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path: Path) -> None:
+    model = save_tiny_model(tmp_path)
+    template = {"preamble": "", "titled_passage": "{title} {text}", "passage": "{text}", "question": "{question}"}
+    own = {"layer": 2, "top_k": 4, "softmax_over": "prompt", "weak_threshold": 0.1, "prompt_template": template}
+    (model / "attribution_config.json").write_text(json.dumps(own), encoding="utf-8")
+    directory = read_model_directory(ModelOptions(model=str(model)))
+    usual = SensitivityPoint(2, 4, 2.0)
+    assert found_settings(directory, chosen(usual, usual=usual)) == own | {"isolation_tau": 2.0}
+    other = found_settings(directory, chosen(SensitivityPoint(3, 1, math.inf), usual=usual))
+    assert other == {"layer": 3, "top_k": 1, "isolation_tau": "inf", "prompt_template": template}
+    (tmp_path / "found.json").write_text(json.dumps(other), encoding="utf-8")
+    assert AttributionConfig.from_file(tmp_path / "found.json").method.isolation_tau == math.inf
+
+
+def states_choice(right: int) -> Choice[AtLayer]:
+    credits = {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+
+
+@pytest.mark.parametrize(
+    ("right", "advice"),
+    [
+        (12, f"hidden states find more than attention: --method {HIDDEN_UNION} --hidden-layer 1"),
+        (3, "best       attention: layer 3, k 2, tau 2"),
+    ],
+)
+def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str) -> None:
+    usual = SensitivityPoint(3, 2, 2.0)
+    attention = choose(
+        {usual: [1.0] * 6 + [0.0] * 6}, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12)
+    )
+    found = LayerSearch(attention, states_choice(right), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
+    assert advice in [*search_lines(found, 12)][-1]
