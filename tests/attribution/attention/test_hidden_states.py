@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.made_rows import made_row
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.methods.naive_paper import hidden_similarity, hss_avg, top_k
 from transformers import AutoModel
@@ -22,7 +23,7 @@ from attribeam.attribution.attention.hidden_states import (
     layer_modules,
 )
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
+from attribeam.attribution.token_attribution import PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 RECORD = QARecord(
@@ -93,22 +94,8 @@ def layers_of(model):
     return layer_modules(model.network)
 
 
-def encoded(column_passage: list[int], responses: int) -> EncodedRow:
-    size = len(column_passage)
-    return EncodedRow(
-        token_ids=np.zeros(size + responses, dtype=np.int32),
-        prompt_length=size,
-        column_passage=np.array(column_passage, dtype=np.int32),
-        column_in_title=np.zeros(size, dtype=np.bool_),
-        column_char_start=np.arange(size, dtype=np.int32),
-        column_char_end=np.arange(1, size + 1, dtype=np.int32),
-        response_char_start=np.arange(responses, dtype=np.int32),
-        response_char_end=np.arange(1, responses + 1, dtype=np.int32),
-    )
-
-
 def similarity(states: list[list[float]], column_passage: list[int], passages: int) -> HiddenSimilarity:
-    row = encoded(column_passage, len(states) - len(column_passage))
+    row = made_row(column_passage, responses=len(states) - len(column_passage))
     return HiddenSimilarity([torch.tensor(states)], encoded=row, passage_count=passages)
 
 
@@ -151,15 +138,17 @@ def test_best_windows_are_those_of_the_written_out_average(row, window):
     mask = np.array([[i in target for i in range(responses)] for target in targets])
     found = similarity(states, column_passage, passages).best_windows(mask, window=window)
     for cosines, target in zip(found.cosines, targets, strict=True):
-        expected = hss_avg(np.array(states), target, encoded(column_passage, responses), passages, window=window)
+        expected = hss_avg(
+            np.array(states), target, made_row(column_passage, responses=responses), passages, window=window
+        )
         np.testing.assert_allclose(np.maximum(cosines, 0), expected, atol=1e-6)
 
 
 def test_row_of_two_windows_is_compared_within_each():
     # BOS is in both windows; passage 0 is in the first, passage 1 in the second; one response token
-    first, second = encoded([-1, 0], 1), encoded([-1, 1], 1)
+    first, second = made_row([-1, 0], responses=1), made_row([-1, 1], responses=1)
     whole = replace(
-        encoded([-1, 0, 1], 1),
+        made_row([-1, 0, 1], responses=1),
         windows=(PassageWindow(first, np.array([0, 1], np.int32)), PassageWindow(second, np.array([0, 2], np.int32))),
     )
     states = [torch.tensor([[1.0, 0.0], [4.0, 3.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]])]

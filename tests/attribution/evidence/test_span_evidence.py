@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.attribution.made_rows import made_attribution, made_row
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
@@ -15,7 +16,6 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.passage_evidence import SharedWords, WordOverlap
 from attribeam.attribution.evidence.union_results import decide_support, span_evidence
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.methods.words import match_words
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
 
@@ -46,23 +46,13 @@ class Row:
         if self.empty_token_at is not None:
             place = tokens[self.empty_token_at][0]
             tokens.insert(self.empty_token_at, (place, place))
-        passage, in_title, start, end = (np.array(one) for one in zip(*self.columns, strict=True))
-        encoded = EncodedRow(
-            token_ids=np.zeros(len(passage) + len(tokens), dtype=np.int32),
-            prompt_length=len(passage),
-            column_passage=passage.astype(np.int32),
-            column_in_title=in_title.astype(np.bool_),
-            column_char_start=start.astype(np.int32),
-            column_char_end=end.astype(np.int32),
-            response_char_start=np.array([one for one, _ in tokens], dtype=np.int32),
-            response_char_end=np.array([one for _, one in tokens], dtype=np.int32),
+        encoded = made_row(
+            [one[0] for one in self.columns],
+            responses=tokens,
+            columns=[one[2:] for one in self.columns],
+            titles=[place for place, one in enumerate(self.columns) if one[1]],
         )
-        top = TokenAttribution(
-            top_columns=np.array([[column for column, _ in row] for row in attention], dtype=np.int32),
-            top_scores=np.array([[score for _, score in row] for row in attention], dtype=np.float32),
-            passage_mass=np.zeros((len(tokens), len(self.passages)), dtype=np.float32),
-            sink_mass=np.zeros(len(tokens), dtype=np.float32),
-        )
+        top = made_attribution(attention, len(self.passages))
         record = QARecord("r", "?", tuple(self.passages), self.answer, RowSource("f", 0))
         return span_evidence(
             record=record,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.attribution.made_rows import made_attribution, made_row
 from tests.attribution.trees import tree
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
@@ -22,7 +23,6 @@ from attribeam.attribution.evidence.union import (
     keep_neighboured,
 )
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 
 
@@ -35,24 +35,8 @@ def scores_of(
 ) -> PassageScores:
     """The passage scores of response tokens with these (column, similarity) pairs; ``blank`` is white space alone."""
     size, length = len(column_passage), len(top)
-    starts = np.arange(size, dtype=np.int32)
-    ends = starts + (starts != blank)
-    encoded = EncodedRow(
-        token_ids=np.zeros(size + length, dtype=np.int32),
-        prompt_length=size,
-        column_passage=np.array(column_passage, dtype=np.int32),
-        column_in_title=np.zeros(size, dtype=np.bool_),
-        column_char_start=starts,
-        column_char_end=ends.astype(np.int32),
-        response_char_start=np.arange(length, dtype=np.int32),
-        response_char_end=np.arange(1, length + 1, dtype=np.int32),
-    )
-    tokens = TokenAttribution(
-        top_columns=np.array([[column for column, _ in row] for row in top], dtype=np.int32).reshape(length, -1),
-        top_scores=np.array([[score for _, score in row] for row in top], dtype=np.float32).reshape(length, -1),
-        passage_mass=np.zeros((length, 1), dtype=np.float32),
-        sink_mass=np.zeros(length, dtype=np.float32),
-    )
+    columns = [(column, column + (column != blank)) for column in range(size)]
+    encoded, tokens = made_row(column_passage, responses=length, columns=columns), made_attribution(top)
     if responses is None:
         return PassageScores(encoded=encoded, tokens=tokens)
     return PassageScores(encoded=encoded, tokens=tokens, responses=np.array(responses))
@@ -154,21 +138,6 @@ INFINITE = float("inf")
 Scores = list[dict[int, float]]
 
 
-def encoded_row(column_passage: list[int], titles: set[int]) -> EncodedRow:
-    size = len(column_passage)
-    nothing = np.zeros(0, dtype=np.int32)
-    return EncodedRow(
-        token_ids=np.zeros(size, dtype=np.int32),
-        prompt_length=size,
-        column_passage=np.array(column_passage, dtype=np.int32),
-        column_in_title=np.array([column in titles for column in range(size)]),
-        column_char_start=np.arange(size, dtype=np.int32),
-        column_char_end=np.arange(1, size + 1, dtype=np.int32),
-        response_char_start=nothing,
-        response_char_end=nothing,
-    )
-
-
 def union_scores(evidence: Scores) -> UnionScores:
     cells = [(union, column, one[column]) for union, one in enumerate(evidence) for column in sorted(one)]
     unions, columns, scores = (np.array([cell[part] for cell in cells]) for part in range(3))
@@ -221,7 +190,7 @@ def test_windows_are_those_of_the_naive_search(
     values = np.array([[one.get(column, 0.0) for column in columns] for one in added]).reshape(len(added), -1)
     found = keep_best_windows(
         union_scores(evidence),
-        encoded=encoded_row(column_passage, titles),
+        encoded=made_row(column_passage, responses=0, titles=[*titles]),
         passage_count=2,
         window=window,
         context=(np.array(columns, dtype=np.intp), values) if with_context else None,
@@ -245,7 +214,7 @@ SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5
 
 def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, ...] = WORDS) -> SentenceContext:
     """One token a word, which attends to two passage columns as ``SCORES`` says."""
-    count, tokens = len(words), len(WORDS)
+    count = len(words)
     parsed = ParsedAnswer(
         words=words,
         dependency_heads=tuple(range(count)),
@@ -254,22 +223,12 @@ def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, .
         fine_tags=("",) * count,
         sentence_starts=sentence_starts,
     )
-    starts = np.array([word.char_start for word in WORDS], np.int32)
-    ends = np.array([word.char_end for word in WORDS], np.int32)
-    encoded = EncodedRow(
-        token_ids=np.zeros(2 + tokens, np.int32),
-        prompt_length=2,
-        column_passage=np.array([0, 1], np.int32),
-        column_in_title=np.zeros(2, np.bool_),
-        column_char_start=np.zeros(2, np.int32),
-        column_char_end=np.ones(2, np.int32),
-        response_char_start=starts,
-        response_char_end=ends,
+    alignment = WordTokenAlignment(
+        words=words,
+        token_char_start=np.array([word.char_start for word in WORDS], np.int32),
+        token_char_end=np.array([word.char_end for word in WORDS], np.int32),
     )
-    columns, outside = np.tile(np.array([0, 1], np.int32), (tokens, 1)), np.zeros(tokens, np.float32)
-    attribution = TokenAttribution(columns, SCORES, SCORES, outside)
-    alignment = WordTokenAlignment(words=words, token_char_start=starts, token_char_end=ends)
-    scores = PassageScores(encoded=encoded, tokens=attribution)
+    scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
     return SentenceContext(parsed=parsed, alignment=alignment, scores=scores)
 
 
@@ -291,19 +250,7 @@ def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
 
 
 def test_sums_over_runs_are_the_weighted_sums() -> None:
-    scores = PassageScores(
-        encoded=EncodedRow(
-            token_ids=np.zeros(9, np.int32),
-            prompt_length=2,
-            column_passage=np.array([0, 1], np.int32),
-            column_in_title=np.zeros(2, np.bool_),
-            column_char_start=np.zeros(2, np.int32),
-            column_char_end=np.ones(2, np.int32),
-            response_char_start=np.arange(7, dtype=np.int32),
-            response_char_end=np.arange(1, 8, dtype=np.int32),
-        ),
-        tokens=TokenAttribution(np.tile(np.array([0, 1], np.int32), (7, 1)), SCORES, SCORES, np.zeros(7, np.float32)),
-    )
+    scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
     weights = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0], [0] * 7])
     assert scores.run_sums([0, 2, 5], [3, 6, 5]).tolist() == scores.column_sums(weights).tolist()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.language_models.test_decoder import RECORD
+from tests.attribution.made_rows import made_row
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -13,7 +14,6 @@ from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods.language_context import (
     LanguageContext,
@@ -58,15 +58,11 @@ class SaidByHand:
     """A language context with one prompt of seven tokens and saliency written down."""
 
     # columns: BOS, two tokens of passage 0's title and text, a blank of passage 0, two of passage 1, the question
-    encoded = EncodedRow(
-        token_ids=np.arange(9, dtype=np.int32),
-        prompt_length=7,
-        column_passage=np.array([-1, 0, 0, 0, 1, 1, -1], dtype=np.int32),
-        column_in_title=np.array([0, 1, 0, 0, 0, 0, 0], dtype=bool),
-        column_char_start=np.array([0, 0, 0, 3, 0, 4, 0], dtype=np.int32),
-        column_char_end=np.array([0, 5, 3, 3, 4, 8, 0], dtype=np.int32),
-        response_char_start=np.array([0, 3], dtype=np.int32),
-        response_char_end=np.array([3, 28], dtype=np.int32),
+    encoded = made_row(
+        [-1, 0, 0, 0, 1, 1, -1],
+        responses=[(0, 3), (3, 28)],
+        columns=[(0, 0), (0, 5), (0, 3), (3, 3), (0, 4), (4, 8), (0, 0)],
+        titles=[1],
     )
     table = torch.tensor([[9.0, 5, 4, 3, 1, 0, 0], [0.0, 1, 2, 8, 7, 6, 0]])
 
@@ -174,17 +170,9 @@ class WeightedSum:
         return [(hidden @ self.output.T).expand(len(row.token_ids) - row.prompt_length, -1)]
 
 
-def row_of(token_ids: list[int], prompt_length: int) -> EncodedRow:
-    nothing = np.zeros(prompt_length, dtype=np.int32)
-    responses = np.zeros(len(token_ids) - prompt_length, dtype=np.int32)
-    ids = np.array(token_ids, dtype=np.int32)
-    columns = (nothing - 1, nothing.astype(bool), nothing, nothing)
-    return EncodedRow(ids, prompt_length, *columns, responses, responses)
-
-
 def test_saliency_is_the_norm_of_the_difference_of_two_logits_gradients():
     # the gradient of logit 0 - logit 1 at place j is factor_j * (3, 4), of length 5 * factor_j
-    row = row_of([7, 7, 7, 0], 3)
+    row = made_row([-1] * 3, responses=1)
     found = contrastive_saliency(WeightedSum(), row, responses=[0], contrast=[1])
     assert found.tolist() == [[15.0, 5.0, 10.0]]
 
@@ -207,7 +195,7 @@ def test_gradient_that_is_not_finite_is_a_fault():
     model = WeightedSum()
     model.infinite = True
     with pytest.raises(RowFault) as fault:
-        contrastive_saliency(model, row_of([7, 7, 7, 0], 3), responses=[0], contrast=[1])
+        contrastive_saliency(model, made_row([-1] * 3, responses=1), responses=[0], contrast=[1])
     assert fault.value.reason is Reason.NON_FINITE_ATTENTION
 
 

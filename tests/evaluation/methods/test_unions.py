@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from tests.attribution.made_rows import made_row
 from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.methods.naive_paper import (
@@ -138,22 +139,8 @@ def test_method_that_hides_its_need_of_a_model_is_an_error():
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
 
 
-def encoded(column_passage: list[int]) -> EncodedRow:
-    size = len(column_passage)
-    return EncodedRow(
-        token_ids=np.zeros(size + 1, dtype=np.int32),
-        prompt_length=size,
-        column_passage=np.array(column_passage, dtype=np.int32),
-        column_in_title=np.zeros(size, dtype=np.bool_),
-        column_char_start=np.arange(size, dtype=np.int32),
-        column_char_end=np.arange(1, size + 1, dtype=np.int32),
-        response_char_start=np.zeros(1, dtype=np.int32),
-        response_char_end=np.ones(1, dtype=np.int32),
-    )
-
-
 # two unions: the first has six tokens of passage 0 and one of passage 1, the second one token of passage 2
-ROW = encoded([-1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2])
+ROW = made_row([-1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2], responses=1)
 SCORES = UnionScores(
     unions=np.array([0] * 7 + [1]),
     columns=np.array([1, 2, 3, 4, 5, 6, 8, 14]),
