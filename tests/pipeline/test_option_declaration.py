@@ -27,7 +27,7 @@ from attribeam.schemas import SpanKind
 from attribeam.transforms.audit_settings import AuditSettings
 from lab.option_docs import with_table
 
-PAGE = Path(__file__).parents[3] / "docs" / "options.md"
+PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 BOTH = {**declared(ModelOptions), **declared(MethodOptions)}
 
 
