@@ -14,18 +14,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from tests.logs.log_files import log_row, write_log
 
-from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.transforms import beam_storage
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
-
-
-def test_log_is_read_as_from_a_local_disk(tmp_path: Path) -> None:
-    local = QALog(write_log(tmp_path / "d1" / "log.parquet", [log_row(0), log_row(1)]))
-    log = QALog(local.path, storage=BeamStorage())
-    assert (log.check(), log.fingerprint()) == (local.check(), local.fingerprint())
-    assert list(log.stamped().outcomes()) == list(local.outcomes())
 
 
 def test_linked_partitions_are_found(tmp_path: Path) -> None:

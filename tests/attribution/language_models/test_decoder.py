@@ -215,16 +215,6 @@ def test_encoder_is_no_decoder(tmp_path: Path) -> None:
         load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))
 
 
-def test_model_that_sees_later_tokens_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotCausalError, match="sees later tokens"):
-        load(save_tiny_bert(tmp_path))
-
-
-def test_states_that_are_not_finite_fail_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match="NaN or infinity"):
-        load(save_tiny_model(tmp_path, scale=1e38))
-
-
 def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(directory: Path, decoder: Decoder) -> None:
     length = max(len(decoder.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
     assert not decoder.encode(RECORD).windows
@@ -234,32 +224,21 @@ def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(direc
     assert fault.value.reason is Reason.TOO_MANY_TOKENS
 
 
-LM_RECORD = QARecord(
-    "r",
-    "Who built the lighthouse?",
-    (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTENCES[1]), Passage(text="A bell buoy.")),
-    "Ada Thorne built it in 1874.",
-    RowSource("f", 0),
-)
+LM_RECORD = replace(RECORD, passages=(*RECORD.passages, Passage(text="A bell buoy.")))
 
 
-def load_lm(lm_directory, **options) -> LanguageModel:
-    return LanguageModel.from_pretrained(ModelOptions(model=str(lm_directory), device="cpu", **options))
+def load_lm(directory, **options) -> LanguageModel:
+    return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
 
 
 @pytest.fixture(scope="module")
-def lm_directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+def model(directory):
+    return load_lm(directory)
 
 
-@pytest.fixture(scope="module")
-def model(lm_directory):
-    return load_lm(lm_directory)
-
-
-def plain_log_probabilities(lm_directory, row):
+def plain_log_probabilities(directory, row):
     """The definition, on one row, with nothing left out."""
-    plain = AutoModelForCausalLM.from_pretrained(lm_directory, attn_implementation="eager")
+    plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager")
     ids = torch.from_numpy(row.token_ids.astype(np.int64))
     with torch.no_grad():
         distributions = plain(input_ids=ids[None]).logits[0].float().log_softmax(-1)
@@ -269,14 +248,14 @@ def plain_log_probabilities(lm_directory, row):
 
 @pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt2", "mistral"])
 def test_log_probabilities_of_padded_rows_are_those_of_each_row_alone(tmp_path, kind):
-    lm_directory = save_tiny_model(tmp_path, kind)
-    model = load_lm(lm_directory)
+    directory = save_tiny_model(tmp_path, kind)
+    model = load_lm(directory)
     rows = [
         model.encode(LM_RECORD),
         model.encode(replace(LM_RECORD, passages=LM_RECORD.passages[:1], answer="In 1874.")),
     ]
     for row, found in zip(rows, model.token_log_probabilities(rows), strict=True):
-        np.testing.assert_allclose(found, plain_log_probabilities(lm_directory, row), atol=2e-5)
+        np.testing.assert_allclose(found, plain_log_probabilities(directory, row), atol=2e-5)
 
 
 def test_next_token_distributions_hold_the_tokens_log_probabilities(model):
@@ -316,12 +295,12 @@ def test_ablated_row_is_the_prompt_rendered_anew_before_the_same_answer(model):
     np.testing.assert_array_equal(found.response_char_start, whole.response_char_start)
 
 
-def test_generated_answer_is_greedy_and_of_the_passages_alone(model, lm_directory):
+def test_generated_answer_is_greedy_and_of_the_passages_alone(model, directory):
     answer = model.generate(LM_RECORD, max_new_tokens=5)
     assert answer == model.generate(replace(LM_RECORD, answer="Something else."), max_new_tokens=5)
     prompt = model.encode(replace(LM_RECORD, answer="?"))
     ids = prompt.token_ids[: prompt.prompt_length].astype(np.int64).tolist()
-    plain = AutoModelForCausalLM.from_pretrained(lm_directory)
+    plain = AutoModelForCausalLM.from_pretrained(directory)
     with torch.no_grad():
         for _ in range(5):
             ids.append(int(plain(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
@@ -329,11 +308,11 @@ def test_generated_answer_is_greedy_and_of_the_passages_alone(model, lm_director
 
 
 def test_generation_settings_of_the_model_do_not_change_the_answer(tmp_path, model):
-    lm_directory = save_tiny_model(tmp_path)
+    directory = save_tiny_model(tmp_path)
     own = {"do_sample": True, "temperature": 0.7, "top_k": 3, "repetition_penalty": 5.0, "no_repeat_ngram_size": 1}
-    path = lm_directory / "generation_config.json"
+    path = directory / "generation_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | own), encoding="utf-8")
-    assert load_lm(lm_directory).generate(LM_RECORD, max_new_tokens=12) == model.generate(LM_RECORD, max_new_tokens=12)
+    assert load_lm(directory).generate(LM_RECORD, max_new_tokens=12) == model.generate(LM_RECORD, max_new_tokens=12)
 
 
 def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
@@ -345,29 +324,26 @@ def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
 
 
 def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
-    lm_directory = save_tiny_model(tmp_path)
-    tokenizer = json.loads((lm_directory / "tokenizer.json").read_text(encoding="utf-8"))
-    (lm_directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}), encoding="utf-8")
+    directory = save_tiny_model(tmp_path)
+    tokenizer = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}), encoding="utf-8")
     template = tmp_path / "template.json"
     template.write_text('{"question": "{question}"}')
-    model = load_lm(lm_directory, prompt_template=str(template))
+    model = load_lm(directory, prompt_template=str(template))
     with pytest.raises(RowFault, match="should precede the answer"):
         model.encode(replace(LM_RECORD, question="", passages=()))
 
 
-def test_masked_language_model_with_a_causal_class_is_refused_because_it_sees_later_tokens(tmp_path):
+@pytest.mark.parametrize("loaded", [load, load_lm])
+def test_what_sees_later_tokens_or_is_not_finite_is_refused_before_the_run(tmp_path, loaded):
     with pytest.raises(NotCausalError, match="sees later tokens"):
-        load_lm(save_tiny_bert(tmp_path))
+        loaded(save_tiny_bert(tmp_path / "bert"))
+    with pytest.raises(ModelLoadError, match="NaN or infinity"):
+        loaded(save_tiny_model(tmp_path / "large", scale=1e38))
 
 
-def test_model_saved_without_its_language_model_head_is_refused(tmp_path, lm_directory):
+def test_model_saved_without_its_language_model_head_is_refused(tmp_path, directory):
     save_tiny_model(tmp_path)
-    AutoModel.from_pretrained(lm_directory).save_pretrained(tmp_path)
+    AutoModel.from_pretrained(directory).save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match=r"lacks 1: lm_head\.weight"):
         load_lm(tmp_path)
-
-
-def test_probabilities_that_are_not_finite_fail_before_the_run(tmp_path):
-    lm_directory = save_tiny_model(tmp_path, scale=1e38)
-    with pytest.raises(ModelLoadError, match="NaN or infinity"):
-        load_lm(lm_directory)

@@ -105,25 +105,6 @@ def test_attention_methods_share_one_forward_pass(tiny_model):
     assert model.forward_passes == 1
 
 
-def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
-    labelled = labelled_span(ANSWER)
-    context = LabelledContext(labelled, LoadedModels(PARSER, tiny_model))
-    method = AttentionUnion(ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
-    (result,) = method.span_results(context)
-    encoded, tokens = context.encoded, context.attention
-    expected = np.zeros(len(PASSAGES))
-    for chars, columns, similarities in zip(encoded.response_chars, tokens.top_columns, tokens.top_scores, strict=True):
-        if chars is None:
-            continue
-        for column, similarity in zip(columns, similarities, strict=True):
-            visible = encoded.column_char_start[column] < encoded.column_char_end[column]
-            if encoded.column_passage[column] >= 0 and visible:
-                expected[encoded.column_passage[column]] += similarity
-    assert expected.sum() > 0
-    np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
-    assert {one.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
-
-
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))

@@ -47,16 +47,6 @@ def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path: Pa
     assert [chunk.name for chunk in plan.chunks] == ["00000-part-0-r0000000000", "00001-part-0-r0000000000"]
 
 
-@pytest.mark.parametrize("pattern", ["*.parquet", "lo?.parquet", "log.parquet", "./log.parquet"])
-def test_patterns_count_from_the_working_directory(
-    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_log(tmp_path / "log.parquet", log_rows(1))
-    monkeypatch.chdir(tmp_path)
-    (file,) = check_input([pattern], SETTINGS).files
-    assert Path(file.path) == Path("log.parquet")
-
-
 def test_a_file_without_rows_has_one_empty_chunk(tmp_path: Path) -> None:
     write_log(tmp_path / "none.parquet", [])
     (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
@@ -99,13 +89,6 @@ def test_a_file_of_another_format_is_refused_by_name(name: str, tmp_path: Path) 
         check_input([f"{tmp_path}/{name}"], SETTINGS)
 
 
-def test_a_damaged_file_fails_by_name(tmp_path: Path) -> None:
-    path = write_log(tmp_path / "log.parquet", log_rows(1))
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UsageError, match=r"--input: log .*log\.parquet.*footer"):
-        check_input([str(path)], SETTINGS)
-
-
 def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_path: Path) -> None:
     write_log(tmp_path / "a.parquet", log_rows(1))
     (tmp_path / "b.parquet").symlink_to(tmp_path / "gone.parquet")
@@ -144,14 +127,6 @@ def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path:
     assert note.startswith("4 paths of --input lead to files that others name, too, each is read once: ")
 
 
-def test_linked_partitions_are_read(tmp_path: Path) -> None:
-    write_log(tmp_path / "hv" / "d1" / "a.parquet", log_rows(1))
-    write_log(tmp_path / "real" / "d2" / "b.parquet", log_rows(1))
-    (tmp_path / "hv" / "d2").symlink_to(Path("..") / "real" / "d2")
-    found = [file.path for file in check_input([f"{tmp_path}/hv/*/*.parquet"], SETTINGS).files]
-    assert found == [f"{tmp_path}/hv/d1/a.parquet", f"{tmp_path}/hv/d2/b.parquet"]
-
-
 def test_an_extra_column_with_a_name_of_the_evidence_record_is_refused(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log.parquet", log_rows(1))
     with pytest.raises(UsageError, match=r"--extra-columns: .*'record_id' has the name of a field"):
@@ -164,14 +139,6 @@ def test_a_file_that_changes_while_the_run_is_planned_is_refused(
     path = write_log(tmp_path / "log.parquet", log_rows(4))
     check = check_input([str(path)], SETTINGS)
     monkeypatch.setattr(QALog, "duplicate_rows", lambda _: write_log(path, log_rows(4)) and np.empty(0, np.int64))
-    with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
-        make_plan(check, rows_per_chunk=2)
-
-
-def test_a_file_that_grew_since_it_was_checked_is_refused(tmp_path: Path) -> None:
-    path = write_log(tmp_path / "log.parquet", log_rows(4))
-    check = check_input([str(path)], SETTINGS)
-    write_log(path, log_rows(6))
     with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
         make_plan(check, rows_per_chunk=2)
 
