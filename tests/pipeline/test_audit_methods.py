@@ -14,7 +14,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 from tests.evaluation.dataset_rows import GRADIENTS, HIDDEN_AVERAGE, WORDS
-from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
+from tests.pipeline.audit_fixtures import run_locally
 from tests.pipeline.audit_process import ROOT, AuditProcess, log_rows, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
@@ -53,11 +53,6 @@ def write_method(folder: Path, name: str, *, result: str = "lengths", needs: str
     """A module with a method of the user's own; returns what ``--method`` calls it."""
     (folder / f"{name}.py").write_text(OWN_METHOD.replace("{RESULT}", result).replace("{NEEDS}", needs))
     return f"{name}:PassageLength"
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
-    return save_tiny_audit(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

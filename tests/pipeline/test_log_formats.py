@@ -10,14 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
 from tests.logs.lakes import dated_rows, with_deletion_vector
 from tests.logs.log_files import write_jsonl
 from tests.logs.test_reader import arrow_copy, install_example
 from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
-from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
 from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
@@ -29,6 +26,7 @@ from attribeam.report.audited_logs import AuditedLogs
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest
+from attribeam.transforms.audit_settings import AuditSettings
 
 
 def as_jsonl(log: Path) -> Path:
@@ -40,12 +38,12 @@ def as_arrow(log: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(settings: AuditSettings, tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
     root = tmp_path_factory.mktemp("audit")
     rows = log_rows(6)
     rows[2]["answer"] = " "
     log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+    return AuditProcess(Path(settings.model.model), Path(settings.parser), log)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +79,9 @@ def test_log_of_another_format_is_audited_and_shown_alike(
     assert "The west pier is closed in winter." in capfd.readouterr().out
 
 
-def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = save_tiny_audit(tmp_path)
+def test_every_trace_is_audited_or_a_dead_letter(
+    settings: AuditSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     audit = tmp_path / "audit"
     models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
     command = ["audit", "--log-format", "openinference", "--input", mixed_spans(tmp_path), "--output", str(audit)]
@@ -100,8 +99,7 @@ def test_every_trace_is_audited_or_a_dead_letter(tmp_path: Path, capsys: pytest.
     assert PASSAGES[0][1] in said
 
 
-def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(tmp_path: Path) -> None:
-    settings = save_tiny_audit(tmp_path)
+def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(settings: AuditSettings, tmp_path: Path) -> None:
     audit, logs = tmp_path / "audit", tmp_path / "logs"
     logs.mkdir()
     own = write_log(logs / "b.parquet", log_rows(2))
@@ -122,10 +120,11 @@ def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(tmp_path: 
 deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
 
 
-def test_audit_reads_one_version_and_goes_on_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_audit_reads_one_version_and_goes_on_with_it(
+    settings: AuditSettings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     root = with_deletion_vector(tmp_path / "lake" / "qa", [0, 3])
-    models = save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser")
-    audit, output = AuditProcess(*models, root.parent), tmp_path / "out"
+    audit, output = AuditProcess(Path(settings.model.model), Path(settings.parser), root.parent), tmp_path / "out"
     assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3") == 0
     assert f"the Delta table '{root}' is read at version 0: 1 of 1 files" in capfd.readouterr().err
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
@@ -152,15 +151,11 @@ def test_audit_reads_one_version_and_goes_on_with_it(tmp_path: Path, capfd: pyte
 ROWS = 12
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return save_tiny_model(root / "model"), save_tiny_parser(root / "parser")
-
-
 @pytest.fixture
-def changing_audit(models: tuple[Path, Path], tmp_path: Path) -> AuditProcess:
-    return AuditProcess(*models, write_log(tmp_path / "log.parquet", log_rows(ROWS)))
+def changing_audit(settings: AuditSettings, tmp_path: Path) -> AuditProcess:
+    return AuditProcess(
+        Path(settings.model.model), Path(settings.parser), write_log(tmp_path / "log.parquet", log_rows(ROWS))
+    )
 
 
 def replace_log(log: Path) -> None:

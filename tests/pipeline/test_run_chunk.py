@@ -14,7 +14,6 @@ from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 from tests.pipeline.audit_fixtures import (
     mixed_rows,
     run_locally,
-    save_tiny_audit,
     schemas_with,
 )
 
@@ -31,11 +30,6 @@ from attribeam.transforms import attribute_rows
 from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 60
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
-    return save_tiny_audit(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +184,7 @@ def test_error_that_is_no_fault_of_a_row_fails_the_run(
 
 LONG = {1: 60, 4: 25}
 TOO_LONG = 3
-WINDOWED_ROWS = 6
+LONG_ROWS = 6
 
 
 def passages_of(number: int) -> list[dict[str, object]]:
@@ -204,36 +198,36 @@ def passages_of(number: int) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def windowed_attempt(tmp_path_factory: pytest.TempPathFactory) -> ChunkAttempt:
+def attempt_in_windows(settings: AuditSettings, tmp_path_factory: pytest.TempPathFactory) -> ChunkAttempt:
     root = tmp_path_factory.mktemp("audit")
-    rows = [log_row(number, passages=passages_of(number)) for number in range(WINDOWED_ROWS)]
+    rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
     return run_chunk(
-        RowRange(write_log(root / "log.parquet", rows), 0, WINDOWED_ROWS),
-        settings=save_tiny_audit(root / "models"),
+        RowRange(write_log(root / "log.parquet", rows), 0, LONG_ROWS),
+        settings=settings,
         schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
         folder=root / "attempt",
         on_rows=lambda _: None,
     )
 
 
-def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(windowed_attempt: ChunkAttempt) -> None:
-    assert windowed_attempt.counts.is_reconciled
-    assert (windowed_attempt.counts.rows, windowed_attempt.counts.audited) == (WINDOWED_ROWS, WINDOWED_ROWS - 1)
-    (letter,) = pq.read_table(Path(windowed_attempt.folder) / windowed_attempt.dead_letters.path).to_pylist()
+def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attempt_in_windows: ChunkAttempt) -> None:
+    assert attempt_in_windows.counts.is_reconciled
+    assert (attempt_in_windows.counts.rows, attempt_in_windows.counts.audited) == (LONG_ROWS, LONG_ROWS - 1)
+    (letter,) = pq.read_table(Path(attempt_in_windows.folder) / attempt_in_windows.dead_letters.path).to_pylist()
     assert (letter["source_row"], letter["stage"], letter["reason"]) == (TOO_LONG, "attribute", "too_many_tokens")
     assert "passage 2 of 2 has" in letter["message"]
 
 
-def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(windowed_attempt: ChunkAttempt) -> None:
-    assert windowed_attempt.counts.rows_in_windows == len(LONG)
-    assert windowed_attempt.counts.tokens is not None
-    assert windowed_attempt.counts.tokens > 60 * 20
-    assert sum_counts([windowed_attempt.counts, windowed_attempt.counts]).rows_in_windows == 2 * len(LONG)
+def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attempt_in_windows: ChunkAttempt) -> None:
+    assert attempt_in_windows.counts.rows_in_windows == len(LONG)
+    assert attempt_in_windows.counts.tokens is not None
+    assert attempt_in_windows.counts.tokens > 60 * 20
+    assert sum_counts([attempt_in_windows.counts, attempt_in_windows.counts]).rows_in_windows == 2 * len(LONG)
 
 
-def test_evidence_lies_where_it_says_in_passages_of_all_windows(windowed_attempt: ChunkAttempt) -> None:
+def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windows: ChunkAttempt) -> None:
     seen: dict[int, set[int]] = {}
-    for span in pq.read_table(Path(windowed_attempt.folder) / windowed_attempt.evidence.path).to_pylist():
+    for span in pq.read_table(Path(attempt_in_windows.folder) / attempt_in_windows.evidence.path).to_pylist():
         passages = passages_of(span["source_row"])
         assert len(span["passage_scores"]) == len(passages)
         for piece in span["evidence"]:
@@ -241,13 +235,13 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(windowed_attempt
             text = str(passage["title"] if piece["in_title"] else passage["text"])
             assert text[piece["char_start"] : piece["char_end"]] == piece["text"]
             seen.setdefault(span["source_row"], set()).add(piece["passage_index"])
-    assert seen.keys() == {*range(WINDOWED_ROWS)} - {TOO_LONG}
+    assert seen.keys() == {*range(LONG_ROWS)} - {TOO_LONG}
     assert min(seen[1]) < 20
     assert max(seen[1]) >= 40
 
 
 def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(tmp_path: Path) -> None:
-    rows = [log_row(number, passages=passages_of(number)) for number in range(WINDOWED_ROWS)]
+    rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
     decoder = save_tiny_model(tmp_path / "decoder")
     method = MethodOptions(verdict=str(save_probed_verdict(tmp_path / "own", decoder)), language_model=str(decoder))
     settings = AuditSettings(model=ModelOptions(device="cpu"), method=method)
@@ -255,15 +249,15 @@ def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(
     counts = {}
     for name, asked in (("probed", settings), ("plain", replace(settings, method=MethodOptions()))):
         made = run_chunk(
-            RowRange(log, 0, WINDOWED_ROWS),
+            RowRange(log, 0, LONG_ROWS),
             settings=asked,
             schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
             folder=tmp_path / name,
             on_rows=lambda _: None,
         )
         counts[name] = made.counts
-        assert made.counts.audited == WINDOWED_ROWS
+        assert made.counts.audited == LONG_ROWS
     assert (counts["probed"].rows_unread, counts["plain"].rows_unread) == (1, None)
-    assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (WINDOWED_ROWS, None)
+    assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (LONG_ROWS, None)
     assert sum_counts([counts["probed"], counts["probed"]]).rows_unread == 2
     assert sum_counts([counts["plain"]]).rows_unread is None
