@@ -41,7 +41,7 @@ class Installed:
     folder: Path
     users_folder: Path
 
-    def run(self, *command: str) -> str:
+    def run(self, *command):
         """What ``command`` prints, run in the user's folder without the checkout on any path."""
         cleaned = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment = {**cleaned, "PATH": os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])}
@@ -52,20 +52,20 @@ class Installed:
         return run.stdout
 
 
-def _pip(*arguments: object) -> None:
+def _pip(*arguments):
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
-def _build_wheel(source: Path, target: Path) -> Path:
+def _build_wheel(source, target):
     _pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", target, source)
     (wheel,) = target.glob("*.whl")
     return wheel
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory):
     """A copy of the checkout, links kept: building writes beside the sources."""
     copy = tmp_path_factory.mktemp("checkout") / "attribeam"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*WORKING_FILES))
@@ -73,7 +73,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(checkout, tmp_path_factory):
     """The source distribution that Beam makes for ``--setup_file``."""
     options = PipelineOptions(["--setup_file", str(checkout / "setup.py"), "--sdk_location", "container"])
     staged = tmp_path_factory.mktemp("staged")
@@ -83,12 +83,12 @@ def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(checkout, tmp_path_factory):
     return _build_wheel(checkout, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(wheel, tmp_path_factory):
     """The wheel in a new environment without the packages of extras, as a plain ``pip install`` makes it.
 
     All other packages come from the running environment, whose .pth files do not apply.
@@ -104,7 +104,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     return Installed(folder, users_folder)
 
 
-def test_the_wheel_holds_every_file_of_every_room_but_what_the_page_is_built_from(wheel: Path) -> None:
+def test_the_wheel_holds_every_file_of_every_room_but_what_the_page_is_built_from(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {name.split("/")[0] for name in names} == {"attribeam", f"attribeam-{__version__}.dist-info"}
@@ -116,7 +116,7 @@ def test_the_wheel_holds_every_file_of_every_room_but_what_the_page_is_built_fro
     assert shipped == wanted - left_out | {"__init__.py", "__main__.py", "testing.py", "py.typed"}
 
 
-def test_the_sdist_that_beam_ships_holds_files_in_place_of_links(sdist: Path) -> None:
+def test_the_sdist_that_beam_ships_holds_files_in_place_of_links(sdist):
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
     assert [one.name for one in members if one.issym() or one.islnk()] == []
@@ -124,13 +124,13 @@ def test_the_sdist_that_beam_ships_holds_files_in_place_of_links(sdist: Path) ->
     assert {"setup.py", "README.md", *(f"src/attribeam/{room}/__init__.py" for room in ROOMS)} <= names
 
 
-def test_wheel_and_sdist_are_what_a_registry_takes(wheel: Path, sdist: Path) -> None:
+def test_wheel_and_sdist_are_what_a_registry_takes(wheel, sdist):
     assert max(one.stat().st_size for one in (wheel, sdist)) < 60_000_000
     check = pytest.importorskip("twine.commands.check")
     assert not check.check([str(wheel), str(sdist)], strict=True)
 
 
-def test_a_checkout_that_lost_its_links_is_not_built(checkout: Path, tmp_path: Path) -> None:
+def test_a_checkout_that_lost_its_links_is_not_built(checkout, tmp_path):
     """Git without symbolic links writes each link as a small text file that names its target."""
     flat = tmp_path / "attribeam"
     shutil.copytree(checkout / "src", flat / "src", symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
@@ -145,7 +145,7 @@ def test_a_checkout_that_lost_its_links_is_not_built(checkout: Path, tmp_path: P
     assert "core.symlinks=true" in run.stderr
 
 
-def _lines_of_the_readme() -> str:
+def _lines_of_the_readme():
     """The README's three lines of Python, whose names stand for a reader's own texts."""
     (lines,) = re.findall(
         r"```python\n(from attribeam import.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL
@@ -154,7 +154,7 @@ def _lines_of_the_readme() -> str:
     return str(lines).replace("(title, text), ...", "(title, text), ('Lamp', 'The lamp was lit in 1887.')")
 
 
-def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(installed: Installed) -> None:
+def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(installed):
     """All that they import of attribeam comes from the wheel."""
     (installed.users_folder / "notebook.py").write_text(
         "title, text = 'Pier', 'The new pier is 340 metres long.'\n"
@@ -172,7 +172,7 @@ def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(in
     assert [module for module in modules if not Path(module).is_relative_to(installed.folder)] == []
 
 
-def test_neither_what_the_wheel_leaves_out_nor_an_extra_is_importable(installed: Installed) -> None:
+def test_neither_what_the_wheel_leaves_out_nor_an_extra_is_importable(installed):
     code = """
 import sys
 from importlib import import_module
@@ -186,7 +186,7 @@ for name in sys.argv[1:]:
     assert installed.run("python", "-c", code, "schemas", "lab", *EXTRAS) == ""
 
 
-def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed: Installed) -> None:
+def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed):
     assert installed.run("attribeam", "--version").strip().endswith(__version__)
     assert "report.html" in installed.run("attribeam", "demo", "--no-browser", "--output", "demo")
     page = (installed.users_folder / "demo" / "report.html").read_text(encoding="utf-8")
@@ -199,9 +199,7 @@ def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed
     assert Path(source).is_relative_to(installed.folder)
 
 
-def test_pytest_finds_the_plugin_whose_attributor_is_loaded_when_a_test_of_a_worker_asks_for_it(
-    installed: Installed,
-) -> None:
+def test_pytest_finds_the_plugin_whose_attributor_is_loaded_when_a_test_of_a_worker_asks_for_it(installed):
     (installed.users_folder / "test_answers.py").write_text(
         "import sys\n"
         "from attribeam.testing import assert_supported, bundled_attributor\n"

@@ -1,13 +1,10 @@
 """Every link of a document resolves, scripts stop at errors, and dependencies are pinned."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,24 +19,24 @@ _LINK = re.compile(r"\]\(<?([^)>\s]+)>?(?: \"[^\"]*\")?\)")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
-def _name(path: Path) -> str:
+def _name(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def _links(path: Path) -> list[str]:
+def _links(path):
     """Relative links and anchors of a document, without those in code."""
     found = _LINK.findall(_CODE.sub("", path.read_text(encoding="utf-8")))
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
 
-def _anchors(path: Path) -> set[str]:
+def _anchors(path):
     """The anchors of a document's headings, as GitHub and the site name them."""
     text = re.sub(r"^(```|~~~).*?^\1[^\n]*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ +(.+?) *$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def _broken(path: Path) -> Iterator[str]:
+def _broken(path):
     for link in _links(path):
         target, _, anchor = link.partition("#")
         place = (path.parent / unquote(target)).resolve() if target else path
@@ -48,18 +45,18 @@ def _broken(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
-def test_links_of_a_document_resolve(document: Path) -> None:
+def test_links_of_a_document_resolve(document):
     assert list(_broken(document)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_a_page_of_the_site_links_to_the_site_only(page: Path) -> None:
+def test_a_page_of_the_site_links_to_the_site_only(page):
     """The site does not hold files outside docs/: name them in code marks instead of linking to them."""
     targets = [(page.parent / link.partition("#")[0]).resolve() for link in _links(page)]
     assert [str(target) for target in targets if not target.is_relative_to(DOCS)] == []
 
 
-def test_constraints_pin_every_direct_dependency_exactly() -> None:
+def test_constraints_pin_every_direct_dependency_exactly():
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -68,7 +65,7 @@ def test_constraints_pin_every_direct_dependency_exactly() -> None:
     assert names <= {line.split("==")[0] for line in lines}
 
 
-def _run_local_without_python(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run_local_without_python(folder, **environment):
     """Only the few tools that the script needs are on PATH, and no Python."""
     for tool in ("bash", "cat", "cksum", "tr", "grep", "dirname", "rm"):
         found = shutil.which(tool)
@@ -87,7 +84,7 @@ def _run_local_without_python(folder: Path, **environment: str) -> subprocess.Co
     )
 
 
-def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -> None:
+def test_without_a_fitting_python_the_error_names_the_versions(tmp_path):
     run = _run_local_without_python(tmp_path)
     assert run.returncode == 1
     assert "3.11, 3.12 or 3.13" in run.stderr
@@ -95,7 +92,7 @@ def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -
 
 @pytest.mark.skipif(any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))), reason="there is a GPU")
 @pytest.mark.parametrize("code", [0, 1])
-def test_without_a_gpu_the_cpu_build_of_torch_is_asked_for_and_may_be_missing(code: int, tmp_path: Path) -> None:
+def test_without_a_gpu_the_cpu_build_of_torch_is_asked_for_and_may_be_missing(code, tmp_path):
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\necho "$@"\nexit {code}\n')

@@ -1,11 +1,8 @@
 """Which room may import which, read from the import statements."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -42,13 +39,13 @@ FORBIDDEN = {
 
 
 @cache
-def _imports(path: Path, *, top_level_only: bool = False) -> tuple[str, ...]:
+def _imports(path, *, top_level_only=False):
     """Modules that a file imports, with their full names; relative imports come as "."."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return tuple(_imported(tree.body if top_level_only else ast.walk(tree)))
 
 
-def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _imported(nodes):
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -56,22 +53,22 @@ def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield "." if node.level else str(node.module)
 
 
-def _files(room: str) -> list[Path]:
+def _files(room):
     return sorted((ROOT / room).rglob("*.py"))
 
 
-def _rooms_of(path: Path) -> set[str]:
+def _rooms_of(path):
     """The rooms that a file imports from."""
     parts = [name.split(".") for name in _imports(path)]
     return {part[1] for part in parts if part[0] == "attribeam" and len(part) > 1}
 
 
-def test_every_room_stands_at_the_top_and_is_linked_into_the_package() -> None:
+def test_every_room_stands_at_the_top_and_is_linked_into_the_package():
     links = {path.name: path.resolve() for path in PACKAGE.iterdir() if path.is_symlink()}
     assert links == {room: ROOT / room for room in ROOMS}
 
 
-def test_no_room_is_imported_by_its_bare_name() -> None:
+def test_no_room_is_imported_by_its_bare_name():
     bare = {*ROOMS, "training", "benchmarks"}
     paths = [path for room in (*ROOMS, LAB, "examples", "tests", "src") for path in _files(room)]
     assert len(paths) > 100
@@ -79,13 +76,13 @@ def test_no_room_is_imported_by_its_bare_name() -> None:
 
 
 @pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+def test_a_room_imports_only_the_rooms_below_it(room):
     found = {(path.relative_to(ROOT).as_posix(), name) for path in _files(room) for name in _rooms_of(path)}
     assert found or room == "examples", f"{room} should import something, else this test looks at nothing"
     assert {one for one in found if one[1] not in ALLOWED[room]} == EXCEPTIONS.get(room, set())
 
 
-def test_nothing_that_is_shipped_imports_tests_or_the_lab() -> None:
+def test_nothing_that_is_shipped_imports_tests_or_the_lab():
     found = [(path.name, name) for room in ROOMS for path in _files(room) for name in _imports(path)]
     assert [one for one in found if one[1].split(".")[0] in {"tests", LAB}] == []
 
@@ -102,7 +99,7 @@ SUB_ROOMS = {
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_rooms_within_a_room_stand_in_an_order(room: str) -> None:
+def test_the_rooms_within_a_room_stand_in_an_order(room):
     names = SUB_ROOMS.get(room, ())
     found = {path.name for path in (ROOT / room).iterdir() if (path / "__init__.py").is_file()}
     assert found == set(names)
@@ -113,14 +110,14 @@ def test_the_rooms_within_a_room_stand_in_an_order(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", ["answers", "evidence", "verdict"])
-def test_answers_evidence_and_verdict_know_nothing_of_models(room: str) -> None:
+def test_answers_evidence_and_verdict_know_nothing_of_models(room):
     parts = [name.split(".") for path in _files(f"attribution/{room}") for name in _imports(path)]
     found = {part[2] for part in parts if part[:2] == ["attribeam", "attribution"]} & set(SUB_ROOMS["attribution"])
     assert room in found
     assert found <= {"answers", "evidence", "verdict"}
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_no_files_import_each_other_in_a_circle():
     """A check of the statements at the top of files; one within a function may close a circle on purpose."""
     paths = {path: _module(path) for room in ROOMS for path in _files(room)}
     imported = {
@@ -134,24 +131,24 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert len(order) == len(paths) > 200
 
 
-def _module(path: Path) -> str:
+def _module(path):
     return "attribeam." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
 
 
 @cache
-def _names_at_the_top(path: Path) -> tuple[str, ...]:
+def _names_at_the_top(path):
     """The modules that a file may mean by its imports: those named, and each name as a module of its package."""
     found = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
     return tuple(name for one in found for name in (str(one.module), *(f"{one.module}.{a.name}" for a in one.names)))
 
 
 @pytest.mark.parametrize("room", FORBIDDEN)
-def test_a_room_does_without_the_libraries_that_are_not_its_business(room: str) -> None:
+def test_a_room_does_without_the_libraries_that_are_not_its_business(room):
     found = {(path.name, name) for path in _files(room) for name in _imports(path)}
     assert {(file, name) for file, name in found if name.split(".")[0] in FORBIDDEN[room]} == set()
 
 
-def test_spacy_is_imported_for_the_answer_parser_only() -> None:
+def test_spacy_is_imported_for_the_answer_parser_only():
     found = {path.name for path in _files("attribution") for name in _imports(path) if name.split(".")[0] == "spacy"}
     assert found == {"answer_parser.py", "spacy_pipeline.py"}
     parser = ROOT / "attribution" / "answers" / "answer_parser.py"
@@ -159,7 +156,7 @@ def test_spacy_is_imported_for_the_answer_parser_only() -> None:
 
 
 @pytest.mark.parametrize("room", [*ROOMS, LAB])
-def test_imports_are_absolute(room: str) -> None:
+def test_imports_are_absolute(room):
     assert [path.name for path in _files(room) if "." in _imports(path)] == []
 
 
@@ -201,13 +198,13 @@ NO_MODELS = {"torch", "spacy", "transformers", "apache_beam"}
     ],
     ids=["package", "plugin of pytest", "driver", "options of a driver", "first row", "worker"],
 )
-def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_needed(code: str, unused: set[str]) -> None:
+def test_libraries_that_take_seconds_to_import_are_imported_where_they_are_needed(code, unused):
     code = f"{code}\nimport sys; print(sorted({unused} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
 
-def test_one_row_passes_few_modules() -> None:
+def test_one_row_passes_few_modules():
     code = f"{FIRST_ROW}\nimport sys; print(sum(name.split('.')[0] == 'attribeam' for name in sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert 50 < int(run.stdout) <= 80

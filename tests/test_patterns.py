@@ -1,12 +1,8 @@
 """Every regular expression of the package ends soon on text that repeats one thing, whoever wrote that text."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
-import re
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import attribeam
@@ -22,7 +18,7 @@ SECONDS = 60
 """Far more than any pattern needs; one that backtracks exponentially would take years."""
 
 
-def _modules() -> Iterator[str]:
+def _modules():
     for room in ROOMS:
         package = importlib.import_module(f"attribeam.{room}")
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -30,10 +26,10 @@ def _modules() -> Iterator[str]:
                 yield found.name
 
 
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _patterns():
     """All patterns of modules by their names, the same pattern once."""
     assert attribeam.__version__
-    found: dict[re.Pattern[str], str] = {}
+    found = {}
     for module in _modules():
         for name, value in vars(importlib.import_module(module)).items():
             for place, one in enumerate(value if isinstance(value, list | tuple) else [value]):
@@ -43,8 +39,8 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 @contextmanager
-def _ends_in_time(what: str) -> Iterator[None]:
-    def give_up(_: int, __: object) -> None:
+def _ends_in_time(what):
+    def give_up(_, __):
         raise TimeoutError(f"{what} backtracks without end")
 
     before = signal.signal(signal.SIGALRM, give_up)
@@ -56,14 +52,14 @@ def _ends_in_time(what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _texts() -> Iterator[str]:
+def _texts():
     """One thing over and over, then with something else now and then: a pattern that needs much text must try, too."""
     for unit in UNITS:
         yield from (unit * REPEATS + tail for tail in ("", "!", "x"))
         yield (unit * REPEATS + " x\n") * 10
 
 
-def test_no_pattern_backtracks_without_end() -> None:
+def test_no_pattern_backtracks_without_end():
     patterns = _patterns()
     assert len(patterns) > 60
     texts = [*_texts()]

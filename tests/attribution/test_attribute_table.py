@@ -1,17 +1,12 @@
 """Rows in Python and tables: what may stand for a record, and every row is in one of two tables."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.logs.log_files import log_row
 
-from attribeam.attribution.attribute_table import Refusal, SpanOutcome, TableAudit, table_log
+from attribeam.attribution.attribute_table import Refusal, TableAudit, table_log
 from attribeam.attribution.record_input import check_record, record_of, records_of
-from attribeam.logs.arrow_logs import TableLog
 from attribeam.schemas import (
     CharRange,
     Passage,
@@ -32,15 +27,15 @@ from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 class Audited:
     """Stands for the models: one span per answer, and the rows that it refuses."""
 
-    def __init__(self, *refused: str) -> None:
+    def __init__(self, *refused):
         self.refused = refused
-        self.sizes: list[int] = []
+        self.sizes = []
 
-    def __call__(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
+    def __call__(self, records):
         self.sizes.append(len(records))
         return [self._outcome(record) for record in records]
 
-    def _outcome(self, record: QARecord) -> SpanOutcome:
+    def _outcome(self, record):
         if record.record_id in self.refused:
             return Refusal(Stage.ATTRIBUTE, RowFault(Reason.TOO_MANY_TOKENS, "too long", column="answer"))
         chars = CharRange(0, len(record.answer))
@@ -53,20 +48,20 @@ class Audited:
         )  # fmt: skip
 
 
-def rows_of(count: int) -> pa.Table:
+def rows_of(count):
     return pa.Table.from_pylist([log_row(number, thumbs=number % 2 == 0) for number in range(count)])
 
 
-def log_of(data: object, **options: object) -> TableLog:
+def log_of(data, **options):
     given = {"columns": None, "extra_columns": (), "name": "table", "max_text_chars": 1000}
-    return table_log(data, **(given | options))  # type: ignore[arg-type]
+    return table_log(data, **(given | options))
 
 
-def audit(audited: Audited) -> TableAudit:
+def audit(audited):
     return TableAudit(audited, {"method": "none"}, has_mass=False)
 
 
-def test_every_row_is_in_one_of_two_tables() -> None:
+def test_every_row_is_in_one_of_two_tables():
     table = pa.concat_tables([rows_of(5), rows_of(1)])
     evidence, letters = audit(Audited("row-2")).of(log_of(table, extra_columns=["thumbs"]), progress=False)
     assert evidence.column("source_row").to_pylist() == [0, 1, 3, 4]
@@ -78,27 +73,27 @@ def test_every_row_is_in_one_of_two_tables() -> None:
     ]
 
 
-def test_the_tables_have_the_schemas_of_an_audits_files() -> None:
+def test_the_tables_have_the_schemas_of_an_audits_files():
     found = audit(Audited()).of(log_of(rows_of(2)), progress=False)
     assert found.evidence.schema.equals(evidence_schema(has_mass=False))
     assert found.dead_letters.schema.equals(dead_letter_schema())
     assert found.evidence.schema.metadata[b"attribeam.method"] == b"none"
 
 
-def test_at_most_256_rows_are_audited_at_once() -> None:
+def test_at_most_256_rows_are_audited_at_once():
     audited = Audited()
     parts = [one.evidence.num_rows for one in audit(audited).batches(log_of(rows_of(600)), progress=False)]
     assert audited.sizes == parts == [256, 256, 88]
 
 
-def test_batches_are_read_as_they_are_asked_for() -> None:
+def test_batches_are_read_as_they_are_asked_for():
     audited = Audited()
     next(audit(audited).batches(log_of(rows_of(600).to_reader(max_chunksize=100)), progress=False))
     assert audited.sizes == [256]
 
 
 @pytest.mark.parametrize("columns", [{"answer": "response"}, "answer=response"])
-def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns: object) -> None:
+def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns):
     table = rows_of(2).rename_columns({"answer": "response"})
     assert audit(Audited()).of(log_of(table, columns=columns), progress=False).evidence.num_rows == 2
 
@@ -113,13 +108,13 @@ def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns: obje
         ({"extra_columns": ["answer_risk"]}, r"'answer_risk' has the name of a field.*leave it out of extra_columns"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+def test_a_name_that_cannot_be_is_refused(options, message):
     table = rows_of(1).append_column("answer_risk", pa.array([0.5]))
     with pytest.raises(UsageError, match=message):
         audit(Audited()).of(log_of(table, **options), progress=False)
 
 
-def test_a_column_of_another_type_is_refused_before_anything_is_audited() -> None:
+def test_a_column_of_another_type_is_refused_before_anything_is_audited():
     audited = Audited()
     table = rows_of(1).set_column(3, "answer", pa.array([5]))
     with pytest.raises(LogFormatError, match="table: column 'answer' should be a string, is int64"):
@@ -127,7 +122,7 @@ def test_a_column_of_another_type_is_refused_before_anything_is_audited() -> Non
     assert audited.sizes == []
 
 
-def test_a_text_that_is_too_long_is_a_dead_letter_that_names_the_keyword() -> None:
+def test_a_text_that_is_too_long_is_a_dead_letter_that_names_the_keyword():
     found = audit(Audited()).of(log_of(rows_of(1), max_text_chars=20), progress=False)
     assert found.dead_letters.column("message")[0].as_py().endswith("raise max_text_chars")
 
@@ -135,13 +130,13 @@ def test_a_text_that_is_too_long_is_a_dead_letter_that_names_the_keyword() -> No
 ROW = {"question": "Who keeps the light?", "passages": ["Oda keeps it."], "answer": "Oda."}
 
 
-def fault_of(row: dict[str, object]) -> RowFault:
+def fault_of(row):
     (outcome,) = records_of([row])
     assert isinstance(outcome, RowFault)
     return outcome
 
 
-def test_a_dict_has_the_names_of_a_logs_columns() -> None:
+def test_a_dict_has_the_names_of_a_logs_columns():
     (found,) = records_of(
         [
             {
@@ -164,14 +159,14 @@ def test_a_dict_has_the_names_of_a_logs_columns() -> None:
     )
 
 
-def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read() -> None:
+def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read():
     passages = np.array([{"text": "Oda keeps it.", "score": 0.5}], dtype=object)
     (found,) = records_of([ROW | {"passages": passages, "target_spans": np.array([[0, 3]])}])
     assert isinstance(found, QARecord)
     assert (found.passages, found.target_spans) == ((Passage("Oda keeps it."),), (CharRange(0, 3),))
 
 
-def test_a_row_without_an_id_is_named_by_its_place() -> None:
+def test_a_row_without_an_id_is_named_by_its_place():
     assert [one.record_id for one in records_of([ROW, ROW | {"record_id": None}]) if isinstance(one, QARecord)] == [
         "0",
         "1",
@@ -186,7 +181,7 @@ def test_a_row_without_an_id_is_named_by_its_place() -> None:
         ("answer", Reason.EMPTY_ANSWER),
     ],
 )
-def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field: str, reason: Reason) -> None:
+def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field, reason):
     good, faulty = records_of([ROW, ROW | {field: None}])
     assert isinstance(good, QARecord)
     assert isinstance(faulty, RowFault)
@@ -202,12 +197,12 @@ def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field: str, reason: Re
         ("target_spans", [{"char_start": None, "char_end": 3}]),
     ],
 )
-def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[object]) -> None:
+def test_none_inside_a_list_is_the_fault_of_its_row(field, value):
     fault = fault_of(ROW | {field: value})
     assert (fault.reason, fault.column) == (Reason.MISSING_VALUE, field)
     if field == "passages":
         with pytest.raises(DataError, match=r"passages\[\d\]: a passage should have 'text', but is None"):
-            record_of("Who?", value, "Oda.", None)  # type: ignore[arg-type]
+            record_of("Who?", value, "Oda.", None)
 
 
 @pytest.mark.parametrize(
@@ -227,16 +222,16 @@ def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[obje
         (ROW | {"target_spans": ["01"]}, r"row 1: target_spans\[0\] should be a pair"),
         (ROW | {"record_id": 1.5}, r"row 1: record_id should be a string or an integer, was a float"),
         (["Who?"], r"row 1: a QARecord or a dict is needed, was a list; .*attribute_table"),
-        (QARecord("r", None, (), "Oda.", RowSource("", 0)), r"row 1: question should be a string, was a None"),  # type: ignore[arg-type]
+        (QARecord("r", None, (), "Oda.", RowSource("", 0)), r"row 1: question should be a string, was a None"),
         (
             QARecord("r", "Who?", ("a",), "Oda.", RowSource("", 0)),
             r"row 1: passages\[0\] should be a Passage, was a str",
-        ),  # type: ignore[arg-type]
+        ),
     ],
 )
-def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row: object, message: str) -> None:
+def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row, message):
     with pytest.raises(DataError, match=message):
-        records_of([ROW, row])  # type: ignore[list-item]
+        records_of([ROW, row])
 
 
 @pytest.mark.parametrize(
@@ -248,9 +243,9 @@ def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row: objec
         (None, r"a list of QARecords or dicts is needed, was a None"),
     ],
 )
-def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows: object, message: str) -> None:
+def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows, message):
     with pytest.raises(UsageError, match=message):
-        records_of(rows)  # type: ignore[arg-type]
+        records_of(rows)
 
 
 @pytest.mark.parametrize(
@@ -263,16 +258,16 @@ def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows: object, messa
         (("Who?", "a passage", "Oda."), "passages should be a list of passages; put a single one into a list"),
     ],
 )
-def test_a_single_row_without_a_field_is_an_error_that_names_it(given: tuple[object, ...], message: str) -> None:
+def test_a_single_row_without_a_field_is_an_error_that_names_it(given, message):
     with pytest.raises(DataError, match=message):
-        record_of(*given, None)  # type: ignore[arg-type]
+        record_of(*given, None)
 
 
-def test_an_impossible_range_is_the_fault_of_its_row() -> None:
+def test_an_impossible_range_is_the_fault_of_its_row():
     assert fault_of(ROW | {"target_spans": [(3, 3)]}).reason is Reason.SPAN_OUT_OF_RANGE
 
 
-def test_half_a_surrogate_pair_is_the_fault_of_its_row() -> None:
+def test_half_a_surrogate_pair_is_the_fault_of_its_row():
     (record,) = records_of([ROW | {"passages": ["Oda \ud83d keeps it."]}])
     assert isinstance(record, QARecord)
     with pytest.raises(RowFault, match="half of a surrogate pair at code point 4") as caught:

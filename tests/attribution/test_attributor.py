@@ -1,12 +1,9 @@
 """The facade: three lines to evidence, one outcome a record."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -36,10 +33,10 @@ PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower.
 class FlatParser:
     """Takes every run of visible characters for a word, and the first word for the verb that all others hang on."""
 
-    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts, _passages):
         return map(self._parse, texts)
 
-    def _parse(self, text: str) -> ParsedAnswer:
+    def _parse(self, text):
         words = tuple(CharRange(found.start(), found.end()) for found in re.finditer(r"\S+", text))
         count = len(words)
         return ParsedAnswer(
@@ -53,7 +50,7 @@ class FlatParser:
 
 
 @pytest.fixture(scope="module")
-def attributor(tmp_path_factory: pytest.TempPathFactory) -> Attributor:
+def attributor(tmp_path_factory):
     directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     return Attributor(
@@ -61,11 +58,11 @@ def attributor(tmp_path_factory: pytest.TempPathFactory) -> Attributor:
     )
 
 
-def record(answer: str, *, spans: tuple[CharRange, ...] | None = None) -> QARecord:
+def record(answer, *, spans=None):
     return QARecord("r", "Who built it?", tuple(map(Passage, PASSAGES)), answer, RowSource("log.parquet", 0), spans)
 
 
-def test_sentence_gets_its_evidence_from_the_passages(attributor: Attributor) -> None:
+def test_sentence_gets_its_evidence_from_the_passages(attributor):
     (span,) = attributor.attribute(question="Who built it?", passages=PASSAGES, answer=ANSWER)
     assert (span.span_kind, span.text) == (SpanKind.SENTENCES, ANSWER)
     assert span.evidence
@@ -73,7 +70,7 @@ def test_sentence_gets_its_evidence_from_the_passages(attributor: Attributor) ->
         assert piece.chars.of(PASSAGES[piece.passage_index]) == piece.text
 
 
-def test_given_spans_are_code_points_of_the_answer(attributor: Attributor) -> None:
+def test_given_spans_are_code_points_of_the_answer(attributor):
     answer = "🦊 " + ANSWER
     spans = attributor.attribute(question="Who?", passages=PASSAGES, answer=answer, target_spans=[(2, 12), (25, 29)])
     assert [(span.span_kind, span.text) for span in spans] == [
@@ -90,7 +87,7 @@ def test_given_spans_are_code_points_of_the_answer(attributor: Attributor) -> No
         {"title": "Brigg Point", "text": "The lighthouse was built in 1874."},
     ],
 )
-def test_passage_may_come_in_any_form(attributor: Attributor, passage: object) -> None:
+def test_passage_may_come_in_any_form(attributor, passage):
     expected = attributor.attribute(
         question="Who?", passages=[Passage("The lighthouse was built in 1874.", "Brigg Point")], answer=ANSWER
     )
@@ -98,7 +95,7 @@ def test_passage_may_come_in_any_form(attributor: Attributor, passage: object) -
 
 
 @pytest.mark.parametrize("passage", [{"body": "text"}, {"text": None}, {"text": "t", "url": "u"}])
-def test_passage_with_other_fields_is_refused(attributor: Attributor, passage: dict[str, str | None]) -> None:
+def test_passage_with_other_fields_is_refused(attributor, passage):
     with pytest.raises(ValueError, match="a passage should have 'text'"):
         attributor.attribute(question="Who?", passages=[passage], answer=ANSWER)
 
@@ -114,19 +111,13 @@ def test_passage_with_other_fields_is_refused(attributor: Attributor, passage: d
         ("tower " * 600, PASSAGES, None, Reason.TOO_MANY_TOKENS),
     ],
 )
-def test_row_that_cannot_be_attributed_raises_its_reason(
-    attributor: Attributor,
-    answer: str,
-    passages: list[str],
-    spans: list[tuple[int, int]] | None,
-    reason: Reason,
-) -> None:
+def test_row_that_cannot_be_attributed_raises_its_reason(attributor, answer, passages, spans, reason):
     with pytest.raises(RowFault) as caught:
         attributor.attribute(question="Who?", passages=passages, answer=answer, target_spans=spans)
     assert caught.value.reason is reason
 
 
-def test_faulty_record_leaves_its_neighbours_as_they_are(attributor: Attributor) -> None:
+def test_faulty_record_leaves_its_neighbours_as_they_are(attributor):
     records = [record("Yes."), record(" "), record(ANSWER), record("tower " * 600), record("In the tower.")]
     outcomes = attributor.attribute_many(records)
     assert [type(outcome) for outcome in outcomes] == [tuple, RowFault, tuple, RowFault, tuple]
@@ -136,13 +127,11 @@ def test_faulty_record_leaves_its_neighbours_as_they_are(attributor: Attributor)
 
 
 @pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"threads": 2}, 2)])
-def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and_after(
-    options: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and_after(options, expected, monkeypatch):
     seen = []
 
     class CountingParser(FlatParser):
-        def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+        def parse_many(self, texts, passages):
             seen.append(torch.get_num_threads())
             return super().parse_many(texts, passages)
 
@@ -158,7 +147,7 @@ def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and
         torch.set_num_threads(before)
 
 
-def test_threads_of_torch_are_as_before_when_the_last_of_several_ends() -> None:
+def test_threads_of_torch_are_as_before_when_the_last_of_several_ends():
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -172,7 +161,7 @@ def test_threads_of_torch_are_as_before_when_the_last_of_several_ends() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attributor) -> None:
+def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor):
     spans = attributor.attribute(
         question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10), (0, 28)]
     )
@@ -206,9 +195,7 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attrib
         ),
     ],
 )
-def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(
-    of_both: dict[str, str], own: dict[str, str], expected: tuple[str, str]
-) -> None:
+def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(of_both, own, expected):
     model = ModelOptions(model="ours", **of_both)
     choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))
     assert choice.model == model
@@ -247,7 +234,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-def test_forked_process_ends_its_work_and_refuses_more_threads() -> None:
+def test_forked_process_ends_its_work_and_refuses_more_threads():
     command = [sys.executable, "-c", FORKING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stderr

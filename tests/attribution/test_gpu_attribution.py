@@ -1,10 +1,6 @@
 """On a GPU: the same attention as on the CPU, kernels for rows of variable length, memory, and running out of it."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +20,7 @@ from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
 from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -33,7 +29,7 @@ KINDS = ["llama", "qwen2", "mistral", "gemma2", "gpt_oss", "gpt2", "modernbert",
 EVERYTHING = 10_000
 
 
-def record(passages: list[str], answer: str) -> QARecord:
+def record(passages, answer):
     return QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
 
 
@@ -45,17 +41,17 @@ RECORDS = [
 ]
 
 
-def load(directory: Path, device: str, dtype: str = "float32") -> AttentionModel:
+def load(directory, device, dtype="float32"):
     options = ModelOptions(model=str(directory), device=device, dtype=dtype, token_budget=EVERYTHING)
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
-def similarities(model: AttentionModel) -> list[np.ndarray]:
+def similarities(model):
     rows = [model.encode(one) for one in RECORDS]
     return [spread(tokens) for tokens in model.attribute(rows, [2] * len(rows))]
 
 
-def spread(tokens: TokenAttribution | RowFault) -> np.ndarray:
+def spread(tokens):
     """S again, of all its columns."""
     assert isinstance(tokens, TokenAttribution)
     similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
@@ -64,7 +60,7 @@ def spread(tokens: TokenAttribution | RowFault) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_in_float32_is_that_of_the_cpu(tmp_path: Path, kind: str) -> None:
+def test_attention_in_float32_is_that_of_the_cpu(tmp_path, kind):
     directory = save_tiny_model(tmp_path, kind)
     for found, expected in zip(
         similarities(load(directory, "cuda")), similarities(load(directory, "cpu")), strict=True
@@ -73,7 +69,7 @@ def test_attention_in_float32_is_that_of_the_cpu(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "mistral", "gpt2", "modernbert"])
-def test_attention_in_bfloat16_is_near_that_of_float32(tmp_path: Path, kind: str) -> None:
+def test_attention_in_bfloat16_is_near_that_of_float32(tmp_path, kind):
     directory = save_tiny_model(tmp_path, kind, scale=0.1)
     model = load(directory, "cuda", "bfloat16")
     assert model.layout is RowLayout.END_TO_END
@@ -82,7 +78,7 @@ def test_attention_in_bfloat16_is_near_that_of_float32(tmp_path: Path, kind: str
         np.testing.assert_allclose(found, expected, atol=0.05, rtol=0)
 
 
-def rules() -> list[AttentionRule]:
+def rules():
     reaches = (None, 40, 700)
     plain = [AttentionRule(causal=causal, reach=reach, scaling=0.3) for causal in (True, False) for reach in reaches]
     return [*plain, AttentionRule(causal=True, reach=None, scaling=0.3, softcap=2.0)]
@@ -91,9 +87,7 @@ def rules() -> list[AttentionRule]:
 @pytest.mark.parametrize("rule", rules(), ids=str)
 @pytest.mark.parametrize("shared", [(0, 0, 0), (0, 250, 300)], ids=["apart", "sharing"])
 @pytest.mark.parametrize("heads", [(4, 4), (8, 2)], ids=["all heads", "grouped"])
-def test_kernel_for_rows_of_variable_length_is_attention_row_by_row(
-    rule: AttentionRule, shared: Sequence[int], heads: tuple[int, int]
-) -> None:
+def test_kernel_for_rows_of_variable_length_is_attention_row_by_row(rule, shared, heads):
     if any(shared) and not rule.causal:
         pytest.skip("only causal rows share a prefix")
     if rule.softcap is not None and find_spec("flash_attn") is None:
@@ -110,12 +104,12 @@ def test_kernel_for_rows_of_variable_length_is_attention_row_by_row(
     torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
 
 
-def test_no_kernel_takes_float32() -> None:
+def test_no_kernel_takes_float32():
     assert kernel_of(CUDA, torch.float32) is None
     assert kernel_of(CUDA, torch.bfloat16) in ("flash-attn", "torch-varlen")
 
 
-def test_rows_row_by_row_and_through_the_kernel_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_row_by_row_and_through_the_kernel_agree(tmp_path, monkeypatch):
     model = load(save_tiny_model(tmp_path, "qwen2", scale=0.1), "cuda", "bfloat16")
     by_kernel = similarities(model)
     monkeypatch.setattr(backends, "runs_varlen", lambda *_: False)
@@ -123,7 +117,7 @@ def test_rows_row_by_row_and_through_the_kernel_agree(tmp_path: Path, monkeypatc
         np.testing.assert_allclose(found, expected, atol=0.02, rtol=0)
 
 
-def long_row(tokens: int, responses: int = 50) -> EncodedRow:
+def long_row(tokens, responses=50):
     """Tokens of the tiny vocabulary, all but the last ``responses`` one passage."""
     prompt_length = tokens - responses
     places = np.arange(tokens, dtype=np.int32)
@@ -139,7 +133,7 @@ def long_row(tokens: int, responses: int = 50) -> EncodedRow:
     )
 
 
-def added_bytes(model: AttentionModel, rows: list[EncodedRow]) -> int:
+def added_bytes(model, rows):
     """Most memory that the rows took beside what was there."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -151,13 +145,13 @@ def added_bytes(model: AttentionModel, rows: list[EncodedRow]) -> int:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("kind", ["qwen2", "mistral"])
-def test_memory_grows_with_the_tokens_of_a_row_not_with_their_square(tmp_path: Path, kind: str, dtype: str) -> None:
+def test_memory_grows_with_the_tokens_of_a_row_not_with_their_square(tmp_path, kind, dtype):
     model = load(save_tiny_model(tmp_path, kind), "cuda", dtype).with_method(MethodOptions(top_k=2))
     short, long = (added_bytes(model, [long_row(tokens)]) for tokens in (8_000, 32_000))
     assert long < 4.5 * short
 
 
-def test_batch_that_does_not_fit_is_halved_on_the_device(tmp_path: Path) -> None:
+def test_batch_that_does_not_fit_is_halved_on_the_device(tmp_path):
     model = load(save_tiny_model(tmp_path, "qwen2"), "cuda", "bfloat16").with_method(MethodOptions(top_k=2))
     model.token_budget = 2**20
     rows = [long_row(8_000 + number) for number in range(32)]

@@ -8,10 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,37 +52,37 @@ class Harbour:
     folder: Path
     environment: Mapping[str, str]
 
-    def command(self, log: str, output: Path, *more: str) -> list[str]:
+    def command(self, log, output, *more):
         """A local audit; ``on_flink`` makes it one on the cluster."""
         audit = [sys.executable, "-m", "attribeam", "audit", "--input", log, "--output", str(output), "--quiet"]
         models = ["--model", self.model, "--parser", self.parser]
         return [*audit, *models, "--rows-per-chunk", str(ROWS_PER_CHUNK), "--workers", "1", *more]
 
-    def on_flink(self, log: str, output: Path, *more: str) -> list[str]:
+    def on_flink(self, log, output, *more):
         return self.command(log, output, *self.cluster.runner_options(extra_packages=[str(self.wheel)]), *more)
 
-    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+    def start(self, command):
         return subprocess.Popen(
             command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def run(self, command: Sequence[str]) -> None:
+    def run(self, command):
         assert_done(self.start(command))
 
-    def held_worker(self) -> int:
+    def held_worker(self):
         """The process that holds a row; waits for it."""
         return int(waited_for(lambda: next(self.folder.glob("*.held"), None)).stem)
 
-    def let_go(self) -> None:
+    def let_go(self):
         (self.folder / "wind").touch()
 
-    def hold(self) -> None:
+    def hold(self):
         for file in [*self.folder.glob("*.held"), *self.folder.glob("wind")]:
             file.unlink()
 
 
 @pytest.fixture(scope="module")
-def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harbour]:
+def harbour(tmp_path_factory):
     folder = tmp_path_factory.mktemp("harbour")
     modules = folder / "modules"
     modules.mkdir()
@@ -108,12 +107,12 @@ def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harbour]:
         yield Harbour(cluster, build_wheel(folder), settings.model.model, settings.parser, folder, environment)
 
 
-def dependencies() -> list[str]:
+def dependencies():
     """Where installed packages lie; without ``site``, links to a checkout in them do not count."""
     return [path for path in sys.path if path.endswith("site-packages")]
 
 
-def build_wheel(folder: Path) -> Path:
+def build_wheel(folder):
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     copy = shutil.copytree(
         ROOT, folder / "source", symlinks=True, ignore=shutil.ignore_patterns(".git", ".venv", "build", ".*_cache")
@@ -124,7 +123,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def held_rows(harbour: Harbour) -> None:
+def held_rows(harbour):
     """Rows are held again, and both TaskManagers are there."""
     harbour.hold()
     while len(harbour.cluster.task_managers) < TASK_MANAGERS:
@@ -132,12 +131,12 @@ def held_rows(harbour: Harbour) -> None:
     harbour.cluster.wait_for_slots(TASK_MANAGERS)
 
 
-def assert_done(audit: subprocess.Popen[str]) -> None:
+def assert_done(audit):
     said, _ = audit.communicate(timeout=SECONDS)
     assert audit.returncode == 0, said
 
 
-def waited_for(found: Callable[[], Any]) -> Any:
+def waited_for(found):
     """What ``found`` gives, once it is something."""
     deadline = time.monotonic() + SECONDS
     while not (something := found()):
@@ -146,7 +145,7 @@ def waited_for(found: Callable[[], Any]) -> Any:
     return something
 
 
-def plain_log(folder: Path, answers: Mapping[int, str]) -> str:
+def plain_log(folder, answers):
     """Faultless rows but for some answers."""
     rows = [log_row(number) for number in range(ROWS)]
     for number, answer in answers.items():
@@ -154,18 +153,18 @@ def plain_log(folder: Path, answers: Mapping[int, str]) -> str:
     return write_log(folder / "log.parquet", rows)
 
 
-def manifests(output: Path) -> list[ChunkManifest]:
+def manifests(output):
     return [ChunkManifest.from_json(path.read_text()) for path in sorted((output / "_chunks").glob("*.json"))]
 
 
-def committed_rows(output: Path, kind: str) -> list[dict[str, Any]]:
+def committed_rows(output, kind):
     """The rows of the files that manifests name, in the order of the input; of "evidence" or "dead_letters"."""
     files = [getattr(manifest, kind).path for manifest in manifests(output)]
     rows = [row for file in files for row in pq.read_table(output / file).to_pylist()]
     return sorted(rows, key=lambda row: (row["source_row"], row.get("span_index", 0)))
 
 
-def assert_reconciled(output: Path, *, dead_letters: Mapping[int, str]) -> None:
+def assert_reconciled(output, *, dead_letters):
     """Every row of a plain log is there once: audited, or with this reason in the dead letters."""
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
     assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
@@ -176,7 +175,7 @@ def assert_reconciled(output: Path, *, dead_letters: Mapping[int, str]) -> None:
     assert {row for row, _ in spans} == set(range(ROWS)) - set(dead_letters)
 
 
-def differences(one: object, other: object, path: str = "") -> Iterator[str]:
+def differences(one, other, path=""):
     """Where two values differ; numbers may by 1e-5."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for key in one:
@@ -191,7 +190,7 @@ def differences(one: object, other: object, path: str = "") -> Iterator[str]:
         yield f"{path}: {one!r} {other!r}"
 
 
-def test_workers_without_the_package_give_the_evidence_of_a_local_run(harbour: Harbour, tmp_path: Path) -> None:
+def test_workers_without_the_package_give_the_evidence_of_a_local_run(harbour, tmp_path):
     without = {**os.environ, "PYTHONPATH": os.pathsep.join(dependencies())}
     imported = subprocess.run(
         [sys.executable, "-S", "-c", "import attribeam"], env=without, capture_output=True, text=True
@@ -208,7 +207,7 @@ def test_workers_without_the_package_give_the_evidence_of_a_local_run(harbour: H
     assert harbour.cluster.jobs()[-1]["state"] == "FINISHED"
 
 
-def test_a_job_outlives_a_taskmanager_that_is_killed_with_rows_in_flight(harbour: Harbour, tmp_path: Path) -> None:
+def test_a_job_outlives_a_taskmanager_that_is_killed_with_rows_in_flight(harbour, tmp_path):
     log = plain_log(tmp_path, {HELD: f"It lay in the {HELD_WORD}."})
     audit = harbour.start(harbour.on_flink(log, tmp_path / "out", *DEADLY))
     parent = parent_of(harbour.held_worker())
@@ -222,11 +221,11 @@ def test_a_job_outlives_a_taskmanager_that_is_killed_with_rows_in_flight(harbour
     assert_reconciled(tmp_path / "out", dead_letters={})
 
 
-def parent_of(process: int) -> int:
+def parent_of(process):
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_a_row_that_kills_its_worker_becomes_a_dead_letter(harbour: Harbour, tmp_path: Path) -> None:
+def test_a_row_that_kills_its_worker_becomes_a_dead_letter(harbour, tmp_path):
     log = plain_log(tmp_path, {FATAL: f"A {FATAL_WORD} lit it."})
     harbour.run(harbour.on_flink(log, tmp_path / "out", *DEADLY))
     assert_reconciled(tmp_path / "out", dead_letters={FATAL: "worker_died"})
@@ -234,7 +233,7 @@ def test_a_row_that_kills_its_worker_becomes_a_dead_letter(harbour: Harbour, tmp
     assert "signal SIGKILL" in letter["message"]
 
 
-def test_a_job_that_was_cancelled_and_is_submitted_again_does_what_is_missing(harbour: Harbour, tmp_path: Path) -> None:
+def test_a_job_that_was_cancelled_and_is_submitted_again_does_what_is_missing(harbour, tmp_path):
     log, output = plain_log(tmp_path, {HELD: f"It lay in the {HELD_WORD}."}), tmp_path / "out"
     audit = harbour.start(harbour.on_flink(log, output, *DEADLY))
     harbour.held_worker()

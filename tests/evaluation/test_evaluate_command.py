@@ -1,7 +1,5 @@
 """``attribeam evaluate``: its options, the measure that it chooses, and the paper's suite."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The example log, the cookbook and the quickstart notebook, with the bundled models."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -29,7 +27,7 @@ LABELLED = {"Label Studio": "labelled.parquet", "Argilla": "labelled_in_argilla.
 VERDICTS = {"supported", "weak", "unsupported"}
 
 
-def sections() -> dict[str, str]:
+def sections():
     """The cookbook by headings, and the recipes of the page on the Python API."""
     _, *api = re.split(r"^## (.*)$", API.read_text(encoding="utf-8"), flags=re.MULTILINE)
     first, *rest = re.split(r"^## (.*)$", COOKBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -38,7 +36,7 @@ def sections() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kitchen(tmp_path_factory):
     """A folder where the first block of the page has run."""
     folder = tmp_path_factory.mktemp("kitchen")
     (folder / "examples").symlink_to(ROOT / "examples")
@@ -47,9 +45,9 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def cook(section: str) -> dict[str, object]:
+def cook(section):
     """Run the blocks of a section in the working directory; the names that they leave."""
-    names: dict[str, object] = {"__name__": "__main__"}
+    names = {"__name__": "__main__"}
     for language, block in _BLOCK.findall(sections()[section]):
         if language == "bash":
             for line in block.splitlines():
@@ -63,7 +61,7 @@ def cook(section: str) -> dict[str, object]:
     return names
 
 
-def cooked(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+def cooked(kitchen, section, monkeypatch):
     for library in _LIBRARIES:
         if re.search(rf"^(?:import|from) {library}\b", sections()[section], re.MULTILINE):
             pytest.importorskip(library)
@@ -71,20 +69,18 @@ def cooked(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> dict
     return cook(section)
 
 
-def claims(kitchen: Path) -> list[dict]:
+def claims(kitchen):
     rows = ds.dataset(kitchen / "audits" / "example" / "evidence").to_table().to_pylist()
     return [row for row in rows if row["claim_index"] in (None, row["span_index"]) and row["support"] in VERDICTS]
 
 
 @pytest.mark.parametrize("section", sorted({*sections()} - {"", *LABELLED}))
-def test_blocks_of_a_section_run(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_a_section_run(kitchen, section, monkeypatch):
     assert cooked(kitchen, section, monkeypatch)
 
 
 @pytest.mark.parametrize(("section", "output"), LABELLED.items())
-def test_labels_come_back_as_target_spans(
-    kitchen: Path, monkeypatch: pytest.MonkeyPatch, section: str, output: str
-) -> None:
+def test_labels_come_back_as_target_spans(kitchen, monkeypatch, section, output):
     cooked(kitchen, section, monkeypatch)
     rows = pq.read_table(kitchen / output).to_pylist()
     assert len(rows) == 4
@@ -96,8 +92,8 @@ def test_labels_come_back_as_target_spans(
             assert label["supported"] == {"supported": True, "unsupported": False}.get(support)
 
 
-def test_the_notebook_runs_from_top_to_bottom() -> None:
-    names: dict[str, object] = {"__name__": "__main__"}
+def test_the_notebook_runs_from_top_to_bottom():
+    names = {"__name__": "__main__"}
     cells = json.loads((ROOT / "examples" / "quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
     for cell in cells:
         if cell["cell_type"] == "code":
@@ -113,40 +109,38 @@ LOG = ROOT / "examples" / "qa_logs.parquet"
 
 
 @pytest.fixture(scope="module")
-def audit(kitchen: Path) -> Path:
+def audit(kitchen):
     """The audit of the example log that the page begins with."""
     return kitchen / "audits" / "example"
 
 
 @pytest.fixture(scope="module")
-def evidence(audit: Path) -> list[dict]:
+def evidence(audit):
     return _table(audit / "evidence").to_pylist()
 
 
 @pytest.fixture(scope="module")
-def dead_letters(audit: Path) -> list[dict]:
+def dead_letters(audit):
     return _table(audit / "dead_letters").to_pylist()
 
 
-def _table(folder: Path) -> pa.Table:
+def _table(folder):
     return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
 
 
 @pytest.fixture(scope="module")
-def source() -> list[dict]:
+def source():
     """The rows of the readable source of the example log, in its order."""
     lines = LOG.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_the_log_is_what_the_script_makes_of_the_source(source: list[dict]) -> None:
+def test_the_log_is_what_the_script_makes_of_the_source(source):
     made = runpy.run_path(str(ROOT / "examples" / "make_qa_logs.py"))["make_table"](source)
     assert pq.read_table(LOG).equals(made)
 
 
-def test_every_row_is_audited_or_dead_lettered_as_the_source_expects(
-    source: list[dict], evidence: list[dict], dead_letters: list[dict]
-) -> None:
+def test_every_row_is_audited_or_dead_lettered_as_the_source_expects(source, evidence, dead_letters):
     reasons = {letter["source_row"]: letter["reason"] for letter in dead_letters}
     audited = {row["source_row"] for row in evidence}
     outcomes = [reasons.get(n, "audited" if n in audited else "lost") for n in range(len(source))]
@@ -155,9 +149,7 @@ def test_every_row_is_audited_or_dead_lettered_as_the_source_expects(
     assert len(reasons) == len(dead_letters)
 
 
-def test_the_manifest_reconciles_with_the_files(
-    audit: Path, source: list[dict], evidence: list[dict], dead_letters: list[dict]
-) -> None:
+def test_the_manifest_reconciles_with_the_files(audit, source, evidence, dead_letters):
     manifest = json.loads((audit / "run_manifest.json").read_text(encoding="utf-8"))
     counts = manifest["counts"]
     assert manifest["status"] == "done"
@@ -165,7 +157,7 @@ def test_the_manifest_reconciles_with_the_files(
     assert counts["spans"] == dict(Counter(row["support"] for row in evidence))
 
 
-def test_dead_letters_name_their_rows_and_hold_no_answer_text(source: list[dict], dead_letters: list[dict]) -> None:
+def test_dead_letters_name_their_rows_and_hold_no_answer_text(source, dead_letters):
     for letter in dead_letters:
         row = source[letter["source_row"]]
         assert letter["record_id"] == row["record_id"]
@@ -174,7 +166,7 @@ def test_dead_letters_name_their_rows_and_hold_no_answer_text(source: list[dict]
         assert not words or " ".join(words[:3]) not in letter["message"]
 
 
-def test_spans_and_pieces_are_the_texts_at_their_code_points(source: list[dict], evidence: list[dict]) -> None:
+def test_spans_and_pieces_are_the_texts_at_their_code_points(source, evidence):
     for row in evidence:
         logged = source[row["source_row"]]
         answer = logged["answer"]
@@ -187,7 +179,7 @@ def test_spans_and_pieces_are_the_texts_at_their_code_points(source: list[dict],
             assert piece["passage_id"] == passage["passage_id"]
 
 
-def test_a_table_of_the_same_rows_has_the_same_evidence_and_dead_letters(audit: Path, evidence: list[dict]) -> None:
+def test_a_table_of_the_same_rows_has_the_same_evidence_and_dead_letters(audit, evidence):
     found = Attributor.from_pretrained("bundled").attribute_table(
         pq.read_table(LOG), extra_columns=["tenant", "thumbs"], name=evidence[0]["source_file"]
     )
@@ -199,7 +191,7 @@ def test_a_table_of_the_same_rows_has_the_same_evidence_and_dead_letters(audit: 
             assert _scores(row) == pytest.approx(_scores(other), rel=1e-3, abs=1e-3)
 
 
-def _without_scores(value: object) -> object:
+def _without_scores(value):
     """What is decided: no numbers that depend on which rows share a batch, and no words of the command line."""
     if isinstance(value, dict):
         return {name: _without_scores(one) for name, one in value.items() if name != "message"}
@@ -208,13 +200,13 @@ def _without_scores(value: object) -> object:
     return None if isinstance(value, float) else value
 
 
-def _scores(value: object) -> list[float]:
+def _scores(value):
     if isinstance(value, dict | list):
         return [score for one in (value.values() if isinstance(value, dict) else value) for score in _scores(one)]
     return [value] if isinstance(value, float) else []
 
 
-def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
+def test_the_readme_shows_a_record_of_this_audit(evidence):
     shown = json.loads((ROOT / "README.md").read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0])
     (row,) = [row for row in evidence if (row["record_id"], row["text"]) == (shown["record_id"], shown["text"])]
     assert list(shown) == [name for name in row if name in shown]

@@ -1,7 +1,5 @@
 """The examples of nightly jobs: read by their own parsers, and their commands by ours."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.pipeline.audit_options import AuditOptions
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.config_file import read_options
 
@@ -24,13 +21,13 @@ VARIABLES = {"AUDIT_DAY": TODAY, "AUDIT_LOGS": "s3://logs"}
 
 
 @pytest.fixture(autouse=True)
-def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def variables(monkeypatch):
     """What a night's environment has."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
 
 
-def _parse(argv: list[str]) -> argparse.Namespace | AuditOptions:
+def _parse(argv):
     """What our parser makes of a command in the examples' folder; SystemExit if it takes it for wrong."""
     command = next(one for one in COMMANDS if one.name == argv[0])
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=not command.takes_config)
@@ -39,12 +36,12 @@ def _parse(argv: list[str]) -> argparse.Namespace | AuditOptions:
     return read_options(parsed) if command.takes_config else parsed
 
 
-def test_the_options_fit_together(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_options_fit_together(capsys):
     assert main(["config", "check", str(EXAMPLES / "audit.toml")]) == 0
     assert "left to the command line" not in capsys.readouterr().out
 
 
-def _night(folder: Path, *, code: int, **environment: str) -> tuple[int, list[list[str]]]:
+def _night(folder, *, code, **environment):
     """Run the script with an ``attribeam`` that only writes down its arguments; its exit code, and these."""
     calls = folder / "calls"
     program = folder / "bin" / "attribeam"
@@ -60,9 +57,7 @@ def _night(folder: Path, *, code: int, **environment: str) -> tuple[int, list[li
 
 
 @pytest.mark.parametrize(("code", "commands"), [(0, 2), (3, 2), (1, 1), (2, 1), (130, 1)])
-def test_the_script_ends_as_the_audit_does_and_tidies_only_after_a_finished_one(
-    tmp_path: Path, code: int, commands: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_script_ends_as_the_audit_does_and_tidies_only_after_a_finished_one(tmp_path, code, commands, monkeypatch):
     (tmp_path / "audits").mkdir()
     ended, calls = _night(tmp_path, code=code, AUDIT_HOME=str(tmp_path))
     assert (ended, [call[0] for call in calls]) == (code, ["audit", "history"][:commands])
@@ -72,7 +67,7 @@ def test_the_script_ends_as_the_audit_does_and_tidies_only_after_a_finished_one(
     assert _parse(calls[0]).output == f"audits/{TODAY}"
 
 
-def test_the_script_removes_old_audits_that_do_not_run_and_nothing_else(tmp_path: Path) -> None:
+def test_the_script_removes_old_audits_that_do_not_run_and_nothing_else(tmp_path):
     audits = tmp_path / "audits"
     for name in ("old", "-rf\n*", "new", "runs", "no audit", "months/old", "old/evidence/mine"):
         (audits / name).mkdir(parents=True)

@@ -1,10 +1,7 @@
 """What ``assert_supported`` lets pass, and what it says of the rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,12 +18,12 @@ PASSAGES = (
 GOOD = "The new pier is 340 metres long. It opened in May 1987."
 
 
-def test_an_answer_that_its_passages_support_gives_its_attribution() -> None:
+def test_an_answer_that_its_passages_support_gives_its_attribution():
     found = assert_supported(question=QUESTION, passages=PASSAGES, answer=GOOD)
     assert [span.support for span in found.spans if span.is_claim] == [Support.SUPPORTED] * 2
 
 
-def test_the_message_names_claim_reason_what_the_evidence_has_instead_and_the_evidence() -> None:
+def test_the_message_names_claim_reason_what_the_evidence_has_instead_and_the_evidence():
     answer = "The new pier is 400 metres long. It opened in May 1987. The mayor of Aln paid for it."
     with pytest.raises(AssertionError) as raised:
         assert_supported(question=QUESTION, passages=PASSAGES, answer=answer)
@@ -38,31 +35,31 @@ def test_the_message_names_claim_reason_what_the_evidence_has_instead_and_the_ev
 
 
 @pytest.mark.parametrize("answer", ["The passages do not say when the pier opened.", "How long is the pier?"])
-def test_what_claims_nothing_needs_no_support(answer: str) -> None:
+def test_what_claims_nothing_needs_no_support(answer):
     assert_supported(question=QUESTION, passages=PASSAGES, answer=answer)
 
 
-def test_an_answer_of_which_nothing_can_be_judged_fails() -> None:
+def test_an_answer_of_which_nothing_can_be_judged_fails():
     with pytest.raises(AssertionError, match="nothing in the answer can be judged: language"):
         assert_supported(question="", passages=PASSAGES, answer="Der neue Pier am Hafen ist 400 Meter lang.")
 
 
-def saying(support: Support) -> Any:
+def saying(support):
     """An attributor whose verdict on every claim is ``support``."""
     found = bundled_attributor().explain(question=QUESTION, passages=PASSAGES, answer=GOOD)
     other = Explanation(found.record, tuple(replace(span, support=support) for span in found.spans))
     return SimpleNamespace(explain=lambda **_: other)
 
 
-def test_weak_support_passes_unless_it_is_refused() -> None:
-    row: dict[str, Any] = {"question": QUESTION, "passages": PASSAGES, "answer": GOOD}
+def test_weak_support_passes_unless_it_is_refused():
+    row = {"question": QUESTION, "passages": PASSAGES, "answer": GOOD}
     assert_supported(**row, attributor=saying(Support.WEAK))
     with pytest.raises(AssertionError, match="2 of 2 claims lack support"):
         assert_supported(**row, attributor=saying(Support.WEAK), allow_weak=False)
 
 
-def test_what_could_never_be_judged_is_bad_usage() -> None:
-    row: dict[str, Any] = {"question": QUESTION, "passages": PASSAGES, "answer": GOOD}
+def test_what_could_never_be_judged_is_bad_usage():
+    row = {"question": QUESTION, "passages": PASSAGES, "answer": GOOD}
     with pytest.raises(UsageError, match="no thresholds are known"):
         assert_supported(**row, attributor=saying(Support.NOT_CALIBRATED))
     with pytest.raises(UsageError, match="strictness belongs to the attributor"):

@@ -1,11 +1,8 @@
 """The metric classes with the real packages, skipped where these are missing."""
 
-from __future__ import annotations
-
 import asyncio
 from importlib import import_module
 from math import isnan
-from typing import Any
 
 import pytest
 
@@ -16,7 +13,7 @@ REFUSAL, FOREIGN = "The passages do not say when it opened.", "Der neue Pier am 
 
 
 @pytest.fixture(params=["ragas", "deepeval"])
-def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def package(request, monkeypatch):
     """A package that is there, kept from asking anyone on the network."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
@@ -24,9 +21,9 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return str(request.param)
 
 
-def scored(package: str, answer: str) -> tuple[float, str]:
+def scored(package, answer):
     """The score of an answer and its reason, by the metric for a package."""
-    metrics: Any = import_module(f"attribeam.integrations.{package}_metric")
+    metrics = import_module(f"attribeam.integrations.{package}_metric")
     if package == "ragas":
         row = {"user_input": "How long is it?", "retrieved_contexts": PASSAGES, "response": answer}
         (found,) = metrics.AttribeamFaithfulness().batch_score([row])
@@ -39,16 +36,14 @@ def scored(package: str, answer: str) -> tuple[float, str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_score_is_the_share_of_claims_that_are_not_unsupported_and_the_reason_names_the_others(
-    package: str,
-) -> None:
+def test_the_score_is_the_share_of_claims_that_are_not_unsupported_and_the_reason_names_the_others(package):
     score, reason = scored(package, HALF)
     assert (score, REASON in reason) == (0.5, True)
     assert scored(package, PASSAGES[0]) == (1.0, "no claim is unsupported")
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_claims_nothing_or_cannot_be_judged_has_no_score_of_its_own(package: str) -> None:
+def test_what_claims_nothing_or_cannot_be_judged_has_no_score_of_its_own(package):
     if package == "ragas":
         assert isnan(scored(package, REFUSAL)[0])
         assert isnan(scored(package, "")[0])

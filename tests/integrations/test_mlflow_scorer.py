@@ -1,11 +1,6 @@
 """The scorer in a real ``mlflow.genai.evaluate``; skipped without mlflow."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import pytest
 
@@ -21,11 +16,11 @@ QUESTION = "When does the ferry to Aln leave?"
 class Counted:
     """An attributor that counts what it is given; a row about a storm breaks it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.whole = Attributor.from_pretrained()
-        self.calls: list[int] = []
+        self.calls = []
 
-    def attribute_many(self, rows: Iterable[dict[str, Any]]) -> object:
+    def attribute_many(self, rows):
         given = list(rows)
         self.calls.append(len(given))
         if any("storm" in row["question"] for row in given):
@@ -33,16 +28,16 @@ class Counted:
         return self.whole.attribute_many(given)
 
 
-def row(answer: str, question: str = QUESTION, contexts: object = PASSAGES) -> dict[str, object]:
+def row(answer, question=QUESTION, contexts=PASSAGES):
     return {"inputs": {"question": question, "contexts": contexts}, "outputs": answer}
 
 
-def test_rows_get_value_rationale_and_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_get_value_rationale_and_states(tmp_path, monkeypatch):
     from attribeam.integrations.mlflow_scorer import support_scorer
 
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    attributor: Any = Counted()
+    attributor = Counted()
     rows = [
         row("The ferry to Aln leaves the east pier at noon."),
         row("The ferry to Aln carries forty horses to Brunn every Monday."),
@@ -64,20 +59,20 @@ def test_rows_get_value_rationale_and_states(tmp_path: Path, monkeypatch: pytest
     assert sum(attributor.calls) == 3
 
 
-def test_rows_that_wait_together_are_attributed_together() -> None:
+def test_rows_that_wait_together_are_attributed_together():
     from attribeam.integrations.mlflow_scorer import _Queue
 
     gate = Barrier(2)
 
     class Slow(Counted):
-        def attribute_many(self, rows: Iterable[dict[str, Any]]) -> object:
+        def attribute_many(self, rows):
             if not self.calls:
                 gate.wait(10)
             return super().attribute_many(rows)
 
     from concurrent.futures import ThreadPoolExecutor
 
-    attributor: Any = Slow()
+    attributor = Slow()
     queue = _Queue(attributor)
     good = {"question": QUESTION, "passages": PASSAGES, "answer": "The ferry leaves at noon."}
     with ThreadPoolExecutor(5) as pool:

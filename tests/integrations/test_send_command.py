@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -12,7 +10,7 @@ from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, sendable
 from tests.report.made_audit import made_audit
 
 from attribeam.integrations import send_command, targets
-from attribeam.integrations.scores import Score, answer_scores
+from attribeam.integrations.scores import answer_scores
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import ExitCode
@@ -21,7 +19,7 @@ from attribeam.schemas.errors import ExitCode
 class RefusedError(Exception):
     """As an HTTP client raises it."""
 
-    def __init__(self, status_code: int, message: str = "no such trace") -> None:
+    def __init__(self, status_code, message="no such trace"):
         super().__init__(message)
         self.status_code = status_code
 
@@ -32,12 +30,12 @@ class Store:
     places: ClassVar[tuple[str, ...]] = ("STORE_URL",)
     needs_span: ClassVar[bool] = False
 
-    def __init__(self, refuse: Callable[[Score], None] = lambda _: None) -> None:
-        self.kept: dict[str, Score] = {}
-        self.requests: list[int] = []
+    def __init__(self, refuse=lambda _: None):
+        self.kept = {}
+        self.requests = []
         self.refuse = refuse
 
-    def send(self, scores: Sequence[Score]) -> None:
+    def send(self, scores):
         self.requests.append(len(scores))
         for one in scores:
             self.refuse(one)
@@ -45,12 +43,12 @@ class Store:
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> Path:
+def audit(tmp_path):
     return sendable_audit(tmp_path)
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(monkeypatch):
     made = Store()
     monkeypatch.setitem(targets.TARGETS, "otel", Store)
     monkeypatch.setattr(send_command, "target_named", lambda _: made)
@@ -58,11 +56,11 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     return made
 
 
-def send(audit: Path, *options: str) -> int:
+def send(audit, *options):
     return main(["send", str(audit), "--to", "otel", *options])
 
 
-def test_answer_gets_verdict_risk_share_and_the_use_of_its_documents(audit: Path) -> None:
+def test_answer_gets_verdict_risk_share_and_the_use_of_its_documents(audit):
     told, refused, foreign = answer_scores(AuditDirectory.open(audit), texts=False)
     place = "unsupported: characters 37 to 44 (other value)"
     assert [(one.name, one.span_id, one.position, one.value, one.label, one.explanation) for one in told.scores] == [
@@ -78,7 +76,7 @@ def test_answer_gets_verdict_risk_share_and_the_use_of_its_documents(audit: Path
     assert len({one.id for one in told.scores}) == 5
 
 
-def test_texts_go_out_only_when_they_are_asked_for(audit: Path, store: Store) -> None:
+def test_texts_go_out_only_when_they_are_asked_for(audit, store):
     assert send(audit) == ExitCode.DONE
     assert "cars" not in repr(store.kept)
     assert "twelve" not in repr(store.kept)
@@ -87,7 +85,7 @@ def test_texts_go_out_only_when_they_are_asked_for(audit: Path, store: Store) ->
     assert explanations == ["unsupported: 40 cars (other value — evidence says: twelve)"]
 
 
-def test_sending_twice_leaves_one(audit: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sending_twice_leaves_one(audit, store, capsys):
     assert send(audit) == ExitCode.DONE
     first, requests = dict(store.kept), list(store.requests)
     assert capsys.readouterr().out == "3 answers: 2 sent to otel, 1 without ids\n"
@@ -98,14 +96,14 @@ def test_sending_twice_leaves_one(audit: Path, store: Store, capsys: pytest.Capt
     assert (store.kept, store.requests) == (first, requests * 2)
 
 
-def test_another_address_gets_the_scores_too(audit: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_gets_the_scores_too(audit, store, monkeypatch):
     assert send(audit) == ExitCode.DONE
     monkeypatch.setenv("STORE_URL", "http://elsewhere")
     assert send(audit) == ExitCode.DONE
     assert store.requests == [6, 6]
 
 
-def test_dry_run_counts_and_sends_nothing(audit: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_counts_and_sends_nothing(audit, store, capsys):
     assert send(audit, "--dry-run") == ExitCode.DONE
     out, said = capsys.readouterr()
     assert out == "3 answers: 2 would be sent to otel, 1 without ids\n"
@@ -114,10 +112,8 @@ def test_dry_run_counts_and_sends_nothing(audit: Path, store: Store, capsys: pyt
     assert not (audit / "sent.txt").exists()
 
 
-def test_refused_answer_is_named_and_kept_and_the_others_are_sent(
-    audit: Path, store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(score: Score) -> None:
+def test_refused_answer_is_named_and_kept_and_the_others_are_sent(audit, store, capsys):
+    def refuse(score):
         if score.trace_id == TRACES[0]:
             raise RefusedError(404)
 
@@ -136,10 +132,10 @@ def test_refused_answer_is_named_and_kept_and_the_others_are_sent(
 
 
 @pytest.mark.parametrize("error", [RefusedError(503), RefusedError(429), ConnectionError("reset")])
-def test_faults_that_pass_are_tried_again(error: Exception, audit: Path, store: Store) -> None:
+def test_faults_that_pass_are_tried_again(error, audit, store):
     faults = iter([error, error])
 
-    def refuse(_: Score) -> None:
+    def refuse(_):
         for fault in faults:
             raise fault
 
@@ -151,15 +147,8 @@ def test_faults_that_pass_are_tried_again(error: Exception, audit: Path, store: 
 @pytest.mark.parametrize(
     ("error", "tries"), [(ConnectionError("http://ada:pw@host is down"), 4), (RefusedError(401), 1)]
 )
-def test_store_that_takes_nothing_ends_the_command(
-    error: Exception,
-    tries: int,
-    audit: Path,
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def refuse(_: Score) -> None:
+def test_store_that_takes_nothing_ends_the_command(error, tries, audit, store, monkeypatch, capsys):
+    def refuse(_):
         raise error
 
     monkeypatch.setattr(send_command, "BATCH_ANSWERS", 1)
@@ -171,12 +160,10 @@ def test_store_that_takes_nothing_ends_the_command(
     assert "ada" not in said
 
 
-def test_keys_stay_out_of_messages_and_files(
-    audit: Path, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_stay_out_of_messages_and_files(audit, store, monkeypatch, capsys):
     monkeypatch.setenv("STORE_SECRET_KEY", "sk-hush")
 
-    def refuse(_: Score) -> None:
+    def refuse(_):
         raise RefusedError(400, "header Bearer sk-hush is none")
 
     store.refuse = refuse
@@ -186,15 +173,13 @@ def test_keys_stay_out_of_messages_and_files(
     assert not any(b"sk-hush" in one for one in written)
 
 
-def test_audit_without_ids_is_refused(tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_without_ids_is_refused(tmp_path, store, capsys):
     assert send(made_audit(tmp_path).root) == ExitCode.BAD_USAGE
     assert "--extra-columns trace_id,span_id" in capsys.readouterr().err
     assert store.requests == []
 
 
-def test_texts_of_an_audit_without_texts_are_refused(
-    audit: Path, store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_of_an_audit_without_texts_are_refused(audit, store, capsys):
     path = audit / "run_manifest.json"
     manifest = json.loads(path.read_text())
     manifest["options"]["privacy"] = {"no_texts": True}
@@ -204,10 +189,8 @@ def test_texts_of_an_audit_without_texts_are_refused(
     assert store.requests == []
 
 
-def test_missing_client_names_the_extra(
-    audit: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def missing() -> None:
+def test_missing_client_names_the_extra(audit, monkeypatch, capsys):
+    def missing():
         raise ModuleNotFoundError("no", name="mlflow")
 
     monkeypatch.setitem(targets.TARGETS, "mlflow", missing)

@@ -3,8 +3,6 @@
 They need the packages mlflow, arize-phoenix and arize-phoenix-client, which are too large for the extra ``dev``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -12,15 +10,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distributions
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from attribeam.integrations.scores import Score, answer_scores
+from attribeam.integrations.scores import answer_scores
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import ExitCode
@@ -35,12 +30,12 @@ pytestmark = pytest.mark.filterwarnings("default")  # of other people's servers 
 _INSTALLED = {one.name for one in distributions()}
 
 
-def needs(package: str) -> pytest.MarkDecorator:
+def needs(package):
     return pytest.mark.skipif(package not in _INSTALLED, reason=f"{package} is not installed")
 
 
 @contextmanager
-def server(command: Sequence[str], address: str, log: Path, **variables: str) -> Iterator[None]:
+def server(command, address, log, **variables):
     """A server that answers at ``address``, until the context is left."""
     with (
         log.open("wb") as file,
@@ -60,12 +55,12 @@ def server(command: Sequence[str], address: str, log: Path, **variables: str) ->
             process.terminate()
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
 
-def sent_scores(kind: str, export: Path, folder: Path) -> list[Score]:
+def sent_scores(kind, export, folder):
     """Import, audit and send an export, twice; the scores that should have arrived."""
     log, audit = folder / "logs.parquet", folder / "audit"
     name = {"openinference": "phoenix"}.get(kind, kind)
@@ -83,7 +78,7 @@ def sent_scores(kind: str, export: Path, folder: Path) -> list[Score]:
 
 
 @needs("mlflow")
-def test_mlflow_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_shows_what_was_sent_once(tmp_path, monkeypatch):
     address, store = f"http://127.0.0.1:{free_port()}", f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     import mlflow
@@ -109,7 +104,7 @@ def test_mlflow_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(there) == len(expected)
 
 
-def _mlflow_value(score: Score) -> object:
+def _mlflow_value(score):
     return score.label if score.value is None else score.value if score.label is None else bool(score.value)
 
 
@@ -118,7 +113,7 @@ _DOCUMENT_EVALUATIONS = """{ projects { edges { node { spans(first: 9) { edges {
 
 
 @needs("arize-phoenix")
-def test_phoenix_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phoenix_shows_what_was_sent_once(tmp_path, monkeypatch):
     port, other = free_port(), free_port()
     address = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", address)
@@ -154,11 +149,11 @@ def test_phoenix_shows_what_was_sent_once(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def _result(result: Any) -> tuple[object, ...]:
+def _result(result):
     return result.get("score"), result.get("label"), result.get("explanation")
 
 
-def _openinference_spans(address: str) -> tuple[str, str]:
+def _openinference_spans(address):
     """Send a trace as OpenInference instruments it; the ids of its root and of its retriever's span."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
@@ -178,10 +173,10 @@ def _openinference_spans(address: str) -> tuple[str, str]:
     return f"{root.get_span_context().span_id:016x}", f"{found.get_span_context().span_id:016x}"
 
 
-def _until_there(client: Any, count: int) -> list[dict[str, Any]]:
+def _until_there(client, count):
     """The spans of the server, which writes them a moment after it took them."""
     for _ in range(60):
-        spans: list[dict[str, Any]] = client.spans.get_spans(project_identifier="default")
+        spans = client.spans.get_spans(project_identifier="default")
         if len(spans) == count:
             return spans
         time.sleep(0.5)

@@ -1,11 +1,8 @@
 """What each client sends over the wire, read by the models of its own product."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -22,17 +19,15 @@ _STARTED = datetime(2026, 11, 19, 2, tzinfo=UTC)
 
 
 @pytest.fixture
-def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def audit(tmp_path, monkeypatch):
     monkeypatch.setattr(send_command.time, "sleep", lambda _: None)
     return sendable_audit(tmp_path)
 
 
-def test_opentelemetry_gets_evaluation_results_in_the_context_of_their_spans(
-    audit: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requests: list[tuple[str, bytes]] = []
+def test_opentelemetry_gets_evaluation_results_in_the_context_of_their_spans(audit, monkeypatch):
+    requests = []
 
-    def answer(path: str, body: bytes, _: str) -> tuple[int, bytes]:
+    def answer(path, body, _):
         requests.append((path, body))
         return 200, b""
 
@@ -60,19 +55,19 @@ def test_opentelemetry_gets_evaluation_results_in_the_context_of_their_spans(
 
 
 @pytest.mark.parametrize(("trace_id", "span_id"), [("f" * 33, "1"), ("1", "f" * 17), ("-1", None), ("tr-7", None)])
-def test_opentelemetry_refuses_ids_that_are_none_of_its_own(trace_id: str, span_id: str | None) -> None:
+def test_opentelemetry_refuses_ids_that_are_none_of_its_own(trace_id, span_id):
     score = Score(UUID(int=1), "attribeam_risk", trace_id, span_id, _STARTED, value=0.5)
     with pytest.raises(ValueError, match=trace_id):
         OpenTelemetry().send([score])
 
 
-def test_langfuse_gets_scores_that_its_own_models_accept(audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_langfuse_gets_scores_that_its_own_models_accept(audit, monkeypatch):
     models = pytest.importorskip("langfuse.api.core.pydantic_utilities")
     from langfuse.api.scores import CreateScoresRequest
 
-    scores: dict[str, dict[str, object]] = {}
+    scores = {}
 
-    def answer(path: str, body: bytes, authorization: str) -> tuple[int, bytes]:
+    def answer(path, body, authorization):
         assert path == "/api/public/scores"
         assert base64.b64decode(authorization.removeprefix("Basic ")) == b"pk-1:sk-1"
         found = models.parse_obj_as(CreateScoresRequest, json.loads(body))

@@ -1,7 +1,5 @@
 """The benchmarks: generated rows, models to measure, machines, what is kept, and the GPU report."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.evaluation.datasets.dataset_file import JudgedDataset
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
@@ -51,7 +48,7 @@ PARSERS = {
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 @pytest.mark.parametrize("model", [None, "an/own-model"])
 @pytest.mark.parametrize("part", [name for name in PARTS if name != "tests"])
-def test_commands_are_ones_that_the_benchmarks_take(part: str, model: str | None, device: str) -> None:
+def test_commands_are_ones_that_the_benchmarks_take(part, model, device):
     commands = PARTS[part].commands(Target(device, model, sizes_for(device)))
     assert commands
     for _, module, *options in commands:
@@ -65,11 +62,11 @@ MADE_ANSWERS = Path(str(files("lab.training.verdict"))) / "made_answers.jsonl"
 
 
 @pytest.fixture(scope="module")
-def dataset() -> JudgedDataset:
+def dataset():
     return load_judged_log(WEB_ANSWERS, LogOptions(format="jsonl"))
 
 
-def test_no_verdict_is_fitted_to_an_answer_of_it(dataset: JudgedDataset) -> None:
+def test_no_verdict_is_fitted_to_an_answer_of_it(dataset):
     fitted = MADE_ANSWERS.read_text(encoding="utf-8")
     assert not [one.record.record_id for one in dataset.answers if one.record.answer in fitted]
 
@@ -87,9 +84,7 @@ RECORDS = [
 @pytest.mark.parametrize("kind", [AutoModel, AutoModelForCausalLM], ids=["without a head", "with a head"])
 @pytest.mark.parametrize("together", [False, True], ids=["single", "batch"])
 @pytest.mark.parametrize("other", [TwoStage, EagerPass])
-def test_all_implementations_give_the_same_attributions(
-    tmp_path: Path, kind: type[AutoModel], together: bool, other: type[TwoStage]
-) -> None:
+def test_all_implementations_give_the_same_attributions(tmp_path, kind, together, other):
     directory = save_tiny_model(tmp_path, "qwen2")
     ours = AttentionModel.from_pretrained(
         ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(top_k=2)
@@ -109,7 +104,7 @@ def test_all_implementations_give_the_same_attributions(
         np.testing.assert_allclose(one.sink_mass, own.sink_mass, atol=1e-5)
 
 
-def test_peers_are_compared_on_the_rows_that_both_took() -> None:
+def test_peers_are_compared_on_the_rows_that_both_took():
     found = {
         peers.OURS: peers.RowTimes(str, {0: [0.1, 0.3, 0.2], 1: [0.8]}),
         "slow": peers.RowTimes(str, {0: [0.5]}),
@@ -118,9 +113,7 @@ def test_peers_are_compared_on_the_rows_that_both_took() -> None:
     assert lines == [[peers.OURS, "500", "1.0", "2", "4"], ["slow", "500", "2.5", "1", "1"]]
 
 
-def test_peers_table_leaves_out_packages_that_are_missing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peers_table_leaves_out_packages_that_are_missing(capsys, monkeypatch):
     monkeypatch.setattr(peers, "VERSIONS", dict.fromkeys(peers.VERSIONS, "0.0.0"))
     assert peers.main(["--shape", "tiny", "--rows", "1", "--rounds", "1"]) == 0
     printed = capsys.readouterr().out
@@ -141,7 +134,7 @@ SPANS = [
 ]
 
 
-def row(record_id: str, passages: list[dict[str, object]]) -> dict[str, object]:
+def row(record_id, passages):
     return {"record_id": record_id, "question": "Who?", "passages": passages, "answer": ANSWER, "spans": SPANS}
 
 
@@ -155,7 +148,7 @@ class OneAnswerParser:
 
 
 @pytest.fixture(scope="module")
-def attributor(tmp_path_factory) -> Attributor:
+def attributor(tmp_path_factory):
     directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     return Attributor(parser=OneAnswerParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN,))
@@ -183,12 +176,12 @@ def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
 RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
 
 
-def support_row(*spans: dict[str, object], answer: str = "The bell rang and the bell fell.") -> dict[str, object]:
+def support_row(*spans, answer="The bell rang and the bell fell."):
     passages = [{"passage_id": "a", "title": None, "text": "A bell fell."}]
     return {"record_id": "r", "question": "What fell?", "passages": passages, "answer": answer, "spans": list(spans)}
 
 
-def span(text: str, *, kind: str = "supported", supported: bool = True, **fields: object) -> dict[str, object]:
+def span(text, *, kind="supported", supported=True, **fields):
     return {"text": text, "supported": supported, "kind": kind, **fields}
 
 

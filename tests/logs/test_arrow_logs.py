@@ -1,12 +1,8 @@
 """Parquet and tables in memory: small batches, only the columns that are needed, the same rows from every library."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator
 from io import BytesIO
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,22 +30,22 @@ ROWS[6] = log_row(6, passages=None)
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+def log(tmp_path_factory):
     return write_log(tmp_path_factory.mktemp("log") / "log.parquet", ROWS)
 
 
-def outcomes(data: object, name: str, options: LogOptions | None = None) -> list[QARecord | FaultyRow]:
+def outcomes(data, name, options=None):
     return list(TableLog(data, name, options or LogOptions()).outcomes())
 
 
-def comparable(found: list[QARecord | FaultyRow]) -> list[object]:
+def comparable(found):
     return [
         one if isinstance(one, QARecord) else (one.source, one.record_id, one.fault.reason, one.fault.column)
         for one in found
     ]
 
 
-def test_value_that_many_rows_share_is_never_copied_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_that_many_rows_share_is_never_copied_for_all_of_them(monkeypatch):
     monkeypatch.setattr(rows, "BATCH_BYTES", 1 << 22, raising=False)
     table = pa.Table.from_pylist([log_row(number) for number in range(200)], schema=LOG_SCHEMA)
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int8()), pa.array(["x" * (1 << 20)]))
@@ -60,24 +56,24 @@ def test_value_that_many_rows_share_is_never_copied_for_all_of_them(monkeypatch:
     assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.TEXT_TOO_LONG] * 200
 
 
-def polars_frame(table: pa.Table) -> object:
+def polars_frame(table):
     return pytest.importorskip("polars").from_arrow(table)
 
 
-def pandas_frame(table: pa.Table) -> object:
+def pandas_frame(table):
     pytest.importorskip("pandas")
     return table.to_pandas()
 
 
-def duckdb_relation(table: pa.Table) -> object:
+def duckdb_relation(table):
     return pytest.importorskip("duckdb").connect().from_arrow(table)
 
 
-def hugging_face_dataset(table: pa.Table) -> object:
+def hugging_face_dataset(table):
     return pytest.importorskip("datasets").Dataset(table)
 
 
-TABLES: dict[str, tuple[Callable[[pa.Table], object], bool]] = {
+TABLES = {
     "table": (lambda table: table, True),
     "batch": (lambda table: table.combine_chunks().to_batches()[0], True),
     "reader": (lambda table: table.to_reader(max_chunksize=7), False),
@@ -90,7 +86,7 @@ TABLES: dict[str, tuple[Callable[[pa.Table], object], bool]] = {
 
 
 @pytest.mark.parametrize(("made", "known"), TABLES.values(), ids=TABLES)
-def test_a_table_has_the_rows_of_the_file(log: str, made: Callable[[pa.Table], object], known: bool) -> None:
+def test_a_table_has_the_rows_of_the_file(log, made, known):
     file = QALog(log)
     expected = list(file.outcomes(duplicate_rows=file.duplicate_rows().tolist()))
     assert [one.fault.reason for one in expected if isinstance(one, FaultyRow)] == [
@@ -103,34 +99,34 @@ def test_a_table_has_the_rows_of_the_file(log: str, made: Callable[[pa.Table], o
     assert comparable(list(table.outcomes())) == comparable(expected)
 
 
-def test_chosen_rows_of_a_dataset_are_read_in_their_order(log: str) -> None:
-    dataset = hugging_face_dataset(pq.read_table(log)).select([9, 7])  # type: ignore[attr-defined]
+def test_chosen_rows_of_a_dataset_are_read_in_their_order(log):
+    dataset = hugging_face_dataset(pq.read_table(log)).select([9, 7])
     assert [one.record_id for one in outcomes(dataset, "d")] == ["row-9", "row-7"]
     assert TableLog(dataset, "d", LogOptions()).row_count == 2
     assert outcomes(dataset.select([]), "d") == []
 
 
-def test_a_query_over_a_stream_loses_no_row(log: str) -> None:
+def test_a_query_over_a_stream_loses_no_row(log):
     duckdb = pytest.importorskip("duckdb")
     reader = pq.read_table(log).to_reader(max_chunksize=100)
     assert reader is not None
     assert len(outcomes(duckdb.connect().sql("FROM reader"), "t")) == len(ROWS)
 
 
-def test_a_broken_text_harms_no_other_row(tmp_path: Path) -> None:
+def test_a_broken_text_harms_no_other_row(tmp_path):
     rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 1 else {})) for number in range(3)]
     table = pq.read_table(write_log(tmp_path / "log.parquet", rows))
     faults = [one.fault.reason if isinstance(one, FaultyRow) else None for one in outcomes(table, "t")]
     assert faults == [None, Reason.INVALID_UTF8, None]
 
 
-def test_missing_ids_are_each_their_own_fault() -> None:
+def test_missing_ids_are_each_their_own_fault():
     table = pa.Table.from_pylist([log_row(number, record_id=None if number else "first") for number in range(3)])
     found = outcomes(table, "t")
     assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.MISSING_VALUE] * 2
 
 
-def test_categories_that_are_views_are_read_as_texts() -> None:
+def test_categories_that_are_views_are_read_as_texts():
     """polars gives its categories as a dictionary of string views."""
     names = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.uint32()), pa.array(["a", "b"]).cast(pa.string_view()))
     table = pa.table(
@@ -142,7 +138,7 @@ def test_categories_that_are_views_are_read_as_texts() -> None:
     ]
 
 
-def test_a_missing_column_is_an_error_in_the_words_of_python(log: str) -> None:
+def test_a_missing_column_is_an_error_in_the_words_of_python(log):
     table = pq.read_table(log).drop_columns(["answer"])
     with pytest.raises(
         LogFormatError, match=r"^table: one column 'answer' is needed.*with columns=\{\"answer\": ...\}$"
@@ -150,7 +146,7 @@ def test_a_missing_column_is_an_error_in_the_words_of_python(log: str) -> None:
         outcomes(table, "table")
 
 
-def test_passages_in_json_text_are_an_error_in_the_words_of_python(log: str) -> None:
+def test_passages_in_json_text_are_an_error_in_the_words_of_python(log):
     table = pq.read_table(log)
     texts = table.set_column(table.schema.get_field_index("passages"), "passages", pa.array(["[]"] * len(table)))
     with pytest.raises(LogFormatError, match=r"is string; .*, or give lists, such as json\.loads makes of JSON text$"):
@@ -158,31 +154,31 @@ def test_passages_in_json_text_are_an_error_in_the_words_of_python(log: str) -> 
 
 
 @pytest.mark.parametrize("data", [[{"question": "Who?"}], {"question": ["Who?"]}, "log.parquet", 7])
-def test_what_is_no_table_is_refused_with_the_way_out(data: object) -> None:
+def test_what_is_no_table_is_refused_with_the_way_out(data):
     with pytest.raises(UsageError, match=f"a table is needed.*was a {type(data).__name__};.*attribute_many"):
         outcomes(data, "table")
 
 
 @pytest.mark.parametrize("values", [5, "half a pair: \ud83d"])
-def test_a_frame_that_arrow_cannot_hold_is_refused(values: object) -> None:
+def test_a_frame_that_arrow_cannot_hold_is_refused(values):
     frame = pytest.importorskip("pandas").DataFrame({"question": ["Who?", values]}, dtype=object)
     with pytest.raises(UsageError, match="one type of values for each column"):
         outcomes(frame, "table")
 
 
-def test_a_frame_without_rows_has_no_outcomes_whatever_its_types() -> None:
+def test_a_frame_without_rows_has_no_outcomes_whatever_its_types():
     frame = pytest.importorskip("pandas").DataFrame(columns=["record_id", "question", "contexts", "answer"])
     assert outcomes(frame, "t", LogOptions((("passages", "contexts"),))) == []
 
 
-def test_options_of_the_command_line_become_keywords() -> None:
+def test_options_of_the_command_line_become_keywords():
     message = "with --columns answer=..., or none with --columns prompt=; leave it out of --extra-columns"
     assert in_python(message) == (
         'with columns={"answer": ...}, or none with columns={"prompt": ""}; leave it out of extra_columns'
     )
 
 
-def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path: Path) -> None:
+def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path):
     rows = 60_000
     table = pa.table({"answer": pa.array([f"answer {number}" for number in range(rows)])})
     pq.write_table(table, tmp_path / "big.parquet", row_group_size=rows)
@@ -193,7 +189,7 @@ def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path: Path) -> Non
     assert sum(sizes) == rows
 
 
-COUNTS: dict[str, Callable[[pq.FileMetaData], int]] = {
+COUNTS = {
     "rows of the file": lambda metadata: metadata.num_rows,
     "rows of the row group": lambda metadata: metadata.row_group(0).num_rows,
     "values of the first column": lambda metadata: metadata.row_group(0).column(0).num_values,
@@ -202,9 +198,7 @@ COUNTS: dict[str, Callable[[pq.FileMetaData], int]] = {
 
 @pytest.mark.parametrize("found", [1, 23, 25])
 @pytest.mark.parametrize("count", COUNTS.values(), ids=COUNTS)
-def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
-    tmp_path: Path, count: Callable[[pq.FileMetaData], int], found: int
-) -> None:
+def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(tmp_path, count, found):
     path = tmp_path / "log.parquet"
     write_log(path, [log_row(number) for number in range(24)])
     path.write_bytes(
@@ -219,15 +213,13 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
 class PlainKeys(KmsClient):
     """Keys that are kept as they are."""
 
-    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:  # noqa: ARG002
+    def wrap_key(self, key_bytes, master_key_identifier):  # noqa: ARG002
         return b64encode(key_bytes)
 
 
 @pytest.mark.parametrize("columns", [{"c": ["answer"]}, {"c": ["record_id", "question"]}])
 @pytest.mark.parametrize("plaintext_footer", [True, False])
-def test_encrypted_file_is_an_error_that_says_so(
-    tmp_path: Path, columns: dict[str, list[str]], plaintext_footer: bool
-) -> None:
+def test_encrypted_file_is_an_error_that_says_so(tmp_path, columns, plaintext_footer):
     asked = EncryptionConfiguration(footer_key="f", column_keys=columns, plaintext_footer=plaintext_footer)
     factory = CryptoFactory(lambda _: PlainKeys())
     properties = factory.file_encryption_properties(KmsConnectionConfig(), asked)
@@ -238,7 +230,7 @@ def test_encrypted_file_is_an_error_that_says_so(
         list(QALog(str(tmp_path / "log.parquet")).outcomes())
 
 
-def changed_footers(content: bytes, number: int, other: int) -> Iterator[bytes]:
+def changed_footers(content, number, other):
     """The file with another number in its footer, in each place where the bytes of the number stand in turn."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     for index in range(footer, len(content) - 8):
@@ -246,14 +238,14 @@ def changed_footers(content: bytes, number: int, other: int) -> Iterator[bytes]:
             yield content[:index] + bytes([2 * other]) + content[index + 1 :]
 
 
-def count_in(content: bytes, count: Callable[[pq.FileMetaData], int]) -> int | None:
+def count_in(content, count):
     try:
         return count(pq.read_metadata(BytesIO(content)))
     except (OSError, pa.ArrowException):
         return None
 
 
-def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path):
     kind = pa.int8()
     for _ in range(200):
         kind = pa.struct([("a", kind)])
@@ -263,7 +255,7 @@ def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path
         QALog(str(tmp_path / "log.parquet")).check()
 
 
-def test_value_that_many_rows_share_makes_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_that_many_rows_share_makes_small_batches(tmp_path, monkeypatch):
     value, rows = "word " * 50_000, 250
     monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 8 * len(value), raising=False)
     pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
@@ -274,7 +266,7 @@ def test_value_that_many_rows_share_makes_small_batches(tmp_path: Path, monkeypa
     assert max(one.nbytes for one in batches) < 8 * len(value)
 
 
-def test_neighbour_of_a_large_row_is_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbour_of_a_large_row_is_read_without_it(tmp_path, monkeypatch):
     monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 1 << 16, raising=False)
     answers = ["small"] * 9
     answers[5] = "word " * 100_000
@@ -286,7 +278,7 @@ def test_neighbour_of_a_large_row_is_read_without_it(tmp_path: Path, monkeypatch
     assert (batch.first_row, batch.rows.to_pylist()) == (4, [{"answer": "small"}])
 
 
-def test_only_needed_columns_are_read(tmp_path: Path) -> None:
+def test_only_needed_columns_are_read(tmp_path):
     item = pa.struct([("text", pa.string()), ("embedding", pa.list_(pa.float32()))])
     schema = pa.schema([*LOG_SCHEMA.remove(2), ("passages", pa.list_(item)), ("prompt", pa.string()), ("x", pa.int8())])
     rows = [log_row(0, passages=[{"text": "One.", "embedding": [0.5]}], prompt="long", x=1)]

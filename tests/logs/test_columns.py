@@ -1,9 +1,5 @@
 """The check of a log's columns: one clear error before anything starts, or the right columns are read."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pyarrow as pa
 import pytest
 from tests.logs.log_files import LOG_SCHEMA
@@ -12,19 +8,19 @@ from attribeam.logs.columns import MOST_LEVELS, ColumnMap, LogOptions, check_sam
 from attribeam.schemas.errors import LogFormatError, UsageError
 
 
-def map_of(schema: pa.Schema, **options: object) -> ColumnMap:
-    return ColumnMap.from_schema("log.parquet", schema, LogOptions(**options))  # type: ignore[arg-type]
+def map_of(schema, **options):
+    return ColumnMap.from_schema("log.parquet", schema, LogOptions(**options))
 
 
-def renamed(old: str, new: str) -> pa.Schema:
+def renamed(old, new):
     return pa.schema([(new if field.name == old else field.name, field.type) for field in LOG_SCHEMA])
 
 
-def retyped(name: str, kind: pa.DataType) -> pa.Schema:
+def retyped(name, kind):
     return LOG_SCHEMA.set(LOG_SCHEMA.get_field_index(name), pa.field(name, kind))
 
 
-def nested(levels: int, around: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def nested(levels, around):
     kind = pa.string()
     for _ in range(levels):
         kind = around(kind)
@@ -32,7 +28,7 @@ def nested(levels: int, around: Callable[[pa.DataType], pa.DataType]) -> pa.Data
 
 
 @pytest.mark.parametrize("name", ["record_id", "question", "passages", "answer"])
-def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name: str) -> None:
+def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name):
     with pytest.raises(LogFormatError) as caught:
         map_of(renamed(name, "other"))
     for part in ("log.parquet", f"'{name}'", "the file has: ", "other", f"--columns {name}=..."):
@@ -55,7 +51,7 @@ def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name:
         ("generator", pa.int8(), "int8"),
     ],
 )
-def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.DataType, found: str) -> None:
+def test_mistyped_column_is_an_error_that_names_both_types(name, kind, found):
     with pytest.raises(LogFormatError) as caught:
         map_of(retyped(name, kind))
     for part in ("log.parquet", f"'{name}' should be", found, f"--columns {name}="):
@@ -63,12 +59,12 @@ def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.D
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.struct([("page_content", pa.string())]))])
-def test_passages_in_another_shape_are_an_error_that_names_the_import(kind: pa.DataType) -> None:
+def test_passages_in_another_shape_are_an_error_that_names_the_import(kind):
     with pytest.raises(LogFormatError, match="make a log with `attribeam import jsonl`"):
         map_of(retyped("passages", kind))
 
 
-def test_optional_columns_may_be_missing_or_null() -> None:
+def test_optional_columns_may_be_missing_or_null():
     needed = pa.schema([LOG_SCHEMA.field(index) for index in range(4)])
     assert [field for field, _ in map_of(needed).pairs] == ["record_id", "question", "passages", "answer"]
     assert not map_of(retyped("generator", pa.null())).has("generator")
@@ -84,7 +80,7 @@ def test_optional_columns_may_be_missing_or_null() -> None:
         ("target_spans", pa.list_(pa.struct([("char_start", pa.null()), ("char_end", pa.null())]))),
     ],
 )
-def test_column_that_holds_nulls_only_is_of_every_type(name: str, kind: pa.DataType) -> None:
+def test_column_that_holds_nulls_only_is_of_every_type(name, kind):
     assert map_of(retyped(name, kind)).has(name)
 
 
@@ -99,7 +95,7 @@ def test_column_that_holds_nulls_only_is_of_every_type(name: str, kind: pa.DataT
         ("passages", "retrieval_context", pa.list_(pa.string())),
     ],
 )
-def test_column_that_an_application_made_counts_before_the_other(name: str, made: str, kind: pa.DataType) -> None:
+def test_column_that_an_application_made_counts_before_the_other(name, made, kind):
     schema = LOG_SCHEMA.append(pa.field(made, kind))
     found = map_of(schema)
     assert found.column_of(name) == made
@@ -123,21 +119,19 @@ def test_column_that_an_application_made_counts_before_the_other(name: str, made
          r"did you mean response\? name the column"),
     ],
 )  # fmt: skip
-def test_column_that_is_needed_is_named_with_the_nearest(
-    schema: pa.Schema, options: dict[str, object], problem: str
-) -> None:
+def test_column_that_is_needed_is_named_with_the_nearest(schema, options, problem):
     with pytest.raises(LogFormatError, match=problem):
         map_of(schema, **options)
 
 
 @pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a", "awnser=response"])
-def test_mapping_that_is_none_is_an_error(text: str) -> None:
+def test_mapping_that_is_none_is_an_error(text):
     with pytest.raises(UsageError, match="--columns should") as caught:
         parse_column_mapping(text)
     assert ("has: 'awnser'; did you mean answer?" in str(caught.value)) == text.startswith("awnser")
 
 
-def test_extra_columns_must_have_one_type_in_all_files() -> None:
+def test_extra_columns_must_have_one_type_in_all_files():
     kinds = {"a.parquet": pa.string(), "b.parquet": pa.int32()}
     maps = {
         file: map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
@@ -149,7 +143,7 @@ def test_extra_columns_must_have_one_type_in_all_files() -> None:
 
 
 @pytest.mark.parametrize("kinds", [(pa.null(), pa.string()), (pa.string(), pa.null())])
-def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds: tuple[pa.DataType, ...]) -> None:
+def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds):
     maps = {
         f"{number}.parquet": map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
         for number, kind in enumerate(kinds)
@@ -173,13 +167,13 @@ def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds: tuple
         (nested(MOST_LEVELS, pa.list_), nested(MOST_LEVELS, pa.list_)),
     ],
 )
-def test_extra_column_is_carried_in_a_type_that_every_reader_knows(kind: pa.DataType, carried: pa.DataType) -> None:
+def test_extra_column_is_carried_in_a_type_that_every_reader_knows(kind, carried):
     (field,) = map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",)).extra_fields
     assert field.type == carried
 
 
 @pytest.mark.parametrize("within", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("at", kind)])])
-def test_extra_column_in_an_unknown_time_zone_is_an_error(within: Callable[[pa.DataType], pa.DataType]) -> None:
+def test_extra_column_in_an_unknown_time_zone_is_an_error(within):
     schema = LOG_SCHEMA.append(pa.field("seen", within(pa.timestamp("us", "Nowhere/Land"))))
     with pytest.raises(
         LogFormatError, match=r"'seen' should have .* has the time zone 'Nowhere/Land', .*--extra-columns"
@@ -199,13 +193,13 @@ def test_extra_column_in_an_unknown_time_zone_is_an_error(within: Callable[[pa.D
         (pa.struct([(f"member {number}", pa.dense_union([])) for number in range(9000)]), "Arrow says"),
     ],
 )
-def test_extra_column_that_evidence_cannot_hold_is_an_error_that_names_it(kind: pa.DataType, found: str) -> None:
+def test_extra_column_that_evidence_cannot_hold_is_an_error_that_names_it(kind, found):
     with pytest.raises(LogFormatError, match=f"extra column 'x' should .*{found}.*--extra-columns") as caught:
         map_of(LOG_SCHEMA.append(pa.field("x", kind)), extra_columns=("x",))
     assert len(str(caught.value)) < 1000
 
 
-def test_missing_column_among_thousands_is_told_with_the_names_most_like_it() -> None:
+def test_missing_column_among_thousands_is_told_with_the_names_most_like_it():
     names = [f"feature_{number}_{'x' * 300}" for number in range(10_000)]
     schema = pa.schema([*renamed("answer", "answer_text"), *((name, pa.int8()) for name in names)])
     with pytest.raises(LogFormatError, match=r"has 10,007 columns, most like it: .*answer_text, ") as caught:

@@ -1,7 +1,5 @@
 """The files of a log: storages, patterns as a shell lists them, and columns in the names of folders."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime
@@ -23,7 +21,7 @@ STORAGE = ArrowStorage()
 
 
 @pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bucket(tmp_path, monkeypatch):
     """A folder that takes the place of the bucket ``s3://logs``."""
     root = tmp_path / "logs"
     for name in ("day=1/a.parquet", "day=2/b c%20.parquet", "day=2/_c.parquet", "day=3/notes.txt"):
@@ -38,12 +36,12 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "pattern", ["s3://logs", "s3://logs/", "s3://logs/day=*/*.parquet", "s3://logs/**", "s3://logs/day={1,2}/*"]
 )
 @pytest.mark.usefixtures("bucket")
-def test_logs_in_a_bucket_are_found(pattern: str) -> None:
+def test_logs_in_a_bucket_are_found(pattern):
     found = [path for path in STORAGE.find(pattern, suffix=".parquet") if path.endswith(".parquet")]
     assert found == ["s3://logs/day=1/a.parquet", "s3://logs/day=2/b c%20.parquet"]
 
 
-def test_object_in_a_bucket_is_read_as_a_local_file_is(bucket: Path) -> None:
+def test_object_in_a_bucket_is_read_as_a_local_file_is(bucket):
     path = "s3://logs/day=2/b c%20.parquet"
     assert fingerprint_file(STORAGE, path) == fingerprint_file(STORAGE, str(bucket / "day=2" / "b c%20.parquet"))
     with STORAGE.open(path) as file:
@@ -51,7 +49,7 @@ def test_object_in_a_bucket_is_read_as_a_local_file_is(bucket: Path) -> None:
         assert file.read() == b"2/b c%20.parquet"
 
 
-def test_changed_object_has_another_stamp(bucket: Path) -> None:
+def test_changed_object_has_another_stamp(bucket):
     before = STORAGE.stamp("s3://logs/day=1/a.parquet")
     (bucket / "day=1" / "a.parquet").write_bytes(b"more than before")
     assert before is not None
@@ -59,7 +57,7 @@ def test_changed_object_has_another_stamp(bucket: Path) -> None:
     assert STORAGE.stamp("s3://logs/day=1/none.parquet") is None
 
 
-def test_file_that_is_written_to_has_another_stamp_even_with_its_time_set_back(tmp_path: Path) -> None:
+def test_file_that_is_written_to_has_another_stamp_even_with_its_time_set_back(tmp_path):
     path = tmp_path / "log.parquet"
     path.write_bytes(b"one")
     before, times = STORAGE.stamp(str(path)), path.stat()
@@ -69,18 +67,18 @@ def test_file_that_is_written_to_has_another_stamp_even_with_its_time_set_back(t
     assert STORAGE.stamp(str(path)) != before
 
 
-def test_unknown_scheme_is_an_error_that_names_the_known_ones() -> None:
+def test_unknown_scheme_is_an_error_that_names_the_known_ones():
     with pytest.raises(OSError, match="should begin with s3://, gs://, hdfs:// or file://"):
         STORAGE.find("zzz://logs/*.parquet", suffix=".parquet")
 
 
-def test_file_uri_is_a_local_path(tmp_path: Path) -> None:
+def test_file_uri_is_a_local_path(tmp_path):
     (tmp_path / "log.parquet").write_bytes(b"x")
     assert STORAGE.find(f"file://{tmp_path}", suffix=".parquet") == [f"file://{tmp_path}/log.parquet"]
     assert fingerprint_file(STORAGE, f"file://{tmp_path}/log.parquet")[0] == 1
 
 
-def test_pipe_among_logs_is_passed_over_unless_named(tmp_path: Path) -> None:
+def test_pipe_among_logs_is_passed_over_unless_named(tmp_path):
     os.mkfifo(tmp_path / "pipe.parquet")
     (tmp_path / "gone.parquet").symlink_to(tmp_path / "nowhere")
     (tmp_path / "log.parquet").write_bytes(b"one")
@@ -95,7 +93,7 @@ def test_pipe_among_logs_is_passed_over_unless_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path, monkeypatch):
     """Partitions, one of them a link, one that leads back, and files that are no logs."""
     for name in ("hv/d1/a.parquet", "real/d2/b.parquet", "hv/d1/_a.parquet", "hv/_tmp/c.parquet", "hv/.x/d.parquet"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +105,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(pattern: str) -> list[str]:
+def found(pattern):
     return ArrowStorage().find(pattern, suffix=".parquet")
 
 
@@ -134,7 +132,7 @@ def found(pattern: str) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("tree")
-def test_pattern_names_these_files(pattern: str, expected: list[str]) -> None:
+def test_pattern_names_these_files(pattern, expected):
     assert found(pattern) == expected
 
 
@@ -149,7 +147,7 @@ def test_pattern_names_these_files(pattern: str, expected: list[str]) -> None:
         ("hv/**/evidence/*.parquet", ["hv/d2/evidence/e.parquet"]),
     ],
 )
-def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree: Path, pattern: str, expected: list[str]) -> None:
+def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree, pattern, expected):
     audit = tree / "real" / "d2"
     (audit / "evidence").mkdir()
     (audit / "evidence" / "e.parquet").touch()
@@ -159,7 +157,7 @@ def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree: Path, pattern:
     assert found(pattern) == expected
 
 
-def test_output_of_a_distributed_audit_beside_the_logs_is_none_of_them(tree: Path) -> None:
+def test_output_of_a_distributed_audit_beside_the_logs_is_none_of_them(tree):
     for folder, name in (("evidence", "e.parquet"), ("dead_letters", "d.parquet"), ("_chunks", "c.json")):
         (tree / "hv" / "d1" / folder).mkdir()
         (tree / "hv" / "d1" / folder / name).touch()
@@ -169,7 +167,7 @@ def test_output_of_a_distributed_audit_beside_the_logs_is_none_of_them(tree: Pat
     assert "hv/d1/evidence/e.parquet" in found("hv")
 
 
-def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("_attribeam", "evidence/e.jsonl", "dead_letters/d.jsonl", "logs/a.jsonl", "b.jsonl"):
         path = Path("out", name)
@@ -183,12 +181,12 @@ def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("tree")
-def test_links_that_lead_back_are_not_followed_for_ever() -> None:
+def test_links_that_lead_back_are_not_followed_for_ever():
     assert found(".") == ["./hv/d1/a.parquet", "./hv/d2/b.parquet", "./real/d2/b.parquet"]
 
 
 @pytest.mark.parametrize("name", ["log[1].parquet", "*.parquet", "log?.parquet", "{a,log1}.parquet"])
-def test_file_with_the_name_of_a_pattern_is_found_beside_what_the_pattern_matches(tree: Path, name: str) -> None:
+def test_file_with_the_name_of_a_pattern_is_found_beside_what_the_pattern_matches(tree, name):
     for one in (name, "log1.parquet", "day[1]/a.parquet"):
         (tree / one).parent.mkdir(exist_ok=True)
         (tree / one).touch()
@@ -196,7 +194,7 @@ def test_file_with_the_name_of_a_pattern_is_found_beside_what_the_pattern_matche
     assert found("day[1]") == ["day[1]/a.parquet"]
 
 
-def test_folder_that_matches_a_pattern_means_its_files_as_its_name_does(tree: Path) -> None:
+def test_folder_that_matches_a_pattern_means_its_files_as_its_name_does(tree):
     for name in (
         "logs/n1.parquet/part-0.parquet",
         "logs/n1.parquet/_SUCCESS",
@@ -214,7 +212,7 @@ def test_folder_that_matches_a_pattern_means_its_files_as_its_name_does(tree: Pa
 
 
 @pytest.mark.parametrize("pattern", ["logs/*.parquet", "**/*.parquet", "logs/n*", "logs", "logs/{n1,n2}.parquet"])
-def test_folder_that_is_named_like_a_log_and_holds_none_is_an_error(tree: Path, pattern: str) -> None:
+def test_folder_that_is_named_like_a_log_and_holds_none_is_an_error(tree, pattern):
     for name in ("n1.parquet/_temporary/0/part-0.parquet", "n2.parquet", "notes/a.txt"):
         (tree / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / "logs" / name).touch()
@@ -234,11 +232,11 @@ def test_folder_that_is_named_like_a_log_and_holds_none_is_an_error(tree: Path, 
         ("{a,b", ["{a,b"]),
     ],
 )
-def test_braces_are_those_of_a_shell(pattern: str, expected: list[str]) -> None:
+def test_braces_are_those_of_a_shell(pattern, expected):
     assert sorted(expand_braces(pattern)) == sorted(expected)
 
 
-def records_of(path: Path, options: LogOptions) -> list[QARecord]:
+def records_of(path, options):
     """The rows of a file, all of which can be audited."""
     found = [*QALog(str(path), options).outcomes()]
     records = [one for one in found if isinstance(one, QARecord)]
@@ -263,13 +261,13 @@ def records_of(path: Path, options: LogOptions) -> list[QARecord]:
         ("team=elsewhere", {"team": "harbour"}),
     ],
 )
-def test_columns_of_folders_are_carried(folder: str, values: dict[str, str | None], tmp_path: Path) -> None:
+def test_columns_of_folders_are_carried(folder, values, tmp_path):
     path = write_log(tmp_path / folder / "part.parquet", log_rows(3))
     for record in records_of(path, LogOptions(extra_columns=(*values,))):
         assert dict(record.extra_columns) == values
 
 
-def test_lines_of_json_have_them_too(tmp_path: Path) -> None:
+def test_lines_of_json_have_them_too(tmp_path):
     path = tmp_path / "dt=2026-01-01" / "part.jsonl"
     path.parent.mkdir()
     path.write_text("".join(json.dumps(row) + "\n" for row in log_rows(300)))
@@ -286,19 +284,19 @@ def test_lines_of_json_have_them_too(tmp_path: Path) -> None:
         ("dt=__HIVE_DEFAULT_PARTITION__", None),
     ],
 )
-def test_they_may_be_fields(folder: str, moment: datetime | None, tmp_path: Path) -> None:
+def test_they_may_be_fields(folder, moment, tmp_path):
     path = write_log(tmp_path / folder / "generator=small%201" / "part.parquet", log_rows(2))
     for record in records_of(path, LogOptions(columns=parse_column_mapping("answered_at=dt"))):
         assert (record.answered_at, record.generator) == (moment, "small 1")
 
 
-def test_a_record_may_have_its_id_from_a_folder(tmp_path: Path) -> None:
+def test_a_record_may_have_its_id_from_a_folder(tmp_path):
     path = write_log(tmp_path / "ticket=7" / "part.parquet", log_rows(2))
     log = QALog(str(path), LogOptions(columns=parse_column_mapping("record_id=ticket")))
     assert log.duplicate_rows().tolist() == [1]
 
 
-def test_file_beside_the_folders_lacks_them(tmp_path: Path) -> None:
+def test_file_beside_the_folders_lacks_them(tmp_path):
     path = write_log(tmp_path / "part.parquet", log_rows(1))
     with pytest.raises(LogFormatError, match="one column 'dt' is needed, there is none"):
         QALog(str(path), LogOptions(extra_columns=("dt",))).check()

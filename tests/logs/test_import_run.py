@@ -1,7 +1,5 @@
 """``attribeam import``: files, options, summary, dead letters, what is refused, and every command of its page."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io
@@ -11,7 +9,6 @@ import random
 import re
 import resource
 import shlex
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -49,11 +46,11 @@ from attribeam.schemas import QARecord
 from attribeam.schemas.errors import ExitCode
 
 
-def run(kind: str, *options: object) -> int:
+def run(kind, *options):
     return main(["import", kind, *map(str, options)])
 
 
-def test_summary_says_what_became_of_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_says_what_became_of_every_row(tmp_path, capsys):
     path = Path(
         write_lines(tmp_path / "a.jsonl", [*ragas(), {"user_input": "Who?"}, {"user_input": "Who?", "response": "A."}])
     )
@@ -74,22 +71,20 @@ def test_summary_says_what_became_of_every_row(tmp_path: Path, capsys: pytest.Ca
     assert all(str(one["message"]).startswith(f"line {row}") for row, one in enumerate(found, start=2))
 
 
-def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(tmp_path, capsys, monkeypatch):
     path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
     content = path.read_bytes()
 
     class Growing(io.FileIO):
         """Has more at its end whenever it is read, eight times."""
 
-        def read(self, size: int | None = -1) -> bytes:
+        def read(self, size=-1):
             if path.stat().st_size < 9 * len(content):
                 path.write_bytes(path.read_bytes() + content)
             return super().read(-1 if size is None else size)
 
     @contextmanager
-    def grown(_: ArrowStorage, path: str) -> Iterator[BinaryIO]:
+    def grown(_, path):
         with Growing(path) as file:
             yield cast(BinaryIO, file)
 
@@ -101,7 +96,7 @@ def test_a_log_that_grows_is_read_to_where_it_ended_when_it_was_opened(
 
 
 @pytest.mark.parametrize("kind", SPAN_FORMATS)
-def test_ids_of_the_store_are_carried_without_being_asked_for(kind: str, tmp_path: Path) -> None:
+def test_ids_of_the_store_are_carried_without_being_asked_for(kind, tmp_path):
     output = tmp_path / "log.parquet"
     assert run(kind, "--data", write_lines(tmp_path / "a.jsonl", EXPORTS[kind]()), "--output", output) == 0
     for log in (QALog(str(output)), QALog(str(tmp_path / "a.jsonl"), LogOptions(format=kind))):
@@ -115,7 +110,7 @@ def test_ids_of_the_store_are_carried_without_being_asked_for(kind: str, tmp_pat
         assert not {one["span_id"] for one in places} & {carried["span_id"], None}
 
 
-def test_log_of_rows_carries_nothing(tmp_path: Path) -> None:
+def test_log_of_rows_carries_nothing(tmp_path):
     output = tmp_path / "log.parquet"
     assert run("ragas", "--data", write_lines(tmp_path / "a.jsonl", ragas()), "--output", output) == 0
     assert QALog(str(output)).check().columns.extra_fields == ()
@@ -131,14 +126,7 @@ def test_log_of_rows_carries_nothing(tmp_path: Path) -> None:
          "none of 2 records is a span; check the format's name"),
     ],
 )  # fmt: skip
-def test_what_is_left_out_is_counted(
-    kind: str,
-    records: list[object],
-    options: list[object],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_left_out_is_counted(kind, records, options, said, tmp_path, capsys):
     path, output = write_lines(tmp_path / "a.jsonl", records), tmp_path / "log.parquet"
     is_written = run(kind, "--data", path, "--output", output, *options) == 0
     assert said in "".join(capsys.readouterr())
@@ -147,7 +135,7 @@ def test_what_is_left_out_is_counted(
         assert [row["record_id"] for row in rows_of(output)] == ["x", "y"]
 
 
-def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path: Path) -> None:
+def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path):
     output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
     path = tmp_path / "a.jsonl"
     write_lines(path, [*ragas(), {}])
@@ -160,9 +148,7 @@ def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["log.parquet", "_log.dead_letters.parquet"])
 @pytest.mark.parametrize("is_link", [False, True])
-def test_file_that_is_there_is_replaced_only_where_that_was_asked_for(
-    name: str, is_link: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_that_is_there_is_replaced_only_where_that_was_asked_for(name, is_link, tmp_path, capsys):
     path, there = write_lines(tmp_path / "a.jsonl", [*ragas(), {}]), tmp_path / name
     if is_link:
         there.symlink_to(tmp_path / "nowhere")
@@ -178,7 +164,7 @@ def test_file_that_is_there_is_replaced_only_where_that_was_asked_for(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_files_that_are_named_like_unfinished_ones_stay(tmp_path: Path) -> None:
+def test_files_that_are_named_like_unfinished_ones_stay(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", [*ragas(), {}])
     others = [tmp_path / f".{name}.partial" for name in ("log.parquet", "_log.dead_letters.parquet")]
     for one in others:
@@ -189,18 +175,16 @@ def test_files_that_are_named_like_unfinished_ones_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ragas", "langfuse", "parquet"])
-def test_progress_counts_the_bytes_of_the_files_whatever_they_unpack_to(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_the_bytes_of_the_files_whatever_they_unpack_to(kind, tmp_path, monkeypatch):
     bars = []
 
-    class Bar(tqdm):  # type: ignore[type-arg]
-        def __init__(self, *given: object, **options: object) -> None:
-            super().__init__(*given, **{**options, "disable": False, "file": io.StringIO()})  # type: ignore[arg-type]
-            self.moves: list[int] = []
+    class Bar(tqdm):
+        def __init__(self, *given, **options):
+            super().__init__(*given, **{**options, "disable": False, "file": io.StringIO()})
+            self.moves = []
             bars.append(self)
 
-        def update(self, n: float | None = 1) -> bool | None:
+        def update(self, n=1):
             self.moves.append(int(n or 0))
             return super().update(n)
 
@@ -218,9 +202,7 @@ def test_progress_counts_the_bytes_of_the_files_whatever_they_unpack_to(
     assert kind == "parquet" or len([one for one in read.moves if one]) > 4
 
 
-def test_import_without_any_row_fails_and_leaves_the_reasons(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_import_without_any_row_fails_and_leaves_the_reasons(tmp_path, capsys):
     path = write_lines(tmp_path / "a.jsonl", [{"user_input": "Who?"}] * 2)
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
     said = capsys.readouterr().err
@@ -230,7 +212,7 @@ def test_import_without_any_row_fails_and_leaves_the_reasons(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["_log.dead_letters.parquet", "a.jsonl"]
 
 
-def test_damaged_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_file_leaves_nothing_behind(tmp_path, capsys):
     good, bad = write_lines(tmp_path / "a.jsonl", ragas()), tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1 damaged")
     output = tmp_path / "log.parquet"
@@ -239,11 +221,9 @@ def test_damaged_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.Captu
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jsonl", "b.parquet"]
 
 
-def test_file_whose_disk_fails_may_be_read_another_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_whose_disk_fails_may_be_read_another_time(tmp_path, monkeypatch, capsys):
     @contextmanager
-    def failing(*_: object) -> Iterator[BinaryIO]:
+    def failing(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
         yield
 
@@ -257,8 +237,8 @@ def test_file_whose_disk_fails_may_be_read_another_time(
     ("name", "options"), [("openinference", []), ("otel-genai", []), ("ragas", ["--passages-table", "passages.jsonl"])]
 )
 def test_temporary_file_that_cannot_be_written_is_not_blamed_on_the_log_or_the_output(
-    name: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    name, options, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "a.jsonl", openinference() * 3000)
     write_lines(tmp_path / "passages.jsonl", [{"id": str(number), "text": "x" * 99_999} for number in range(50)])
@@ -270,7 +250,7 @@ def test_temporary_file_that_cannot_be_written_is_not_blamed_on_the_log_or_the_o
 
 
 @contextmanager
-def largest_file(size: int) -> Iterator[None]:
+def largest_file(size):
     """No file can grow beyond so many bytes, as after ``ulimit -f``."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -280,7 +260,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_made_ids_are_the_same_in_every_import(tmp_path: Path) -> None:
+def test_made_ids_are_the_same_in_every_import(tmp_path):
     ids = []
     for name, rows in (("a", ragas() * 2), ("b", [{**ragas()[0], "response": "Other."}, *ragas()])):
         path = write_lines(tmp_path / f"{name}.jsonl", rows)
@@ -294,9 +274,7 @@ def test_made_ids_are_the_same_in_every_import(tmp_path: Path) -> None:
     ("content", "problem"),
     [(None, "is not there"), ('{"a": 1}', "none of its 1 rows has both"), ("{bad", "cannot be parsed")],
 )
-def test_table_that_is_none_is_refused(
-    content: str | None, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_that_is_none_is_refused(content, problem, tmp_path, capsys):
     path, table = write_lines(tmp_path / "a.jsonl", otlp(texts=False)), tmp_path / "t.jsonl"
     if content is not None:
         table.write_text(content)
@@ -307,7 +285,7 @@ def test_table_that_is_none_is_refused(
     assert problem in said
 
 
-def test_log_of_a_reader_is_imported_row_by_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_of_a_reader_is_imported_row_by_row(tmp_path, capsys):
     rows = [
         log_row(0),
         log_row(1, answer=None),
@@ -341,13 +319,7 @@ def test_log_of_a_reader_is_imported_row_by_row(tmp_path: Path, capsys: pytest.C
         (["mlflow", "--data", "utf16.json", "--output", "log.parquet"], "begins like UTF-16"),
     ],
 )
-def test_request_that_makes_no_sense_is_refused_and_writes_nothing(
-    arguments: list[str],
-    problem: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_request_that_makes_no_sense_is_refused_and_writes_nothing(arguments, problem, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "a.jsonl", ragas())
     (tmp_path / "odd.bin").write_bytes(b"\x00\x01")
@@ -359,13 +331,13 @@ def test_request_that_makes_no_sense_is_refused_and_writes_nothing(
 
 
 @pytest.mark.parametrize("value", ["-1", "some", "1.5"])
-def test_history_is_a_number_or_all(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_is_a_number_or_all(value, capsys):
     with pytest.raises(SystemExit):
         main(["import", "ragas", "--data", "a", "--history", value])
     assert 'should be a number of messages or "all"' in capsys.readouterr().err
 
 
-def test_guess_writes_nothing_and_needs_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_guess_writes_nothing_and_needs_no_output(tmp_path, capsys):
     path = write_lines(tmp_path / "a.jsonl", langfuse())
     assert run("langfuse", "--data", path, "--guess") == 0
     said = capsys.readouterr().out
@@ -374,7 +346,7 @@ def test_guess_writes_nothing_and_needs_no_output(tmp_path: Path, capsys: pytest
     assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
+def test_conversation_and_preset_reach_the_rows(tmp_path):
     pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
     talk = [
         {"role": "user", "content": "Hi"},
@@ -394,7 +366,7 @@ def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
     assert run("langfuse", *options, *found_by_path, "--overwrite") == 0
 
 
-def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path, capsys):
     path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
     before = path.read_bytes()
     assert run("ragas", "--data", tmp_path, "--output", path, "--overwrite") == ExitCode.BAD_USAGE
@@ -411,7 +383,7 @@ ARGUMENTS = [
 
 
 @pytest.fixture(name="exports")
-def make_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def make_exports(tmp_path, monkeypatch):
     """The files that the commands of the page name."""
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "ragas.jsonl", ragas())
@@ -455,7 +427,7 @@ def make_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("words", ARGUMENTS, ids=" ".join)
 @pytest.mark.usefixtures("exports")
-def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_of_the_page_runs(words, capsys):
     if words[2] == "responses" or any(word.endswith("-path") for word in words):
         pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
     assert words[0] == "attribeam"
@@ -468,6 +440,6 @@ def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("exports")
-def test_preset_of_a_provider_goes_with_responses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_preset_of_a_provider_goes_with_responses(capsys):
     assert main(["import", "jsonl", "--data", "rows.jsonl", "--preset", "gemini", "--output", "logs.parquet"]) == 2
     assert "--preset gemini says nothing to jsonl; use it with attribeam import responses" in capsys.readouterr().err

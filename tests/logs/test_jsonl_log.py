@@ -1,11 +1,8 @@
 """JSON lines: the same rows, faults and types as those of a Parquet file."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +25,7 @@ JSONL = LogOptions(max_text_chars=LONGEST, format="jsonl")
 PARQUET = LogOptions(max_text_chars=LONGEST)
 
 
-def told(log: QALog, rows: list[int] | None = None) -> list[object]:
+def told(log, rows=None):
     """The outcomes of a log without its path."""
     return [
         (one.source.source_row, one.record_id, one.fault.reason, str(one.fault))
@@ -39,7 +36,7 @@ def told(log: QALog, rows: list[int] | None = None) -> list[object]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faulty_row_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
+def test_faulty_row_is_the_same_in_both_formats(name, tmp_path):
     rows = [log_row(0), log_row(1, **FAULTS[name][0]), log_row(2, target_spans=[{"char_start": 0, "char_end": 3}])]
     parquet = QALog(write_log(tmp_path / "log.parquet", rows), PARQUET)
     assert told(QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL)) == told(parquet)
@@ -47,7 +44,7 @@ def test_faulty_row_is_the_same_in_both_formats(name: str, tmp_path: Path) -> No
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(picked=st.sets(st.integers(0, 2 * BATCH_ROWS + 9), max_size=20))
-def test_picked_rows_are_those_of_a_whole_reading(picked: set[int], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_picked_rows_are_those_of_a_whole_reading(picked, tmp_path_factory):
     rows = [log_row(number) for number in range(2 * BATCH_ROWS + 10)]
     log = QALog(write_jsonl(tmp_path_factory.mktemp("jsonl") / "log.jsonl", rows), JSONL)
     assert log.check().row_count == len(rows)
@@ -55,7 +52,7 @@ def test_picked_rows_are_those_of_a_whole_reading(picked: set[int], tmp_path_fac
     assert told(log, sorted(picked)) == [whole[row] for row in sorted(picked)]
 
 
-def test_large_lines_make_small_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_lines_make_small_blocks(tmp_path, monkeypatch):
     rows = [log_row(number) for number in range(40)]
     expected = told(QALog(write_jsonl(tmp_path / "whole.jsonl", rows), JSONL))
     file = write_jsonl(tmp_path / "log.jsonl", rows)
@@ -67,7 +64,7 @@ def test_large_lines_make_small_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     assert max(one.rows.num_rows for one in batches) < 6
 
 
-def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:
+def test_fields_that_only_later_lines_have_are_found(tmp_path):
     rows = [{**log_row(number), "generator": None} for number in range(BATCH_ROWS)]
     rows += [log_row(BATCH_ROWS, generator="writer-2", tags=["a"], record_id=None)]
     log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), LogOptions(extra_columns=("tags",), format="jsonl"))
@@ -78,7 +75,7 @@ def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:
     assert (first.generator, first.extra_columns) == (None, (("tags", None),))
 
 
-def test_half_a_surrogate_pair_is_a_fault_of_its_row(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_a_fault_of_its_row(tmp_path):
     rows = [log_row(0), log_row(1), log_row(2)]
     path = Path(write_jsonl(tmp_path / "log.jsonl", rows))
     path.write_text(path.read_text().replace("lamp 1 in", "lamp \\ud83d in"))
@@ -86,7 +83,7 @@ def test_half_a_surrogate_pair_is_a_fault_of_its_row(tmp_path: Path) -> None:
     assert reasons == [None, Reason.INVALID_UTF8, None]
 
 
-def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
+def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path):
     lines = [json.dumps(log_row(number)) for number in range(2)]
     (tmp_path / "log.jsonl").write_text("\ufeff" + lines[0] + "\r\n\n  \n" + lines[1], encoding="utf-8")
     log = QALog(str(tmp_path / "log.jsonl"), JSONL)
@@ -107,9 +104,7 @@ def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_line_that_is_no_object_is_a_fault_of_its_row(
-    line: str, problem: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_line_that_is_no_object_is_a_fault_of_its_row(line, problem, at, tmp_path, monkeypatch):
     monkeypatch.setattr(jsonl_log, "MOST_BYTES", 5000)
     monkeypatch.setattr(jsonl_log, "BLOCK_BYTES", 100)
     lines = [json.dumps(log_row(number)) for number in range(2)]
@@ -123,26 +118,26 @@ def test_line_that_is_no_object_is_a_fault_of_its_row(
     assert [one.record_id for one in outcomes] == ["row-0", "row-1"]
 
 
-def test_file_without_any_object_is_of_another_format(tmp_path: Path) -> None:
+def test_file_without_any_object_is_of_another_format(tmp_path):
     for content in ("a,b\n1,2\n", "[{}]", json.dumps(log_row(0), indent=1), "\0"):
         (tmp_path / "log.jsonl").write_text(content)
         with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*name that with --log-format"):
             QALog(str(tmp_path / "log.jsonl"), JSONL).check()
 
 
-def test_long_line_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_line_is_read_once(monkeypatch):
     class Counted(bytes):
         searched = 0
 
-        def split(self, *given: object) -> list[bytes]:  # type: ignore[override]
+        def split(self, *given):
             Counted.searched += len(self)
-            return super().split(*given)  # type: ignore[arg-type]
+            return super().split(*given)
 
-        def __radd__(self, other: bytes) -> bytes:
+        def __radd__(self, other):
             return Counted(other + bytes(self))
 
     class File(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
+        def read(self, size=-1):
             return Counted(super().read(size))
 
     monkeypatch.setattr(jsonl_log, "BLOCK_BYTES", 100)
@@ -151,7 +146,7 @@ def test_long_line_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Counted.searched == len(content)
 
 
-def test_work_on_names_grows_with_their_number_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_on_names_grows_with_their_number_only(monkeypatch):
     unified = []
     real = pa.unify_schemas
     monkeypatch.setattr(pa, "unify_schemas", lambda some, **how: unified.extend(map(len, some)) or real(some, **how))
@@ -162,9 +157,7 @@ def test_work_on_names_grows_with_their_number_only(monkeypatch: pytest.MonkeyPa
     assert sum(unified) <= 2 * len(first)
 
 
-def test_field_whose_objects_have_ever_new_members_is_no_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_field_whose_objects_have_ever_new_members_is_no_column(tmp_path, monkeypatch):
     monkeypatch.setattr(jsonl_log, "_MOST_MEMBERS", 50)
     rows = [log_row(number, scores={f"doc-{number}": {"bm25": 1}}, few={"a": number}) for number in range(30)]
     log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL)
@@ -180,7 +173,7 @@ def test_field_whose_objects_have_ever_new_members_is_no_column(
         ('{"passages": "a secret"}', "one type in field 'passages'"),
     ],
 )
-def test_broken_line_is_an_error_that_names_the_place_and_no_text(line: str, problem: str, tmp_path: Path) -> None:
+def test_broken_line_is_an_error_that_names_the_place_and_no_text(line, problem, tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(log_row(0)) + "\n" + line + "\n")
     with pytest.raises(LogFormatError, match=rf"log\.jsonl.*{problem}") as caught:
@@ -199,7 +192,7 @@ def test_broken_line_is_an_error_that_names_the_place_and_no_text(line: str, pro
         ('"notes": [[], {"a": ' + "[" * 63 + "]" * 63 + "}]", "has deeper ones"),
     ],
 )
-def test_line_that_no_column_can_hold_is_a_dead_letter_alone(field: str, found: str, tmp_path: Path) -> None:
+def test_line_that_no_column_can_hold_is_a_dead_letter_alone(field, found, tmp_path):
     path = tmp_path / "log.jsonl"
     lines = [json.dumps(log_row(number)) for number in range(3)]
     lines[1] = lines[1].removesuffix("}") + ", " + field + "}"
@@ -212,7 +205,7 @@ def test_line_that_no_column_can_hold_is_a_dead_letter_alone(field: str, found: 
     assert "secret" not in str(odd.fault)
 
 
-def test_value_of_64_levels_is_read(tmp_path: Path) -> None:
+def test_value_of_64_levels_is_read(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(log_row(0)).removesuffix("}") + ', "notes": ' + "[" * 64 + "]" * 64 + "}")
     (record,) = QALog(str(path), JSONL).outcomes()
@@ -220,7 +213,7 @@ def test_value_of_64_levels_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a", 2**63, [1]])
-def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path: Path, wrong: object) -> None:
+def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path, wrong):
     rows = [log_row(number, clicks=number) for number in range(BATCH_ROWS + 9)]
     rows[BATCH_ROWS + 4]["clicks"] = wrong
     with pytest.raises(LogFormatError, match=rf"field 'clicks', .* row {BATCH_ROWS + 4} has another one"):
@@ -229,9 +222,7 @@ def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path: Pa
 
 @pytest.mark.parametrize("fraction_row", [BATCH_ROWS, 1])
 @pytest.mark.parametrize("nested", [lambda value: value, lambda value: {"count": value}, lambda value: [value]])
-def test_whole_number_that_a_column_of_fractions_cannot_hold_is_a_fault_of_its_row(
-    nested: Callable[[object], object], fraction_row: int, tmp_path: Path
-) -> None:
+def test_whole_number_that_a_column_of_fractions_cannot_hold_is_a_fault_of_its_row(nested, fraction_row, tmp_path):
     rows = [log_row(number, clicks=nested(number)) for number in range(BATCH_ROWS + 1)]
     rows[7]["clicks"], rows[fraction_row]["clicks"] = nested(2**53 + 1), nested(0.5)
     log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), LogOptions(extra_columns=("clicks",), format="jsonl"))
@@ -244,7 +235,7 @@ def test_whole_number_that_a_column_of_fractions_cannot_hold_is_a_fault_of_its_r
     assert not [one for one in QALog(log.path, JSONL).outcomes() if isinstance(one, FaultyRow)]
 
 
-def test_changed_file_is_read_anew(tmp_path: Path) -> None:
+def test_changed_file_is_read_anew(tmp_path):
     log = QALog(write_jsonl(tmp_path / "log.jsonl", [log_row(0)]), JSONL)
     assert log.check().row_count == 1
     write_jsonl(tmp_path / "log.jsonl", [log_row(0), log_row(1)])

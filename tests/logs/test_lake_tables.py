@@ -1,13 +1,9 @@
 """Delta and Iceberg: one version's files and rows, whatever else lies in the folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +18,9 @@ from attribeam.schemas import QARecord
 from attribeam.schemas.errors import DataError, UsageError
 
 ALL = {f"ferry-{number}" for number in range(8)}
-Maker = Callable[[Path], object]
 
 
-def ids_of(pattern: str | Path, version: int | None = None) -> list[str]:
+def ids_of(pattern, version=None):
     """The ids of all rows that an audit would read, sorted."""
     found = find_logs([str(pattern)], ".parquet", ArrowStorage(), option="--input", version=version)
     logs = [QALog(path, LogOptions(tables=found.tables)) for path in found.paths]
@@ -35,7 +30,7 @@ def ids_of(pattern: str | Path, version: int | None = None) -> list[str]:
 
 
 @pytest.fixture(name="make", params=["delta", "iceberg"])
-def maker(request: pytest.FixtureRequest) -> Maker:
+def maker(request):
     """Makes a table of one kind."""
     pytest.importorskip("deltalake" if request.param == "delta" else "pyiceberg")
     if request.param == "iceberg":
@@ -44,23 +39,21 @@ def maker(request: pytest.FixtureRequest) -> Maker:
 
 
 @pytest.fixture(name="root")
-def made(make: Maker, tmp_path: Path) -> Path:
+def made(make, tmp_path):
     """A table in the folder ``lake/qa``."""
     make(tmp_path / "lake" / "qa")
     return tmp_path / "lake" / "qa"
 
 
 @pytest.mark.parametrize("pattern", ["lake/qa", "lake/qa/", "lake", "l*/q*", "**", "lake/**/*.parquet", "lake/{qa,x}"])
-def test_rows_that_were_removed_do_not_come_back(
-    pattern: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_were_removed_do_not_come_back(pattern, root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len([*root.rglob("*.parquet")]) > len(find_logs([pattern], ".parquet", ArrowStorage(), option="x").paths)
     assert ids_of(pattern) == sorted(ALL - {"ferry-0"})
     assert ids_of(f"file://{tmp_path}/{pattern}") == sorted(ALL - {"ferry-0"})
 
 
-def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
+def test_note_and_options_name_the_version_that_is_read(root):
     found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
     (table,) = found.tables
     assert (table.root, table.deletes_rows) == (str(root), False)
@@ -68,7 +61,7 @@ def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
     assert ids_of(root, table.version) == ids_of(root)
 
 
-def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
+def test_named_iceberg_snapshot_is_read(tmp_path):
     pytest.importorskip("sqlalchemy")
     table = iceberg_table(tmp_path / "qa")
     first, second, *_ = [one.snapshot_id for one in table.snapshots()]
@@ -78,28 +71,28 @@ def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
         ids_of(tmp_path / "qa", 9)
 
 
-def test_part_of_a_table_is_a_part_of_its_version(root: Path) -> None:
+def test_part_of_a_table_is_a_part_of_its_version(root):
     (folder,) = root.rglob("dt=2026-01-01")
     assert set(ids_of(folder)) == {"ferry-3", "ferry-6"}
     (other,) = root.rglob("dt=2026-01-02")
     assert set(ids_of(f"{other}/*.parquet")) == {"ferry-1", "ferry-4", "ferry-7"}
 
 
-def test_file_that_was_removed_is_refused(root: Path) -> None:
+def test_file_that_was_removed_is_refused(root):
     kept = set(find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths)
     removed = next(path for path in root.rglob("*.parquet") if str(path) not in kept)
     with pytest.raises(UsageError, match="none of which belongs to its version"):
         ids_of(removed)
 
 
-def test_version_some_of_whose_files_are_gone_is_refused(root: Path) -> None:
+def test_version_some_of_whose_files_are_gone_is_refused(root):
     path = find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths[0]
     Path(path).unlink()
     with pytest.raises(UsageError, match=r"should have all files of its version \d+ in its folder, 1 of \d+ are not"):
         ids_of(root)
 
 
-def test_table_version_says_nothing_to_loose_files_and_to_two_tables(make: Maker, tmp_path: Path) -> None:
+def test_table_version_says_nothing_to_loose_files_and_to_two_tables(make, tmp_path):
     write_log(tmp_path / "loose" / "a.parquet", log_rows(1))
     with pytest.raises(UsageError, match=r"--table-version 0 .* --input leads to 0"):
         ids_of(tmp_path / "loose", 0)
@@ -125,9 +118,7 @@ def test_table_version_says_nothing_to_loose_files_and_to_two_tables(make: Maker
     ],
 )
 @pytest.mark.parametrize("inside", ["a.parquet", "data/a.parquet", "data/dt=2026-01-01/hour=1/a.parquet"])
-def test_table_is_recognised_and_without_the_extra_refused(
-    mark: str, extra: str | None, inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_is_recognised_and_without_the_extra_refused(mark, extra, inside, tmp_path, monkeypatch):
     for name in ("deltalake", "pyiceberg", "pyiceberg.table"):
         monkeypatch.setitem(sys.modules, name, None)
     write_log(tmp_path / "lake" / "qa" / inside, log_rows(1))
@@ -145,14 +136,14 @@ def test_table_is_recognised_and_without_the_extra_refused(
 class _Closed(ArrowStorage):
     """A disk whose upper folders nobody may list."""
 
-    def find(self, pattern: str, *, suffix: str) -> list[str]:
+    def find(self, pattern, *, suffix):
         """Refused above ``lake``."""
         if "lake" not in pattern:
             raise OSError("AWS Error ACCESS_DENIED during ListObjectsV2 operation")
         return super().find(pattern, suffix=suffix)
 
 
-def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path: Path) -> None:
+def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path):
     path = write_log(tmp_path / "lake" / "a.parquet", log_rows(1))
     assert find_logs([str(path)], ".parquet", _Closed(), option="--input").paths == [str(path)]
     (path.parent / "_delta_log").mkdir()
@@ -162,7 +153,7 @@ def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("gone", [[0], [5], [1, 2, 4], [0, 1, 2, 3, 4, 5]])
-def test_rows_deleted_by_a_vector_are_left_out(gone: list[int], tmp_path: Path) -> None:
+def test_rows_deleted_by_a_vector_are_left_out(gone, tmp_path):
     pytest.importorskip("deltalake")
     root = with_deletion_vector(tmp_path / "qa", gone)
     assert ids_of(root) == sorted(f"ferry-{number}" for number in range(6) if number not in gone)
@@ -172,7 +163,7 @@ def test_rows_deleted_by_a_vector_are_left_out(gone: list[int], tmp_path: Path) 
         match_files([str(root)], ".parquet", ArrowStorage(), option="--data")
 
 
-def test_rows_are_numbered_without_those_that_are_gone(tmp_path: Path) -> None:
+def test_rows_are_numbered_without_those_that_are_gone(tmp_path):
     pytest.importorskip("deltalake")
     root = with_deletion_vector(tmp_path / "qa", [0, 3])
     found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
@@ -186,7 +177,7 @@ def test_rows_are_numbered_without_those_that_are_gone(tmp_path: Path) -> None:
         log.check()
 
 
-def _edit(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def _edit(root, change):
     log = root / "_delta_log" / "00000000000000000000.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
@@ -194,28 +185,26 @@ def _edit(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
     log.write_text("\n".join(map(json.dumps, actions)))
 
 
-def _maps_columns(action: dict[str, Any]) -> None:
+def _maps_columns(action):
     if "protocol" in action:
         action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
     if "metaData" in action:
         action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
 
 
-def _has_new_feature(action: dict[str, Any]) -> None:
+def _has_new_feature(action):
     if "protocol" in action:
         features = {"readerFeatures": ["catalogManaged"], "writerFeatures": ["catalogManaged"]}
         action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
 
 
-def _points_elsewhere(action: dict[str, Any]) -> None:
+def _points_elsewhere(action):
     if "add" in action:
         action["add"]["path"] = "file:///elsewhere/part.parquet"
 
 
 @pytest.mark.parametrize("change", [_maps_columns, _has_new_feature, _points_elsewhere])
-def test_delta_table_that_is_not_read_as_files_is_refused(
-    change: Callable[[dict[str, Any]], None], tmp_path: Path
-) -> None:
+def test_delta_table_that_is_not_read_as_files_is_refused(change, tmp_path):
     write_deltalake = pytest.importorskip("deltalake").write_deltalake
     write_deltalake(str(tmp_path / "qa"), dated_rows(2))
     _edit(tmp_path / "qa", change)
@@ -223,7 +212,7 @@ def test_delta_table_that_is_not_read_as_files_is_refused(
         ids_of(tmp_path / "qa")
 
 
-def test_file_with_a_hidden_name_is_missed_and_said(tmp_path: Path) -> None:
+def test_file_with_a_hidden_name_is_missed_and_said(tmp_path):
     write_deltalake = pytest.importorskip("deltalake").write_deltalake
     write_deltalake(str(tmp_path / "qa"), dated_rows(2))
     (path,) = (tmp_path / "qa").glob("*.parquet")
@@ -234,7 +223,7 @@ def test_file_with_a_hidden_name_is_missed_and_said(tmp_path: Path) -> None:
         ids_of(tmp_path / "qa")
 
 
-def test_renamed_or_replaced_iceberg_column_is_refused(tmp_path: Path) -> None:
+def test_renamed_or_replaced_iceberg_column_is_refused(tmp_path):
     pytest.importorskip("sqlalchemy")
     table = iceberg_table(tmp_path / "qa")
     with table.update_schema() as update:
@@ -246,7 +235,7 @@ def test_renamed_or_replaced_iceberg_column_is_refused(tmp_path: Path) -> None:
         ids_of(tmp_path / "qa")
 
 
-def test_two_newest_metadata_files_are_refused(tmp_path: Path) -> None:
+def test_two_newest_metadata_files_are_refused(tmp_path):
     pytest.importorskip("sqlalchemy")
     table = iceberg_table(tmp_path / "qa")
     newest = Path(table.metadata_location.removeprefix("file://"))
@@ -255,9 +244,7 @@ def test_two_newest_metadata_files_are_refused(tmp_path: Path) -> None:
         ids_of(tmp_path / "qa")
 
 
-def test_iceberg_position_deletes_are_left_out_and_others_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iceberg_position_deletes_are_left_out_and_others_refused(tmp_path, monkeypatch):
     pytest.importorskip("sqlalchemy")
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.table import DataScan
@@ -265,7 +252,7 @@ def test_iceberg_position_deletes_are_left_out_and_others_refused(
     iceberg_table(tmp_path / "qa")
     kind, plan = [FileFormat.PARQUET], DataScan.plan_files
 
-    def with_deletes(scan: DataScan) -> list[Any]:
+    def with_deletes(scan):
         tasks = list(plan(scan))
         path = tmp_path / "qa" / "data" / "deletes.parquet"
         first = next(task for task in tasks if task.file.record_count == 2)
@@ -285,7 +272,7 @@ def test_iceberg_position_deletes_are_left_out_and_others_refused(
     with pytest.raises(UsageError, match="its deletes are in ORC files"):
         ids_of(tmp_path / "qa")
 
-    def refuse(_: DataScan) -> list[Any]:
+    def refuse(_):
         raise ValueError("PyIceberg does not yet support equality deletes")
 
     monkeypatch.setattr(DataScan, "plan_files", refuse)
@@ -293,7 +280,7 @@ def test_iceberg_position_deletes_are_left_out_and_others_refused(
         ids_of(tmp_path / "qa")
 
 
-def test_columns_of_partitions_are_carried(root: Path) -> None:
+def test_columns_of_partitions_are_carried(root):
     found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
     records = [one for path in found.paths for one in QALog(path, LogOptions(extra_columns=("dt",))).outcomes()]
     assert {dict(one.extra_columns)["dt"] for one in records if isinstance(one, QARecord)} == set(DAYS)

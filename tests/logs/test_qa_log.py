@@ -1,18 +1,14 @@
 """Reading: exactly one outcome per row, one faulty row harms no other, and batches stay small."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,15 +30,15 @@ from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogRea
 OPTIONS = LogOptions(max_text_chars=LONGEST)
 
 
-def read(file: str, options: LogOptions = OPTIONS, rows: Sequence[int] | None = None) -> list[QARecord | FaultyRow]:
+def read(file, options=OPTIONS, rows=None):
     return list(QALog(file, options).outcomes(rows))
 
 
-def records(file: str, options: LogOptions = OPTIONS) -> list[QARecord]:
+def records(file, options=OPTIONS):
     return [one for one in read(file, options) if isinstance(one, QARecord)]
 
 
-def reasons(file: str, options: LogOptions = OPTIONS) -> list[Reason | None]:
+def reasons(file, options=OPTIONS):
     return [one.fault.reason if isinstance(one, FaultyRow) else None for one in read(file, options)]
 
 
@@ -50,11 +46,11 @@ TOO_LARGE = "x" * 1000
 
 
 @pytest.fixture
-def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_memory(monkeypatch):
     """Arrow is refused memory for a batch with a value of 1,000 characters."""
     read_batches = pq.ParquetFile.iter_batches
 
-    def refuse(self: pq.ParquetFile, *args: object, **options: object) -> Iterator[pa.RecordBatch]:
+    def refuse(self, *args, **options):
         for batch in read_batches(self, *args, **options):
             if TOO_LARGE in str(batch.to_pylist()):
                 raise pa.ArrowMemoryError("malloc of size 1000 failed")
@@ -76,9 +72,7 @@ def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         ({1: {"team": TOO_LARGE}, 6: {"team": TOO_LARGE}}, ["row-1", "row-2", "row-6", "row-7", "row-8"], "team"),
     ],
 )
-def test_rows_that_memory_cannot_hold_are_faulty_at_the_last_try_and_all_others_are_read(
-    large: dict[int, dict[str, object]], ids: list[str | None], column: str, tmp_path: Path
-) -> None:
+def test_rows_that_memory_cannot_hold_are_faulty_at_the_last_try_and_all_others_are_read(large, ids, column, tmp_path):
     rows = [log_row(number, **{"team": "a", **large.get(number, {})}) for number in range(9)]
     file = write_log(
         tmp_path / "log.parquet", rows, schema=LOG_SCHEMA.append(pa.field("team", pa.string())), row_group_size=3
@@ -95,15 +89,13 @@ def test_rows_that_memory_cannot_hold_are_faulty_at_the_last_try_and_all_others_
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("logs")
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(faults=st.lists(st.sampled_from([None, *FAULTS]), min_size=1, max_size=40), row_group_size=st.integers(1, 50))
-def test_every_row_has_exactly_one_outcome_in_order(
-    folder: Path, faults: Sequence[str | None], row_group_size: int
-) -> None:
+def test_every_row_has_exactly_one_outcome_in_order(folder, faults, row_group_size):
     rows = [log_row(number, **(FAULTS[name][0] if name else {})) for number, name in enumerate(faults)]
     file = write_log(folder / "mixed.parquet", rows, row_group_size=row_group_size)
     assert [outcome.source.source_row for outcome in read(file)] == list(range(len(rows)))
@@ -112,7 +104,7 @@ def test_every_row_has_exactly_one_outcome_in_order(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 30), max_size=4), row_group_size=st.integers(1, 31))
-def test_ranges_that_cover_a_file_read_it_once(folder: Path, cuts: list[int], row_group_size: int) -> None:
+def test_ranges_that_cover_a_file_read_it_once(folder, cuts, row_group_size):
     file = write_log(folder / "cut.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
     bounds = [0, *sorted(cuts), 30]
     parts = [outcome for start, end in pairwise(bounds) for outcome in read(file, rows=range(start, end))]
@@ -121,13 +113,13 @@ def test_ranges_that_cover_a_file_read_it_once(folder: Path, cuts: list[int], ro
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(picked=st.sets(st.integers(0, 29)), row_group_size=st.integers(1, 31))
-def test_picked_rows_are_those_of_a_whole_reading(folder: Path, picked: set[int], row_group_size: int) -> None:
+def test_picked_rows_are_those_of_a_whole_reading(folder, picked, row_group_size):
     file = write_log(folder / "pick.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
     whole = read(file)
     assert read(file, rows=sorted(picked)) == [whole[row] for row in sorted(picked)]
 
 
-def test_row_with_every_field_is_read_whole(tmp_path: Path) -> None:
+def test_row_with_every_field_is_read_whole(tmp_path):
     moment = datetime(2026, 11, 19, 4, 5, 6, 7, tzinfo=UTC)
     spans = [{"char_start": 0, "char_end": 3}, {"char_start": 4, "char_end": 5}]
     row = log_row(0, target_spans=spans, answered_at=moment, generator="writer-2", answer="🙂é𝒳 ok")
@@ -150,9 +142,7 @@ def test_row_with_every_field_is_read_whole(tmp_path: Path) -> None:
         (pa.string(), "2026-11-19T04:05:06Z", datetime(2026, 11, 19, 4, 5, 6, tzinfo=UTC)),
     ],
 )
-def test_moments_of_every_kind_are_read_in_utc(
-    tmp_path: Path, kind: pa.DataType, value: object, expected: datetime
-) -> None:
+def test_moments_of_every_kind_are_read_in_utc(tmp_path, kind, value, expected):
     schema = LOG_SCHEMA.set(5, pa.field("answered_at", kind))
     (record,) = records(write_log(tmp_path / "log.parquet", [log_row(0, answered_at=value)], schema=schema))
     assert record.answered_at == expected
@@ -162,7 +152,7 @@ def test_moments_of_every_kind_are_read_in_utc(
     ("kind", "value"),
     [(pa.string(), "last Tuesday"), (pa.timestamp("us"), 2**62), (pa.string(), "0001-01-01T00:00+02")],
 )
-def test_moment_that_is_none_is_left_out_and_noted(tmp_path: Path, kind: pa.DataType, value: object) -> None:
+def test_moment_that_is_none_is_left_out_and_noted(tmp_path, kind, value):
     schema = LOG_SCHEMA.set(5, pa.field("answered_at", kind))
     rows = [log_row(0), log_row(1, answered_at=value), log_row(2)]
     file = write_log(tmp_path / "log.parquet", rows, schema=schema)
@@ -172,7 +162,7 @@ def test_moment_that_is_none_is_left_out_and_noted(tmp_path: Path, kind: pa.Data
 
 
 @pytest.mark.parametrize("gap", [None, {"passage_id": "p1", "title": "Lamps", "text": None}])
-def test_passage_of_null_stays_in_its_place_and_is_noted(tmp_path: Path, gap: object) -> None:
+def test_passage_of_null_stays_in_its_place_and_is_noted(tmp_path, gap):
     passages = [{"passage_id": "p0", "title": None, "text": "Ada Thorne lit the lamp."}, gap]
     (record,) = records(write_log(tmp_path / "log.parquet", [log_row(0, passages=passages)]))
     assert [one.text for one in record.passages] == ["Ada Thorne lit the lamp.", ""]
@@ -193,16 +183,14 @@ def test_passage_of_null_stays_in_its_place_and_is_noted(tmp_path: Path, gap: ob
         ("target_spans", pa.list_(pa.null()), [[None], [None]], Reason.MISSING_VALUE),
     ],
 )
-def test_column_of_nulls_only_is_a_fault_of_each_row(
-    tmp_path: Path, name: str, kind: pa.DataType, values: list[object], expected: Reason | None
-) -> None:
+def test_column_of_nulls_only_is_a_fault_of_each_row(tmp_path, name, kind, values, expected):
     schema = LOG_SCHEMA.set(LOG_SCHEMA.get_field_index(name), pa.field(name, kind))
     rows = [log_row(number, **{name: value}) for number, value in enumerate(values)]
     assert reasons(write_log(tmp_path / "log.parquet", rows, schema=schema)) == [expected] * 2
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
-def test_file_without_rows_and_columns_has_no_rows(tmp_path: Path, name: str) -> None:
+def test_file_without_rows_and_columns_has_no_rows(tmp_path, name):
     path = tmp_path / name
     path.touch()
     if path.suffix == ".parquet":
@@ -226,9 +214,7 @@ def test_file_without_rows_and_columns_has_no_rows(tmp_path: Path, name: str) ->
     ],
     ids=["moment", "moment in UTC", "moment of a zone", "date", "duration", "large list", "broken text"],
 )
-def test_carried_value_that_cannot_be_read_is_a_fault_of_its_row(
-    tmp_path: Path, kind: pa.DataType, value: object, reason: Reason
-) -> None:
+def test_carried_value_that_cannot_be_read_is_a_fault_of_its_row(tmp_path, kind, value, reason):
     rows = [log_row(0), log_row(1, seen=value), log_row(2)]
     file = write_log(tmp_path / "log.parquet", rows, schema=LOG_SCHEMA.append(pa.field("seen", kind)))
     before, faulty, after = read(file, LogOptions(extra_columns=("seen",)))
@@ -238,7 +224,7 @@ def test_carried_value_that_cannot_be_read_is_a_fault_of_its_row(
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns")])
-def test_carried_time_keeps_its_nanoseconds(tmp_path: Path, kind: pa.DataType) -> None:
+def test_carried_time_keeps_its_nanoseconds(tmp_path, kind):
     schema = LOG_SCHEMA.append(pa.field("seen", kind))
     file = write_log(tmp_path / "log.parquet", [log_row(0, seen=1_000_000_000_001)], schema=schema)
     (record,) = records(file, LogOptions(extra_columns=("seen",)))
@@ -249,11 +235,11 @@ def test_carried_time_keeps_its_nanoseconds(tmp_path: Path, kind: pa.DataType) -
     "text", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 )
 @pytest.mark.parametrize("make_list", [pa.list_, pa.large_list, pa.list_view])
-def test_variants_of_text_and_list_are_read_alike(tmp_path: Path, text: pa.DataType, make_list: object) -> None:
+def test_variants_of_text_and_list_are_read_alike(tmp_path, text, make_list):
     plain = text if pa.types.is_large_string(text) else pa.string()
     item = pa.struct([("passage_id", pa.int64()), ("title", plain), ("text", plain)])
     schema = pa.schema(
-        [("record_id", pa.uint16()), ("question", text), ("passages", make_list(item)), ("answer", text)]  # type: ignore[operator]
+        [("record_id", pa.uint16()), ("question", text), ("passages", make_list(item)), ("answer", text)]
     )
     passages = [{"passage_id": 7, "title": None, "text": "One."}, {"passage_id": None, "title": "T", "text": "Two."}]
     rows = [log_row(0, record_id=5, passages=passages), log_row(1, record_id=6, passages=None)]
@@ -279,7 +265,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_row_is_refused_unread_and_leaves_its_neighbours_untouched(tmp_path: Path, name: str) -> None:
+def test_large_row_is_refused_unread_and_leaves_its_neighbours_untouched(tmp_path, name):
     rows = [log_row(number) for number in range(3)]
     clean = read(write_log(tmp_path / "log.parquet", rows))
     file = write_log(tmp_path / "log.parquet", [rows[0], {**rows[1], **LARGE[name]}, rows[2]])
@@ -296,7 +282,7 @@ def test_large_row_is_refused_unread_and_leaves_its_neighbours_untouched(tmp_pat
     assert len(str(refused.fault)) < 300
 
 
-def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path, monkeypatch):
     file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, answer="Ada."), log_row(2, answer="é" * 40)])
     monkeypatch.setattr(log_rows, "MOST_BYTE_PAIRS", 60 * 79)
     assert reasons(file) == [None, None, Reason.TEXT_TOO_LONG]
@@ -305,20 +291,20 @@ def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeyp
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "é", b"\xff"])), max_size=30))
-def test_duplicates_are_those_of_a_naive_search(folder: Path, ids: list[str | bytes | None]) -> None:
+def test_duplicates_are_those_of_a_naive_search(folder, ids):
     file = write_log(folder / "ids.parquet", [log_row(0, record_id=value) for value in ids], row_group_size=7)
     naive = [row for row, value in enumerate(ids) if value is not None and value in ids[:row]]
     assert QALog(file).duplicate_rows().tolist() == naive
 
 
-def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path: Path) -> None:
+def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, passages=None), log_row(2)])
     found = [row for batch in QALog(file).passage_ids() for row in batch.to_pylist()]
     ids = [None if row is None else [one["passage_id"] for one in row] for row in found]
     assert ids == [["p0", None], None, ["p2", None]]
 
 
-def test_extra_columns_keep_their_values(tmp_path: Path) -> None:
+def test_extra_columns_keep_their_values(tmp_path):
     kinds = {"when": pa.timestamp("ns"), "tags": pa.list_(pa.string()), "kind": pa.dictionary(pa.int8(), pa.string())}
     schema = pa.schema([*LOG_SCHEMA, *kinds.items()])
     row = log_row(0, when=1_000_000_001, tags=["a", None], kind="live")
@@ -335,7 +321,7 @@ def test_extra_columns_keep_their_values(tmp_path: Path) -> None:
     assert (values["kind"], values["tags"]) == ("live", ["a", None])
 
 
-def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
+def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     with pytest.raises(DataError, match=r"log\.parquet.*at least 2 rows, has 1"):
         read(file, rows=range(2))
@@ -358,16 +344,14 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),
     ],
 )
-def test_file_that_is_gone_damaged_or_of_another_format_is_named(
-    change: Callable[[Path], object], kind: type[DataError], problem: str, tmp_path: Path
-) -> None:
+def test_file_that_is_gone_damaged_or_of_another_format_is_named(change, kind, problem, tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     change(Path(file))
     with pytest.raises(kind, match=problem):
         QALog(file).check()
 
 
-def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) -> None:
+def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path):
     file = Path(write_log(tmp_path / "log.parquet", [log_row(number) for number in range(50)]))
     content = bytearray(file.read_bytes())
     content[4:200] = bytes(196)
@@ -379,7 +363,7 @@ def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) ->
     assert caught.value.exit_code == ExitCode.BAD_USAGE
 
 
-def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_path: Path) -> None:
+def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_path):
     rows = [log_row(number) for number in range(3)]
     log = QALog(write_log(tmp_path / "log.parquet", rows)).stamped()
     assert len(list(log.outcomes())) == 3
@@ -389,7 +373,7 @@ def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_pat
         next(log.outcomes())
 
 
-def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path: Path) -> None:
+def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path):
     rows = [log_row(number) for number in range(3)]
     outcomes = QALog(write_log(tmp_path / "log.parquet", rows)).stamped().outcomes()
     next(outcomes)
@@ -408,9 +392,7 @@ def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path:
         lambda log: [*log.passage_ids()],
     ],
 )
-def test_file_that_a_link_leads_to_for_a_moment_is_never_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[QALog], object]
-) -> None:
+def test_file_that_a_link_leads_to_for_a_moment_is_never_read(tmp_path, monkeypatch, read):
     audited, other, link = (tmp_path / name for name in ("a.parquet", "b.parquet", "log.parquet"))
     for number, path in enumerate((audited, other)):
         write_log(path, [log_row(number)])
@@ -418,7 +400,7 @@ def test_file_that_a_link_leads_to_for_a_moment_is_never_read(
     log, opened = QALog(str(link)).stamped(), ArrowStorage.open
 
     @contextmanager
-    def switched(self: ArrowStorage, path: str) -> Iterator[BinaryIO]:
+    def switched(self, path):
         for target in (other, audited):
             link.unlink()
             link.symlink_to(target)
@@ -435,7 +417,7 @@ def test_file_that_a_link_leads_to_for_a_moment_is_never_read(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code: int) -> None:
+def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code):
     told = f"^a temporary file cannot be written: .*{os.strerror(code)}; free space in "
     with pytest.raises(RunError, match=told), file_errors_named("log.json"):
         raise OSError(code, os.strerror(code))
@@ -444,20 +426,20 @@ def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code: 
 class InMemory:
     """Logs in a dict."""
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files):
         self.files = files
 
-    def find(self, pattern: str, *, suffix: str) -> list[str]:
+    def find(self, pattern, *, suffix):
         return [path for path in self.files if path == pattern and path.endswith(suffix)]
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+    def open(self, path):
         return nullcontext(BytesIO(self.files[path]))
 
-    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
+    def stamp(self, path, file=None):
         return str(len(self.files[path])) if file is None and path in self.files else None
 
 
-def test_any_storage_gives_what_a_local_disk_gives(tmp_path: Path) -> None:
+def test_any_storage_gives_what_a_local_disk_gives(tmp_path):
     rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 4 else {})) for number in range(9)]
     local = QALog(write_log(tmp_path / "log.parquet", rows))
     storage = InMemory({local.path: Path(local.path).read_bytes()})
@@ -466,6 +448,6 @@ def test_any_storage_gives_what_a_local_disk_gives(tmp_path: Path) -> None:
     assert [repr(one) for one in log.outcomes()] == [repr(one) for one in local.outcomes()]
 
 
-def test_log_crosses_process_borders(tmp_path: Path) -> None:
+def test_log_crosses_process_borders(tmp_path):
     log = QALog(str(tmp_path / "log.parquet"), LogOptions(extra_columns=("a",)))
     assert pickle.loads(pickle.dumps(log)) == log

@@ -1,10 +1,7 @@
 """Readers: the worked example of docs/extending.md, and one reason for a faulty row whoever reads it."""
 
-from __future__ import annotations
-
 import re
 import sys
-from collections.abc import Iterator
 from importlib import invalidate_caches
 from pathlib import Path
 
@@ -28,7 +25,7 @@ DOCUMENT = ROOT / "docs" / "extending.md"
 ROWS = [log_row(number, **(FAULTS["broken answer"][0] if number == 3 else {})) for number in range(600)]
 
 
-def install_example(folder: Path) -> None:
+def install_example(folder):
     """Put the document's reader where an installed package would be."""
     text = DOCUMENT.read_text(encoding="utf-8")
     code = re.findall(r"```python\n(# arrow_log\.py\n.*?)```", text, flags=re.DOTALL)
@@ -40,7 +37,7 @@ def install_example(folder: Path) -> None:
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def installed(tmp_path, monkeypatch):
     install_example(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     invalidate_caches()
@@ -48,7 +45,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     sys.modules.pop("arrow_log", None)
 
 
-def arrow_copy(parquet: str) -> str:
+def arrow_copy(parquet):
     table = pq.read_table(parquet)
     path = parquet.replace(".parquet", ".arrow")
     with pa.ipc.new_file(path, table.schema) as file:
@@ -56,14 +53,14 @@ def arrow_copy(parquet: str) -> str:
     return path
 
 
-def reasons(log: QALog, rows: list[int] | None = None) -> list[tuple[int, str | None, object]]:
+def reasons(log, rows=None):
     return [
         (one.source.source_row, one.record_id, one.fault.reason if isinstance(one, FaultyRow) else one.passages)
         for one in log.outcomes(rows)
     ]
 
 
-def test_reader_of_another_package_gives_what_parquet_gives(installed: Path) -> None:
+def test_reader_of_another_package_gives_what_parquet_gives(installed):
     parquet = QALog(write_log(installed / "log.parquet", ROWS))
     log = QALog(arrow_copy(parquet.path), LogOptions(format="arrow"))
     assert log.check().row_count == len(ROWS)
@@ -72,14 +69,14 @@ def test_reader_of_another_package_gives_what_parquet_gives(installed: Path) -> 
     assert log.duplicate_rows().tolist() == []
 
 
-def test_file_that_it_cannot_read_is_named(installed: Path) -> None:
+def test_file_that_it_cannot_read_is_named(installed):
     parquet = write_log(installed / "log.parquet", ROWS[:1])
     with pytest.raises(LogFormatError, match=r"log\.parquet' should be an Arrow file, is not"):
         QALog(parquet, LogOptions(format="arrow")).check()
 
 
 @pytest.mark.usefixtures("installed")
-def test_unknown_format_is_refused_with_those_that_there_are() -> None:
+def test_unknown_format_is_refused_with_those_that_there_are():
     traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"]
     assert reader_names() == ["parquet", "jsonl", *traces, "arrow"]
     with pytest.raises(
@@ -88,7 +85,7 @@ def test_unknown_format_is_refused_with_those_that_there_are() -> None:
         reader_named("csv")
 
 
-def test_reader_that_cannot_be_imported_is_a_clear_error(installed: Path) -> None:
+def test_reader_that_cannot_be_imported_is_a_clear_error(installed):
     (installed / "arrow_log.py").write_text("import no_such_module\n")
     with pytest.raises(UsageError, match=r"'arrow_log:ArrowReader', which cannot be imported: No module named"):
         reader_named("arrow")
@@ -103,13 +100,13 @@ def test_reader_that_cannot_be_imported_is_a_clear_error(installed: Path) -> Non
         ("ArrowReader = None\n", "cannot be imported: 'NoneType' object is not callable"),
     ],
 )
-def test_what_is_registered_and_is_no_reader_is_a_clear_error(installed: Path, code: str, message: str) -> None:
+def test_what_is_registered_and_is_no_reader_is_a_clear_error(installed, code, message):
     (installed / "arrow_log.py").write_text(code)
     with pytest.raises(UsageError, match=message):
         reader_named("arrow")
 
 
-def test_our_own_readers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_readers_come_first(tmp_path, monkeypatch):
     (tmp_path / "other-1.dist-info").mkdir()
     (tmp_path / "other-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
     (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text("[attribeam.log_readers]\nparquet = other:Evil\n")
@@ -122,7 +119,7 @@ LABELLED = pa.schema([*LOG_SCHEMA, ("span_labels", pa.list_(pa.struct([("support
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faulty_row_has_one_reason_for_all(name: str, tmp_path: Path) -> None:
+def test_faulty_row_has_one_reason_for_all(name, tmp_path):
     changes, _, reason, column = FAULTS[name]
     spans = {"target_spans": [{"char_start": 0, "char_end": 3}], "span_labels": [{"supported": True}]}
     rows = [log_row(0, **spans), log_row(1, **(spans | changes)), log_row(2, **spans)]

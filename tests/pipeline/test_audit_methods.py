@@ -1,13 +1,10 @@
 """Every method that can be evaluated can be audited: the same scores, honest support, and methods of the user's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -31,7 +28,6 @@ from attribeam.pipeline.workers.worker import load_models as load_audit
 from attribeam.pipeline.workers.worker_messages import explain_chunk_failure
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.run_manifest import RunManifest
-from attribeam.transforms.audit_settings import AuditSettings
 
 OWN_METHOD = """
 from attribeam.attribution.evidence.union_results import SpanResult
@@ -49,18 +45,18 @@ class PassageLength:
 """
 
 
-def write_method(folder: Path, name: str, *, result: str = "lengths", needs: str = "()") -> str:
+def write_method(folder, name, *, result="lengths", needs="()"):
     """A module with a method of the user's own; returns what ``--method`` calls it."""
     (folder / f"{name}.py").write_text(OWN_METHOD.replace("{RESULT}", result).replace("{NEEDS}", needs))
     return f"{name}:PassageLength"
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     return write_log(tmp_path_factory.mktemp("log") / "log.parquet", log_rows(4))
 
 
-def audited(settings: AuditSettings, name: str, log: Path, folder: Path, **options: object) -> pa.Table:
+def audited(settings, name, log, folder, **options):
     """The evidence of an audit by a method, as the worker's graph writes it."""
     asked = replace(settings, method=settings.method.replaced(method=name, **options))
     schemas = output_schemas(asked, {"model": "tiny"}, [])
@@ -68,8 +64,8 @@ def audited(settings: AuditSettings, name: str, log: Path, folder: Path, **optio
     return pq.read_table(Path(attempt.folder) / attempt.evidence.path)
 
 
-def record_of(row: dict[str, object], place: int, spans: list[CharRange]) -> QARecord:
-    passages = tuple(Passage(text=one["text"], title=one["title"]) for one in row["passages"])  # type: ignore[attr-defined]
+def record_of(row, place, spans):
+    passages = tuple(Passage(text=one["text"], title=one["title"]) for one in row["passages"])
     return QARecord(
         record_id=str(row["record_id"]),
         question=str(row["question"]),
@@ -81,9 +77,7 @@ def record_of(row: dict[str, object], place: int, spans: list[CharRange]) -> QAR
 
 
 @pytest.mark.parametrize("name", [audit_name(name) for name in lab_methods() if name not in ("random", "oracle")])
-def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
-    name: str, settings: AuditSettings, log: Path, tmp_path: Path
-) -> None:
+def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(name, settings, log, tmp_path):
     evidence = audited(settings, name, log, tmp_path).select(["source_row", "char_start", "char_end", "passage_scores"])
     assert evidence.num_rows
     method = resolve_method(MethodOptions(method=name))
@@ -97,9 +91,7 @@ def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
 
 
 @pytest.mark.parametrize("name", [WORDS, HIDDEN_AVERAGE, GRADIENTS])
-def test_method_without_mass_has_null_masses_and_no_verdict_by_mass(
-    name: str, settings: AuditSettings, log: Path, tmp_path: Path
-) -> None:
+def test_method_without_mass_has_null_masses_and_no_verdict_by_mass(name, settings, log, tmp_path):
     evidence = audited(settings, name, log, tmp_path, verdict="mass")
     assert evidence["evidence_mass"].null_count == evidence.num_rows > 0
     assert set(evidence["support"].to_pylist()) == {"not_calibrated"}
@@ -107,9 +99,7 @@ def test_method_without_mass_has_null_masses_and_no_verdict_by_mass(
     assert pc.max(found).as_py() > 0
 
 
-def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_evidence(
-    settings: AuditSettings, log: Path, tmp_path: Path
-) -> None:
+def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_evidence(settings, log, tmp_path):
     decoder = Path(settings.model.model)
     found = {}
     for name, bias in (("doubtful", DOUBTFUL), ("trusting", TRUSTING)):
@@ -129,7 +119,7 @@ def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_
         )
 
 
-def test_audit_by_words_loads_no_model(settings: AuditSettings, log: Path, tmp_path: Path) -> None:
+def test_audit_by_words_loads_no_model(settings, log, tmp_path):
     without = replace(settings, model=settings.model.replaced(model="/absent/model"))
     provenance = load_audit(replace(without, method=MethodOptions(method=WORDS)))
     assert "model" not in provenance
@@ -137,7 +127,7 @@ def test_audit_by_words_loads_no_model(settings: AuditSettings, log: Path, tmp_p
     assert audited(without, WORDS, log, tmp_path).num_rows
 
 
-def test_option_that_has_its_default_does_not_change_the_configuration(settings: AuditSettings) -> None:
+def test_option_that_has_its_default_does_not_change_the_configuration(settings):
     plain = configuration_hash(settings, {}, [])
     given = replace(settings, method=settings.method.replaced(strict_isolation=False))
     assert configuration_hash(given, {}, []) == plain
@@ -165,9 +155,7 @@ def test_option_that_has_its_default_does_not_change_the_configuration(settings:
         (["--method", "collections:OrderedDict"], "needs should be a set of 'parser', 'attention'"),
     ],
 )
-def test_what_cannot_be_audited_is_refused_before_anything_is_read(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_audited_is_refused_before_anything_is_read(options, message, capsys):
     assert main(["audit", "--input", "absent.parquet", "--output", "out", *options]) == 2
     assert message in capsys.readouterr().err
 
@@ -181,8 +169,8 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_read(
     ],
 )
 def test_broken_method_is_named_with_its_row_and_without_the_answer(
-    result: str, complaint: str, settings: AuditSettings, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    result, complaint, settings, log, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     name = write_method(tmp_path, f"broken_{abs(hash(result))}", result=result)
@@ -194,7 +182,7 @@ def test_broken_method_is_named_with_its_row_and_without_the_answer(
     assert "Ferry 0 leaves" not in told
 
 
-def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path: Path) -> None:
+def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path):
     log = write_log(tmp_path / "log.parquet", log_rows(10))
     audit = AuditProcess(save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser"), log)
     name, output = write_method(tmp_path, "of_length"), tmp_path / "out"
@@ -214,9 +202,7 @@ def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_
     assert main(["report", "--audit", str(output), "--output", str(tmp_path / "page.html")]) == 0
 
 
-def test_the_guides_example_is_evaluated_and_audited(
-    settings: AuditSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guides_example_is_evaluated_and_audited(settings, tmp_path, monkeypatch):
     from attribeam import Attributor
 
     guide = (ROOT / "docs" / "extending.md").read_text()

@@ -1,7 +1,5 @@
 """Options, exit codes, what is printed about them, and how a model is loaded."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -11,7 +9,6 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from tests.pipeline.audit_process import log_rows, write_log
@@ -20,7 +17,6 @@ from tests.report.made_audit import made_audit
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
 from attribeam.pipeline import command_line, local_driver
 from attribeam.pipeline.audit_options import (
-    AuditOptions,
     add_audit_arguments,
     read_run_options,
     read_settings,
@@ -35,7 +31,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 CONFIG_PRINT = [sys.executable, "-m", "attribeam", "config", "print"]
 
 
-def _options(*argv: str) -> AuditOptions:
+def _options(*argv):
     parser = argparse.ArgumentParser(add_help=False)
     add_audit_arguments(parser)
     known, unknown = parser.parse_known_args(["--input", "x.parquet", *argv])
@@ -43,7 +39,7 @@ def _options(*argv: str) -> AuditOptions:
     return read_options(known)
 
 
-def test_options_reach_their_settings() -> None:
+def test_options_reach_their_settings():
     text = (
         "--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --prior 0.2 "
         "--method attn-union --device cpu --threads 2 --max-tokens 900"
@@ -56,7 +52,7 @@ def test_options_reach_their_settings() -> None:
     assert (settings.model.device, settings.model.max_tokens, settings.threads) == ("cpu", 900, 2)
 
 
-def test_help_fits_two_screens_and_help_all_names_few_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_fits_two_screens_and_help_all_names_few_options(capsys):
     shown = {}
     for flag in ("--help", "--help-all"):
         with pytest.raises(SystemExit):
@@ -74,7 +70,7 @@ def test_help_fits_two_screens_and_help_all_names_few_options(capsys: pytest.Cap
     "argv",
     ["--max-tokens 0", "--verdict-band 0.6,0.1", "--spans clauses", "--prior 2", "--rows-per-chunk x"],
 )
-def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_out_of_its_range_ends_with_exit_code_2(argv, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--input", "x.parquet", "--output", "o", *argv.split()])
     assert ended.value.code == 2
@@ -84,12 +80,12 @@ def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pyt
     assert error.count("\n") == 1
 
 
-def test_options_of_two_verdicts_are_refused() -> None:
+def test_options_of_two_verdicts_are_refused():
     with pytest.raises(UsageError, match="--strictness and --prior are for a fitted verdict"):
         read_settings(_options("--output", "o", "--verdict", "mass", "--prior", "0.1"))
 
 
-def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -> None:
+def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one():
     with pytest.raises(UsageError, match="--job_endpoint"):
         read_run_options(_options("--output", "o", "--job_endpoint=embed"))
     of_model = "top_k stands in the file of --attribution-config"
@@ -100,16 +96,14 @@ def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -
     assert options.beam_arguments == ("--job_endpoint=embed",)
 
 
-def test_workers_of_a_runner_get_absolute_paths() -> None:
+def test_workers_of_a_runner_get_absolute_paths():
     arguments = ("--input", "logs/*.parquet", "s3://logs/*.parquet", "--output", "out", "--runner", "FlinkRunner")
     options = read_run_options(_options(*arguments))
     assert options.input[-2:] == (str(Path.cwd() / "logs" / "*.parquet"), "s3://logs/*.parquet")
     assert options.output == str(Path.cwd() / "out")
 
 
-def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(tmp_path, capsys):
     assert main(["audit", "--input", f"{tmp_path}/*.parquet", "--output", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert error.startswith("attribeam audit: --input should name existing files, nothing matches")
@@ -117,7 +111,7 @@ def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
     assert not (tmp_path / "out").exists()
 
 
-def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path, capsys):
     name = os.fsdecode(b"caf\xe9.parquet")
     with pytest.raises(UsageError, match=r"--output names .*no text in this system's utf-8; rename it"):
         read_run_options(_options("--output", name))
@@ -126,20 +120,20 @@ def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytes
     assert "/logs/caf\\udce9.parquet', which is no text in this system's utf-8" in capsys.readouterr().err
 
 
-def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
+def test_a_local_run_does_not_take_a_bucket_for_a_directory():
     with pytest.raises(UsageError, match="local directory"):
         read_run_options(_options("--output", "s3://audits/x"))
     assert read_run_options(_options("--output", "s3://audits/x", "--runner", "DataflowRunner")).output
 
 
-def test_output_is_needed_unless_it_is_a_dry_run() -> None:
+def test_output_is_needed_unless_it_is_a_dry_run():
     with pytest.raises(UsageError, match="--output"):
         read_run_options(_options())
     assert read_run_options(_options("--dry-run")).dry_run
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
@@ -155,9 +149,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         ([], "the first argument should be a command, there is none; there are: demo, audit, "),
     ],
 )
-def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_are(
-    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_are(given, said, capsys):
     assert main(given) == ExitCode.BAD_USAGE == command_line.BAD_USAGE
     error = capsys.readouterr().err
     assert error.startswith(f"attribeam: {said}")
@@ -173,10 +165,8 @@ def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_ar
         ImportError("libarrow.so: cannot open shared object file: Cannot allocate memory"),
     ],
 )
-def test_lack_of_memory_is_told_in_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: str) -> NoReturn:
+def test_lack_of_memory_is_told_in_one_line(error, monkeypatch, capsys):
+    def fail(_):
         raise error
 
     monkeypatch.setattr(command_line, "import_module", fail)
@@ -186,10 +176,8 @@ def test_lack_of_memory_is_told_in_one_line(
     assert said.count("\n") == 1
 
 
-def test_library_that_is_missing_is_no_lack_of_memory(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: str) -> NoReturn:
+def test_library_that_is_missing_is_no_lack_of_memory(monkeypatch, capsys):
+    def fail(_):
         raise ImportError("No module named 'torch'")
 
     monkeypatch.setattr(command_line, "import_module", fail)
@@ -197,9 +185,7 @@ def test_library_that_is_missing_is_no_lack_of_memory(
     assert "No module named 'torch'" in capsys.readouterr().err
 
 
-def test_working_directory_that_is_gone_is_bad_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_working_directory_that_is_gone_is_bad_usage(tmp_path, monkeypatch, capsys):
     log = write_log(tmp_path / "log.parquet", log_rows(1))
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -211,7 +197,7 @@ def test_working_directory_that_is_gone_is_bad_usage(
     assert not (tmp_path / "out").exists()
 
 
-def _code(argv: list[str]) -> int | str | None:
+def _code(argv):
     try:
         return main(argv)
     except SystemExit as ended:
@@ -223,9 +209,7 @@ def _code(argv: list[str]) -> int | str | None:
     [["config", "print"], ["audit", "--help"], ["show", "ferry-1"], ["history"], ["report"]],
     ids=" ".join,
 )
-def test_a_reader_that_stops_early_is_no_error(
-    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reader_that_stops_early_is_no_error(argv, tmp_path, capsys):
     root = made_audit(tmp_path).root
     audit = ["--audit", str(root)]
     given = {"show": audit, "history": [str(root.parent)], "report": [*audit, "--format", "csv", "--output", "-"]}
@@ -236,14 +220,14 @@ def test_a_reader_that_stops_early_is_no_error(
     assert capsys.readouterr().err == ""
 
 
-def test_full_disk_behind_standard_output_is_no_traceback() -> None:
+def test_full_disk_behind_standard_output_is_no_traceback():
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         found = subprocess.run(CONFIG_PRINT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert found.returncode == ExitCode.FAILED
     assert found.stderr == "attribeam config: standard output cannot be written to: No space left on device\n"
 
 
-def test_characters_that_standard_output_lacks_are_escaped(tmp_path: Path) -> None:
+def test_characters_that_standard_output_lacks_are_escaped(tmp_path):
     (tmp_path / "é.toml").write_text('output = "audits/é"\n', encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     found = subprocess.run(
@@ -253,17 +237,15 @@ def test_characters_that_standard_output_lacks_are_escaped(tmp_path: Path) -> No
     assert 'output = "audits/\\xe9"' in found.stdout
 
 
-def test_closed_standard_output_swallows_what_is_printed() -> None:
+def test_closed_standard_output_swallows_what_is_printed():
     found = subprocess.run(
         CONFIG_PRINT, preexec_fn=partial(os.close, 1), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
     assert (found.returncode, found.stderr) == (0, b"")
 
 
-def test_ctrl_c_while_a_command_is_imported_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(_: str) -> NoReturn:
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(monkeypatch, capfd):
+    def interrupted(_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command_line, "import_module", interrupted)
@@ -272,9 +254,7 @@ def test_ctrl_c_while_a_command_is_imported_is_no_traceback(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(
-    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(number, monkeypatch, tmp_path, capfd):
     before = signal.signal(number, lambda *_: pytest.fail("the audit did not handle it"))
     monkeypatch.setattr(local_driver, "check_input", lambda *_, **__: signal.raise_signal(number))
     try:
@@ -284,10 +264,8 @@ def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(
     assert capfd.readouterr().err.startswith("attribeam audit: interrupted.")
 
 
-def test_another_broken_pipe_is_no_closed_output(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def run(_: argparse.Namespace) -> None:
+def test_another_broken_pipe_is_no_closed_output(monkeypatch, tmp_path, capfd):
+    def run(_):
         raise BrokenPipeError("the pipe to a worker")
 
     monkeypatch.setattr("attribeam.report.show_command.run", run)
@@ -297,7 +275,7 @@ def test_another_broken_pipe_is_no_closed_output(
     assert said.endswith("attribeam show: this is a fault of attribeam; please report the lines above\n")
 
 
-def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
+def test_python_that_drops_docstrings_is_refused_in_a_sentence():
     command = [sys.executable, "-OO", "-m", "attribeam", "models", "--help"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (ExitCode.BAD_USAGE, "")
@@ -315,9 +293,7 @@ LOADED = ModelOptions(
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
-def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*command, "--prompt-template", "no/such.jinja"])
     assert ended.value.code == 2
@@ -325,9 +301,7 @@ def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["evaluate", "--data", "x"]])
-def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(command, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*command, "--verdict", str(tmp_path)])
     assert ended.value.code == 2
@@ -348,9 +322,7 @@ _COMMANDS = (["audit", "--input", "x", "--output", "y"], ["models", "check"], ["
         (["--dtype", "float8"], "--dtype: should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 'float8'"),
     ],
 )
-def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
-    command: list[str], given: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(command, given, expected, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*command, *given])
     assert ended.value.code == 2
@@ -358,7 +330,7 @@ def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
 
 
 @pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
-def test_check_of_a_model_takes_one_device(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_model_takes_one_device(device, capsys):
     assert main(["models", "check", "--device", device]) == 2
     assert f"device should be a single one, was: {device!r}" in capsys.readouterr().err
 
@@ -377,13 +349,13 @@ def test_check_of_a_model_takes_one_device(device: str, capsys: pytest.CaptureFi
         {"token_budget": 4096},
     ],
 )
-def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> None:
+def test_each_of_them_makes_another_configuration(change):
     plain = AuditSettings()
     changed = replace(plain, model=plain.model.replaced(**change))
     assert configuration_hash(plain, {}, []) != configuration_hash(changed, {}, [])
 
 
-def test_workers_elsewhere_load_the_commit_that_was_loaded_here() -> None:
+def test_workers_elsewhere_load_the_commit_that_was_loaded_here():
     settings = AuditSettings(model=LOADED)
     pinned = with_pinned_model(settings, {"model_revision": "0123abc"})
     assert pinned == replace(settings, model=LOADED.replaced(revision="0123abc"))

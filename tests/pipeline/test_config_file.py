@@ -1,18 +1,14 @@
 """``--config``: every option of an audit from a file, and what a Beam runner gets."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import tomllib
-from pathlib import Path
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.pipeline.audit_options import (
-    AuditOptions,
     RunOptions,
     add_audit_arguments,
     read_run_options,
@@ -27,13 +23,13 @@ from attribeam.schemas.errors import UsageError
 OPEN = ("--input", "x", "--output", "o")
 
 
-def _written(folder: Path, text: str) -> str:
+def _written(folder, text):
     path = folder / "audit.toml"
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-def _read(*argv: str) -> AuditOptions:
+def _read(*argv):
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     add_audit_arguments(parser)
     arguments, unknown = parser.parse_known_args(argv)
@@ -41,18 +37,18 @@ def _read(*argv: str) -> AuditOptions:
     return read_options(arguments)
 
 
-def _parsed(folder: Path, text: str, *argv: str) -> AuditOptions:
+def _parsed(folder, text, *argv):
     return _read("--config", _written(folder, text), *argv)
 
 
-def _mistakes(folder: Path, text: str, **environment: str) -> list[str]:
+def _mistakes(folder, text, **environment):
     path = _written(folder, text)
     with pytest.raises(UsageError) as refused:
         read_config(path, environment)
     return str(refused.value).replace(path, "FILE").splitlines()
 
 
-def test_a_file_says_what_a_command_line_says(tmp_path: Path) -> None:
+def test_a_file_says_what_a_command_line_says(tmp_path):
     text = """
         input = ["logs/a.parquet", "logs/b.parquet"]
         output = "audits/today"
@@ -79,7 +75,7 @@ def test_a_file_says_what_a_command_line_says(tmp_path: Path) -> None:
     assert from_file.spans == (SpanKind.WORDS, SpanKind.GIVEN)
 
 
-def test_the_command_line_beats_the_file_lists_and_switches_too(tmp_path: Path) -> None:
+def test_the_command_line_beats_the_file_lists_and_switches_too(tmp_path):
     text = """
         input = ["a.parquet"]
         output = "a"
@@ -94,7 +90,7 @@ def test_the_command_line_beats_the_file_lists_and_switches_too(tmp_path: Path) 
     assert (options.fail_if, options.output) == (("rows < 2",), "a")
 
 
-def test_what_the_beam_runner_gets_can_stand_in_the_file(tmp_path: Path) -> None:
+def test_what_the_beam_runner_gets_can_stand_in_the_file(tmp_path):
     text = 'input = "x"\noutput = "s3://a/b"\nrunner = "FlinkRunner"\nbeam_arguments = ["--parallelism=4"]'
     assert read_run_options(_parsed(tmp_path, text)).beam_arguments == ("--parallelism=4",)
     both = ("--parallelism=4", "--parallelism=8")  # of which Beam takes the last
@@ -103,7 +99,7 @@ def test_what_the_beam_runner_gets_can_stand_in_the_file(tmp_path: Path) -> None
         read_run_options(_parsed(tmp_path, text, "--runner", "local", "--output", "o"))
 
 
-def test_without_a_file_there_must_be_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_there_must_be_an_input(tmp_path, capsys):
     assert main(["audit", "--output", str(tmp_path / "out")]) == 2
     assert "--input is needed" in capsys.readouterr().err
 
@@ -144,16 +140,16 @@ def test_without_a_file_there_must_be_an_input(tmp_path: Path, capsys: pytest.Ca
         ),
     ],
 )
-def test_a_mistake_names_file_line_key_and_what_is_wanted(tmp_path: Path, text: str, mistake: str) -> None:
+def test_a_mistake_names_file_line_key_and_what_is_wanted(tmp_path, text, mistake):
     assert _mistakes(tmp_path, text) == [mistake]
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_told_at_once(tmp_path):
     lines = _mistakes(tmp_path, "workrs = 3\nprior = 7\n[run]\nworkers = 2\n")
     assert [line.partition(": ")[0] for line in lines] == ["FILE, line 1", "FILE, line 2", "FILE, line 3"]
 
 
-def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path: Path) -> None:
+def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path):
     (line,) = _mistakes(tmp_path, "fail_if = ['unsuported_share > 0.1']")
     assert line.startswith("FILE, line 1: fail_if: unknown metric 'unsuported_share'; did you mean unsupported_share")
 
@@ -167,9 +163,7 @@ def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path: Path
         (b"workers = 1\nworkers = 2", "Cannot overwrite"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_bad_usage(
-    tmp_path: Path, content: bytes | None, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_is_bad_usage(tmp_path, content, said, capsys):
     path = tmp_path / "audit.toml"
     if content is not None:
         path.write_bytes(content)
@@ -189,11 +183,11 @@ def test_a_file_that_cannot_be_read_is_bad_usage(
         ("${TEAM:-http://a/b?c=$1}", "http://a/b?c=$1"),
     ],
 )
-def test_variables_are_replaced_as_in_a_shell(text: str, expanded: str) -> None:
+def test_variables_are_replaced_as_in_a_shell(text, expanded):
     assert expand_variables(text, {"DAY": "2026-11-22", "EMPTY": ""}) == expanded
 
 
-def test_variables_stand_in_lists_tables_numbers_and_switches(tmp_path: Path) -> None:
+def test_variables_stand_in_lists_tables_numbers_and_switches(tmp_path):
     text = """
         input = ["${DAY}/*.parquet"]
         workers = "${WORKERS:-3}"
@@ -211,9 +205,7 @@ def test_variables_stand_in_lists_tables_numbers_and_switches(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("where", ["file", "line"])
-def test_mistakes_in_a_file_are_events_where_machines_listen(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_in_a_file_are_events_where_machines_listen(where, tmp_path, capsys):
     path = _written(tmp_path, "workrs = 1\n" + "console = 'json'\n" * (where == "file"))
     assert main(["audit", "--config", path, *["--console=json"] * (where == "line")]) == 2
     event = json.loads(capsys.readouterr().err)
@@ -221,14 +213,12 @@ def test_mistakes_in_a_file_are_events_where_machines_listen(
     assert "did you mean workers" in event["message"]
 
 
-def _print(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def _print(capsys, *argv):
     assert main(["config", "print", *argv]) == 0
     return capsys.readouterr().out
 
 
-def test_the_printed_defaults_name_every_option_and_can_be_read_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_printed_defaults_name_every_option_and_can_be_read_back(tmp_path, capsys):
     text = _print(capsys)
     named = {line.removeprefix("# ").partition(" = ")[0] for line in text.splitlines() if " = " in line}
     assert named == set(OPTIONS)
@@ -237,9 +227,7 @@ def test_the_printed_defaults_name_every_option_and_can_be_read_back(
     assert read_run_options(back) == read_run_options(plain)
 
 
-def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AUDIT_DAY", "2026-11-22")
     path = _written(
         tmp_path,
@@ -259,9 +247,7 @@ def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_sam
     assert back.prior == 0.1
 
 
-def test_check_says_what_is_left_open_and_that_the_options_go_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_is_left_open_and_that_the_options_go_together(tmp_path, capsys):
     path = _written(tmp_path, "workers = 2\ninput = 'x'")
     assert main(["config", "check", path]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -279,9 +265,7 @@ def test_check_says_what_is_left_open_and_that_the_options_go_together(
         ("method = 'gull'", "gull"),
     ],
 )
-def test_options_that_contradict_each_other_are_told_with_the_file(
-    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_contradict_each_other_are_told_with_the_file(tmp_path, text, said, capsys):
     path = _written(tmp_path, text)
     assert main(["config", "check", path]) == 2
     error = capsys.readouterr().err
@@ -298,14 +282,14 @@ def test_options_that_contradict_each_other_are_told_with_the_file(
     ],
     ids=["lists", "tables", "dotted"],
 )
-def test_values_that_are_nested_deeply_are_told(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_that_are_nested_deeply_are_told(tmp_path, text, capsys):
     path = _written(tmp_path, text)
     for argv in (["config", "check", path], ["config", "print", path], ["audit", "--config", path]):
         assert main(argv) == 2
         assert "its values are nested too deeply" in capsys.readouterr().err
 
 
-def test_what_is_printed_reads_back_whatever_its_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_reads_back_whatever_its_characters(tmp_path, capsys):
     text = 'a\x1b\n\x7f\x85\u2028\u202e\u2066\u00a0 é"\\'
     path = _written(tmp_path, f"output = {json.dumps(text)}".replace("\x7f", "\\u007f"))
     assert _parsed(tmp_path, _print(capsys, path)).output == text
@@ -322,7 +306,7 @@ experiments = ["use_x", "use_y"]
 """
 
 
-def test_options_of_every_shape_reach_beam() -> None:
+def test_options_of_every_shape_reach_beam():
     arguments = RunOptions(beam_arguments=tomllib.loads(TABLE)).beam_arguments
     assert "--object_reuse" in arguments  # which only the job server knows
     options = PipelineOptions([*arguments, "--parallelism=8"]).get_all_options()
@@ -332,7 +316,7 @@ def test_options_of_every_shape_reach_beam() -> None:
     assert options["experiments"] == ["use_x", "use_y"]
 
 
-def test_an_option_that_beam_does_not_know_is_named_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_that_beam_does_not_know_is_named_with_near_ones(capsys):
     beam_options(RunOptions(runner="DirectRunner", beam_arguments=("--direct_runing_mode=in_memory", "--zzqq", "x")))
     typo, far = capsys.readouterr().err.splitlines()
     assert "Beam's Python half has no option --direct_runing_mode; did you mean --direct_running_mode" in typo
@@ -348,9 +332,7 @@ def test_an_option_that_beam_does_not_know_is_named_with_near_ones(capsys: pytes
         ("local", "parallelism = 2", "unknown arguments: --parallelism=2"),
     ],
 )
-def test_what_beam_cannot_take_ends_with_exit_code_2_and_writes_nothing(
-    runner: str, table: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_beam_cannot_take_ends_with_exit_code_2_and_writes_nothing(runner, table, said, tmp_path, capsys):
     log = write_log(tmp_path / "log.parquet", log_rows(2))
     (tmp_path / "audit.toml").write_text(f"runner = '{runner}'\n[beam_arguments]\n{table}\n")
     audit = ["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--config", str(tmp_path / "audit.toml")]

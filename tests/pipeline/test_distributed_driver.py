@@ -1,14 +1,11 @@
 """``attribeam audit --runner`` on Beam's portable job service, with workers in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from tests.pipeline.distributed_audit import ROWS_PER_CHUNK
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
-from attribeam.transforms.audit_settings import AuditSettings
 
 ROOT = Path(__file__).parents[2]
 ROWS = 24
@@ -29,7 +25,7 @@ SECONDS_TO_RUN = 240
 
 
 @pytest.fixture
-def job_service(tmp_path: Path) -> Iterator[str]:
+def job_service(tmp_path):
     """The endpoint of a job service on a free port; it and all workers that it started end by SIGKILL."""
     port_file = tmp_path / "port"
     module = "apache_beam.runners.portability.local_job_service_main"
@@ -49,7 +45,7 @@ def job_service(tmp_path: Path) -> Iterator[str]:
         service.wait()
 
 
-def wait_for_port(service: subprocess.Popen[bytes], port_file: Path) -> int:
+def wait_for_port(service, port_file):
     deadline = time.monotonic() + SECONDS_TO_START
     while not port_file.exists():
         log = port_file.with_name("service.log").read_text
@@ -59,7 +55,7 @@ def wait_for_port(service: subprocess.Popen[bytes], port_file: Path) -> int:
     return int(port_file.read_text())
 
 
-def environment() -> dict[str, str]:
+def environment():
     """Workers import the packages from the checkout, and use one thread each."""
     return {
         **os.environ,
@@ -69,12 +65,12 @@ def environment() -> dict[str, str]:
     }
 
 
-def sorted_rows(folder: Path, pattern: str) -> list[dict[str, object]]:
+def sorted_rows(folder, pattern):
     rows = [row for file in sorted(folder.glob(pattern)) for row in pq.read_table(file).to_pylist()]
     return sorted(rows, key=lambda row: (row["source_row"], row.get("span_index", 0)))
 
 
-def portable_audit(file: str, settings: AuditSettings, output: Path, job_service: str) -> list[str]:
+def portable_audit(file, settings, output, job_service):
     """The command line; every start of a worker process adds a line to the file ``workers``.
 
     It removes the template's file as well, if there is one, as on a machine that never had it.
@@ -92,14 +88,14 @@ def portable_audit(file: str, settings: AuditSettings, output: Path, job_service
     ]
 
 
-def submit(command: list[str]) -> subprocess.CompletedProcess[str]:
+def submit(command):
     """Run a command to its end."""
     return subprocess.run(
         command, cwd=ROOT, env=environment(), timeout=SECONDS_TO_RUN, capture_output=True, text=True, check=False
     )
 
 
-def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Path, job_service: str) -> None:
+def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path, job_service):
     settings = with_token_budget(save_tiny_audit(tmp_path), 1)  # each row alone: batches cannot round differently
     template = tmp_path / "mine.jinja"
     text = "{% for p in passages %}[{{ p.index }}] {{ p.text }}\n{% endfor %}Q: {{ question }}\nA: "

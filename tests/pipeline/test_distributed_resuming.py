@@ -1,14 +1,9 @@
 """A distributed audit that is submitted again does what is missing and nothing else, whatever ended it."""
 
-from __future__ import annotations
-
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
@@ -29,7 +24,6 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_command import interrupted_once
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
@@ -39,10 +33,9 @@ from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.run_manifest import ChunkManifest, InputFile, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import InputFile, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
-from attribeam.transforms.row_groups import RowGroup
 
 ROWS = 28
 STARTS = [0, 8, 16, 24]
@@ -50,27 +43,27 @@ GATES = ("evidence_mass_mean < 0",)
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> DistributedAudit:
+def audit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
     log = write_log(folder / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     return DistributedAudit.of(save_tiny_audit(folder), log)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(audit: DistributedAudit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(audit, tmp_path_factory):
     output = tmp_path_factory.mktemp("undisturbed")
     audit.run(output, fail_if=GATES)
     return output
 
 
 @pytest.fixture
-def interrupted(audit: DistributedAudit, tmp_path: Path) -> Path:
+def interrupted(audit, tmp_path):
     """The output of a run that ended after two commits, in the middle of the third."""
     output = tmp_path / "interrupted"
-    commits: list[str] = []
+    commits = []
     commit = ChunkStore.commit
 
-    def third_fails(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
+    def third_fails(self, chunk, attempt, *, mark):
         commits.append(chunk.name)
         if len(commits) > 2:
             (output / "evidence" / f"{chunk.name}-{'0' * 12}.parquet").write_bytes(b"half of a fi")
@@ -84,12 +77,12 @@ def interrupted(audit: DistributedAudit, tmp_path: Path) -> Path:
     return output
 
 
-def contents(output: Path) -> dict[str, tuple[str, str]]:
+def contents(output):
     """The digests of the two files of each chunk."""
     return {name: (one.evidence.sha256, one.dead_letters.sha256) for name, one in chunk_manifests(output).items()}
 
 
-def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed: Path) -> None:
+def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed):
     manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
     assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
     assert [one.row_start for one in chunk_manifests(undisturbed).values()] == STARTS
@@ -99,9 +92,7 @@ def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed: Path)
     assert written_files(undisturbed) == named_files(undisturbed)
 
 
-def test_a_second_submission_reads_only_the_rows_that_are_missing(
-    audit: DistributedAudit, interrupted: Path, undisturbed: Path
-) -> None:
+def test_a_second_submission_reads_only_the_rows_that_are_missing(audit, interrupted, undisturbed):
     kept = chunk_manifests(interrupted)
     assert len(kept) == 2
     assert RunManifest.from_json((interrupted / "run_manifest.json").read_text()).status is RunStatus.FAILED
@@ -114,7 +105,7 @@ def test_a_second_submission_reads_only_the_rows_that_are_missing(
     assert written_files(interrupted) == named_files(interrupted)
 
 
-def test_an_interrupted_audit_is_shown_as_far_as_it_got(interrupted: Path) -> None:
+def test_an_interrupted_audit_is_shown_as_far_as_it_got(interrupted):
     audit = AuditDirectory.open(interrupted)
     assert audit.incomplete is not None
     assert audit.counts.rows == 2 * ROWS_PER_CHUNK
@@ -123,9 +114,7 @@ def test_an_interrupted_audit_is_shown_as_far_as_it_got(interrupted: Path) -> No
     assert rows <= {row for one in chunk_manifests(interrupted).values() for row in range(one.row_start, one.row_end)}
 
 
-def test_a_damaged_chunk_is_done_again_and_no_other(
-    audit: DistributedAudit, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_chunk_is_done_again_and_no_other(audit, undisturbed, tmp_path, capsys):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
     rotten = tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path
@@ -140,23 +129,21 @@ def test_a_damaged_chunk_is_done_again_and_no_other(
     assert written_files(tmp_path) == named_files(tmp_path)
 
 
-def status_of(output: Path) -> RunStatus:
+def status_of(output):
     return RunManifest.from_json((output / "run_manifest.json").read_text()).status
 
 
-def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
-    audit: DistributedAudit, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(audit, undisturbed, tmp_path, monkeypatch):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     (tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path).unlink()
-    before: list[tuple[RunStatus, int]] = []
+    before = []
     keep_only = ChunkStore.keep_only
 
-    def noted(self: ChunkStore, kept: Mapping[str, ChunkManifest]) -> None:
+    def noted(self, kept):
         before.append((status_of(tmp_path), len(chunk_manifests(tmp_path))))
         keep_only(self, kept)
 
-    def end(*_: object) -> NoReturn:
+    def end(*_):
         assert [name for name in RESULTS if (tmp_path / name).exists()] == []
         raise KeyboardInterrupt
 
@@ -168,13 +155,11 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
     assert (status_of(tmp_path), len(chunk_manifests(tmp_path))) == (RunStatus.INTERRUPTED, 3)
 
 
-def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
-    audit: DistributedAudit, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(audit, undisturbed, tmp_path, monkeypatch):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     other = replace(audit, settings=replace(audit.settings, max_text_chars=5000))
 
-    def end(*_: object) -> NoReturn:
+    def end(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ChunkStore, "keep_only", end)
@@ -183,7 +168,7 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
 
 
-def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path, undisturbed: Path) -> None:
+def test_overwrite_does_all_chunks_again(audit, tmp_path, undisturbed):
     audit.run(tmp_path, rows_per_chunk=14)
     with counted_rows() as starts:
         audit.run(tmp_path, overwrite=True)
@@ -192,9 +177,7 @@ def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path
     assert written_files(tmp_path) == named_files(tmp_path)
 
 
-def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
-    audit: DistributedAudit, undisturbed: Path, tmp_path: Path
-) -> None:
+def test_a_chunk_has_the_same_bytes_as_in_a_local_run(audit, undisturbed, tmp_path):
     models = AuditDirectory.open(undisturbed).manifest.models
     for number, manifest in enumerate(chunk_manifests(undisturbed).values()):
         stamped = RowRange(manifest.source_file, manifest.row_start, manifest.row_end)
@@ -212,10 +195,8 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
         assert attempt.counts == manifest.counts
 
 
-def test_a_group_that_a_runner_does_twice_is_committed_once(
-    audit: DistributedAudit, tmp_path: Path, undisturbed: Path
-) -> None:
-    def twice(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+def test_a_group_that_a_runner_does_twice_is_committed_once(audit, tmp_path, undisturbed):
+    def twice(group, store, settings, schemas):
         made = group.of([*group.rows])
         commit_group(made, store, settings, schemas)
         commit_group(made, store, settings, schemas)
@@ -227,10 +208,8 @@ def test_a_group_that_a_runner_does_twice_is_committed_once(
     assert written_files(tmp_path) == named_files(tmp_path)
 
 
-def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(
-    audit: DistributedAudit, tmp_path: Path
-) -> None:
-    def without_letters(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
+def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(audit, tmp_path):
+    def without_letters(group, store, settings, schemas):
         commit_group(replace(group, rows=[*group.rows], letters=[]), store, settings, schemas)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -240,10 +219,10 @@ def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk
     assert all(one.counts.is_reconciled for one in chunk_manifests(tmp_path).values())
 
 
-def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit, tmp_path: Path) -> None:
+def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit, tmp_path):
     commit = ChunkStore.commit
 
-    def all_but_one(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt, *, mark: str) -> None:
+    def all_but_one(self, chunk, attempt, *, mark):
         if chunk.rows.row_start:
             commit(self, chunk, attempt, mark=mark)
 
@@ -255,7 +234,7 @@ def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit,
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
+def printed(capsys):
     capsys.readouterr()
     return capsys
 
@@ -263,26 +242,24 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixtur
 class _Job:
     """A submitted job that never ends; a signal comes while it is waited for."""
 
-    def __init__(self, number: signal.Signals) -> None:
+    def __init__(self, number):
         self._number = number
         self.cancelled = 0
 
-    def run(self) -> _Job:
+    def run(self):
         return self
 
-    def wait_until_finish(self) -> None:
+    def wait_until_finish(self):
         signal.raise_signal(self._number)
         pytest.fail("the signal should have ended the wait")
 
-    def cancel(self) -> None:
+    def cancel(self):
         signal.raise_signal(self._number)  # an impatient user; it must not keep the job from being cancelled
         self.cancelled += 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
-    audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
+def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(audit, tmp_path, monkeypatch, number):
     job = _Job(number)
     monkeypatch.setattr(distributed_driver, "build_graph", lambda *_, **__: None)
     monkeypatch.setattr(distributed_driver.beam, "Pipeline", lambda **_: job)
@@ -303,7 +280,7 @@ SCHEMAS = OutputSchemas(evidence_schema(has_mass=False), dead_letter_schema())
 
 
 @pytest.fixture
-def chunk(tmp_path: Path) -> Chunk:
+def chunk(tmp_path):
     """A chunk of a log one row of which ends its process."""
     rows = [log_row(number) for number in range(RANGE)]
     rows[FATAL]["answer"] = f"The {FATAL_WORD} lit it."
@@ -313,14 +290,14 @@ def chunk(tmp_path: Path) -> Chunk:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ChunkStore:
+def store(tmp_path):
     made = ChunkStore(str(tmp_path / "out"), "c")
     made.keep_only({})
     return made
 
 
 @pytest.fixture
-def take(tmp_path: Path, store: ChunkStore) -> Callable[[Chunk], bool]:
+def take(tmp_path, store):
     """Takes a chunk up, or isolates it."""
     settings = AuditSettings(
         parser=str(save_tiny_parser(tmp_path / "parser")),
@@ -331,9 +308,7 @@ def take(tmp_path: Path, store: ChunkStore) -> Callable[[Chunk], bool]:
     )
 
 
-def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
-    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
-) -> None:
+def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(take, store, chunk, tmp_path):
     assert take(chunk)
     assert not store.is_committed(chunk)
     assert not take(chunk)
@@ -345,9 +320,7 @@ def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(
     assert "signal SIGKILL" in letter["message"]
 
 
-def test_marks_do_not_outlive_a_run(
-    take: Callable[[Chunk], bool], store: ChunkStore, chunk: Chunk, tmp_path: Path
-) -> None:
+def test_marks_do_not_outlive_a_run(take, store, chunk, tmp_path):
     take(chunk)
     store.keep_only({})
     assert not store.was_taken_up(chunk)

@@ -8,14 +8,11 @@ A change that means to move values says so in its message and freezes them anew:
 python -m tests.pipeline.test_golden_audits
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,7 +32,7 @@ EXACT = ("record_id", "source_row", "span_index", "span_kind", "char_start", "ch
 NAMES = ("example", "generated", "windows", "given", "redacted", "decoder")
 
 
-def arguments(name: str, folder: Path) -> list[str]:
+def arguments(name, folder):
     """The options of one golden audit; its log and models are written to ``folder``."""
     shapes = {"generated": (RowShape.WIKIPEDIA, 400), "given": (RowShape.QUOTESUM, 60), "decoder": (RowShape.SHORT, 20)}
     log = EXAMPLE
@@ -57,7 +54,7 @@ def arguments(name: str, folder: Path) -> list[str]:
     return ["audit", "--input", str(log), *given]
 
 
-def audited(name: str, folder: Path) -> dict[str, object]:
+def audited(name, folder):
     """Run an audit; what is frozen of it."""
     output = folder / "audit"
     assert (
@@ -86,12 +83,12 @@ def audited(name: str, folder: Path) -> dict[str, object]:
     }
 
 
-def read_folder(folder: Path) -> pa.Table:
+def read_folder(folder):
     """Its records, without the path of the log."""
     return pa.concat_tables([pq.read_table(file) for file in sorted(folder.rglob("*.parquet"))]).drop(["source_file"])
 
 
-def digest(table: pa.Table) -> str:
+def digest(table):
     """The SHA-256 of all values; floats count with all their bits."""
     found = hashlib.sha256()
     for row in table.to_pylist():
@@ -99,14 +96,14 @@ def digest(table: pa.Table) -> str:
     return found.hexdigest()[:16]
 
 
-def float_sums(table: pa.Table) -> Iterator[tuple[str, float]]:
+def float_sums(table):
     """The sum of each column of numbers with a fraction."""
     for field in table.schema:
         if pa.types.is_floating(field.type):
             yield field.name, pc.sum(table[field.name]).as_py()
 
 
-def machine() -> str:
+def machine():
     """What the last digits depend on: the processor, by a digest of its name and features, and torch."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     processor = sorted({line for line in lines if line.startswith(("model name", "flags"))})
@@ -115,7 +112,7 @@ def machine() -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_audit_is_as_it_was_frozen(name: str, tmp_path: Path) -> None:
+def test_audit_is_as_it_was_frozen(name, tmp_path):
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     frozen, found = golden["audits"][name], audited(name, tmp_path)
     if golden["machine"] == machine():
@@ -127,7 +124,7 @@ def test_audit_is_as_it_was_frozen(name: str, tmp_path: Path) -> None:
     assert found["sums"] == pytest.approx(frozen["sums"], rel=1e-2)
 
 
-def freeze() -> None:
+def freeze():
     """Write the results of today."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     audits = {}

@@ -1,18 +1,13 @@
 """The audit as a process: counts, provenance, determinism, and what a kill at any moment leaves."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import shutil
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 import pyarrow.parquet as pq
@@ -36,14 +31,14 @@ from attribeam.pipeline.chunks.chunk_store import ChunkStore
 from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.run_record import RunRecord
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(tmp_path_factory):
     """Small models, and a log with two faulty rows and a repeated id."""
     root = tmp_path_factory.mktemp("audit")
     rows = log_rows(ROWS)
@@ -55,7 +50,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(audit, tmp_path_factory):
     """What one process writes that nobody disturbs."""
     output = tmp_path_factory.mktemp("undisturbed") / "out"
     done = audit.run(output, "--workers", "1")
@@ -65,7 +60,7 @@ def undisturbed(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -
     return output
 
 
-def test_every_row_is_audited_or_dead_lettered_once(undisturbed: Path) -> None:
+def test_every_row_is_audited_or_dead_lettered_once(undisturbed):
     evidence, letters = read_all(undisturbed / "evidence"), read_all(undisturbed / "dead_letters")
     reasons = dict(zip(letters["source_row"].to_pylist(), letters["reason"].to_pylist(), strict=True))
     assert reasons == {3: "empty_answer", 9: "no_passages", ROWS - 1: "duplicate_record_id"}
@@ -75,7 +70,7 @@ def test_every_row_is_audited_or_dead_lettered_once(undisturbed: Path) -> None:
     assert set(evidence["team"].to_pylist()) == {"harbour"}
 
 
-def test_the_run_manifest_says_what_was_read_with_which_models(undisturbed: Path, audit: AuditProcess) -> None:
+def test_the_run_manifest_says_what_was_read_with_which_models(undisturbed, audit):
     manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
     assert manifest.status is RunStatus.DONE
     assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (ROWS, ROWS - 3, 3)
@@ -86,16 +81,14 @@ def test_the_run_manifest_says_what_was_read_with_which_models(undisturbed: Path
     assert len(manifest.chunks) == 5
 
 
-def test_the_files_carry_provenance_and_nothing_that_changes_between_runs(undisturbed: Path) -> None:
+def test_the_files_carry_provenance_and_nothing_that_changes_between_runs(undisturbed):
     metadata = pq.read_schema(next((undisturbed / "evidence").iterdir())).metadata
     assert {b"attribeam.schema_version", b"attribeam.layer", b"attribeam.parser"} <= set(metadata)
     assert json.loads(metadata[b"attribeam.settings"])["extra_columns"] == ["team"]
     assert not any(b"worker" in value or b"started" in value for value in metadata.values())
 
 
-def test_the_same_command_again_finds_all_chunks_finished(
-    undisturbed: Path, audit: AuditProcess, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_command_again_finds_all_chunks_finished(undisturbed, audit, capfd):
     before = {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()}
     assert audit.run_here(undisturbed, "--workers", "1") == 0
     assert f"{ROWS} of {ROWS} rows were finished by an earlier run" in capfd.readouterr().out
@@ -107,18 +100,13 @@ def test_the_same_command_again_finds_all_chunks_finished(
     [(KeyboardInterrupt(), 130), (RunError("no memory is left"), 1), (UsageError("there is no such model"), 2)],
 )
 def test_done_audit_with_a_rotten_chunk_stays_as_it_is_if_the_models_cannot_be_loaded(
-    undisturbed: Path,
-    audit: AuditProcess,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ending: BaseException,
-    code: int,
-) -> None:
+    undisturbed, audit, tmp_path, monkeypatch, ending, code
+):
     output = shutil.copytree(undisturbed, tmp_path / "out")
     sorted((output / "evidence").iterdir())[2].write_bytes(b"rotten")
     before = _contents(output)
 
-    def end_while_loading(_: object) -> NoReturn:
+    def end_while_loading(_):
         raise ending
 
     monkeypatch.setattr(local_driver, "start_first_worker", end_while_loading)
@@ -126,9 +114,7 @@ def test_done_audit_with_a_rotten_chunk_stays_as_it_is_if_the_models_cannot_be_l
     assert _contents(output) == before
 
 
-def test_a_night_that_is_no_longer_given_is_not_lost_unasked(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_night_that_is_no_longer_given_is_not_lost_unasked(audit, tmp_path, capfd):
     output, logs = tmp_path / "out", tmp_path / "logs"
     logs.mkdir()
     nights = [write_log(logs / f"{night}.parquet", log_rows(4, first=100 * night)) for night in range(3)]
@@ -143,20 +129,18 @@ def test_a_night_that_is_no_longer_given_is_not_lost_unasked(
     assert (_manifest(output).counts.rows, finished_chunks(output)) == (4, 1)
 
 
-def _contents(output: Path) -> dict[str, bytes]:
+def _contents(output):
     """All that lies in it; the file of the lock says who had it last."""
     paths = (path for path in output.rglob("*") if path.name != "_attribeam")
     return {str(path.relative_to(output)): path.read_bytes() if path.is_file() else b"" for path in paths}
 
 
-def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(undisturbed, audit, tmp_path, monkeypatch):
     output = shutil.copytree(undisturbed, tmp_path / "out")
     assert _results(output) == sorted(RESULTS)
-    found: list[tuple[RunStatus, list[str]]] = []
+    found = []
 
-    def end_at_the_first_row(*_: object, **__: object) -> NoReturn:
+    def end_at_the_first_row(*_, **__):
         found.append((_manifest(output).status, _results(output)))
         raise RunError("no memory is left")
 
@@ -167,9 +151,7 @@ def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(
     assert json.loads((output / "metrics.json").read_text())["status"] == "failed"
 
 
-def test_results_of_some_rows_are_gone_when_an_audit_goes_on(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_some_rows_are_gone_when_an_audit_goes_on(undisturbed, audit, tmp_path, monkeypatch):
     output = shutil.copytree(undisturbed, tmp_path / "out")
     last = max((output / "_chunks").iterdir())
     for path in (last, output / "evidence" / f"{last.stem}.parquet", output / "dead_letters" / f"{last.stem}.parquet"):
@@ -179,13 +161,11 @@ def test_results_of_some_rows_are_gone_when_an_audit_goes_on(
     assert _results(output) == ["metrics.json", "metrics.prom"]
 
 
-def _refuse_to_run(*_: object, **__: object) -> NoReturn:
+def _refuse_to_run(*_, **__):
     raise RunError("no memory is left")
 
 
-def test_refused_options_leave_the_status_and_files_of_a_killed_audit(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path
-) -> None:
+def test_refused_options_leave_the_status_and_files_of_a_killed_audit(undisturbed, audit, tmp_path):
     output = shutil.copytree(undisturbed, tmp_path / "out")
     (output / "run_manifest.json").write_text(replace(_manifest(output), status=RunStatus.RUNNING).to_json())
     before = sorted(output.rglob("*"))
@@ -194,9 +174,7 @@ def test_refused_options_leave_the_status_and_files_of_a_killed_audit(
     assert sorted(output.rglob("*")) == before
 
 
-def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path
-) -> None:
+def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(undisturbed, audit, tmp_path):
     output = tmp_path / "out"
     _kill_driver_when(audit, output, lambda: finished_chunks(output) >= 1 and any((output / "_attempts").iterdir()))
     text = _kill_worker_when(audit, output, _new_attempt(output))
@@ -217,15 +195,11 @@ SIGNALS_AT_WRITES = [
 
 @pytest.mark.parametrize("signals", SIGNALS_AT_WRITES)
 def test_manifest_says_interrupted_whenever_and_however_often_a_signal_comes(
-    undisturbed: Path,
-    audit: AuditProcess,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    signals: dict[RunStatus, signal.Signals],
-) -> None:
+    undisturbed, audit, tmp_path, monkeypatch, signals
+):
     write = RunRecord.write
 
-    def write_after_signal(record: RunRecord, status: RunStatus, finished: dict[str, ChunkManifest]) -> RunManifest:
+    def write_after_signal(record, status, finished):
         if status in signals:
             signal.raise_signal(signals[status])
         return write(record, status, finished)
@@ -238,7 +212,7 @@ def test_manifest_says_interrupted_whenever_and_however_often_a_signal_comes(
 
 
 @contextmanager
-def _signals_ignored_by_pytest() -> Iterator[None]:
+def _signals_ignored_by_pytest():
     """A signal that the audit does not handle has no effect, and does not end the tests.
 
     Ctrl-C does what it does by default: a shell that starts the tests in the background has it ignored.
@@ -253,17 +227,13 @@ def _signals_ignored_by_pytest() -> Iterator[None]:
 
 
 def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
-    undisturbed: Path,
-    audit: AuditProcess,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    undisturbed, audit, tmp_path, monkeypatch, capfd
+):
     output = shutil.copytree(undisturbed, tmp_path / "out")
 
     put = ChunkStore.put
 
-    def write_until_full(self: ChunkStore, name: str, text: str) -> None:
+    def write_until_full(self, name, text):
         if '"status": "running"' not in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         put(self, name, text)
@@ -275,9 +245,7 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
     assert (manifest.status, manifest.counts.rows) == (RunStatus.FAILED, ROWS)
 
 
-def test_audit_whose_summary_cannot_be_printed_is_done(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_whose_summary_cannot_be_printed_is_done(undisturbed, audit, tmp_path, capfd):
     output, codes = shutil.copytree(undisturbed, tmp_path / "out"), []
     with suppress(OSError), Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full):
         codes.append(audit.run_here(output, "--workers", "1"))
@@ -291,9 +259,7 @@ def test_audit_whose_summary_cannot_be_printed_is_done(
     [["--model"], ["--dry-run", "--model"], ["--model-workers", "1", "--model"]],
     ids=["audit", "dry run", "model worker"],
 )
-def test_a_model_that_cannot_be_loaded_is_bad_usage_and_leaves_nothing(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str], more: list[str]
-) -> None:
+def test_a_model_that_cannot_be_loaded_is_bad_usage_and_leaves_nothing(audit, tmp_path, capfd, more):
     assert audit.run_here(tmp_path / "deep" / "out", *more, str(tmp_path / "nowhere")) == 2
     stderr = capfd.readouterr().err
     assert "nowhere" in stderr
@@ -301,9 +267,7 @@ def test_a_model_that_cannot_be_loaded_is_bad_usage_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(audit, tmp_path, capfd):
     log = write_log(tmp_path / "damaged.parquet", log_rows(12), row_group_size=4)
     _damage(log, row_group=1, column="answer")
     assert replace(audit, log=log).run_here(tmp_path / "out", "--workers", "1") == 1
@@ -318,9 +282,7 @@ def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
 @pytest.mark.parametrize(
     ("options", "processes"), [((), "with 1 worker ("), (("--model-workers", "1"), "with 1 worker, 1 model worker (")]
 )
-def test_a_dry_run_estimates_and_writes_nothing(
-    audit: AuditProcess, tmp_path: Path, options: tuple[str, ...], processes: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_estimates_and_writes_nothing(audit, tmp_path, options, processes, capfd):
     assert audit.run_here(tmp_path / "out", "--dry-run", "--workers", "1", *options) == 0
     said = capfd.readouterr()
     assert processes in said.out
@@ -331,7 +293,7 @@ def test_a_dry_run_estimates_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def _damage(log: Path, *, row_group: int, column: str) -> None:
+def _damage(log, *, row_group, column):
     """Turn over the bits of one column's data; the footer stays as it is."""
     metadata = pq.read_metadata(log).row_group(row_group)
     chunks = (metadata.column(index) for index in range(metadata.num_columns))
@@ -343,21 +305,21 @@ def _damage(log: Path, *, row_group: int, column: str) -> None:
     log.write_bytes(content)
 
 
-def _manifest(output: Path) -> RunManifest:
+def _manifest(output):
     return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
-def _results(output: Path) -> list[str]:
+def _results(output):
     return sorted(name for name in RESULTS if (output / name).exists())
 
 
-def _new_attempt(output: Path) -> Callable[[], bool]:
+def _new_attempt(output):
     """True from when a chunk is being worked at that was not before."""
     before = set((output / "_attempts").iterdir())
     return lambda: bool(set((output / "_attempts").iterdir()) - before)
 
 
-def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> None:
+def _kill_driver_when(audit, output, moment):
     """SIGKILL the driver, and see that its workers end by themselves."""
     with audit.start(output, "--workers", "2") as process:
         wait_until(process, moment)
@@ -367,7 +329,7 @@ def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bo
     assert alive == []
 
 
-def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> str:
+def _kill_worker_when(audit, output, moment):
     """SIGKILL one worker; what the driver says, which must go on with another one."""
     with audit.start(output, "--workers", "1") as process:
         wait_until(process, moment)
@@ -378,7 +340,7 @@ def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bo
     return text
 
 
-def _workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+def _workers(driver):
     """The processes that were forked from the one that imports for them, or started by the driver itself."""
     children = [child for child in psutil.Process(driver.pid).children() if "tracker" not in " ".join(child.cmdline())]
     return [forked for child in children for forked in child.children()] or children

@@ -1,13 +1,9 @@
 """Audits of other logs: formats, exports of trace stores, Delta tables, and a log that changes meanwhile."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.logs.lakes import dated_rows, with_deletion_vector
@@ -17,28 +13,25 @@ from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import ExitCode
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.schemas.run_manifest import RunManifest
 
 
-def as_jsonl(log: Path) -> Path:
+def as_jsonl(log):
     return Path(write_jsonl(log.with_suffix(".jsonl"), pq.read_table(log).to_pylist()))
 
 
-def as_arrow(log: Path) -> Path:
+def as_arrow(log):
     return Path(arrow_copy(str(log)))
 
 
 @pytest.fixture(scope="module")
-def audit(settings: AuditSettings, tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(settings, tmp_path_factory):
     root = tmp_path_factory.mktemp("audit")
     rows = log_rows(6)
     rows[2]["answer"] = " "
@@ -47,26 +40,20 @@ def audit(settings: AuditSettings, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def of_parquet(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def of_parquet(audit, tmp_path_factory):
     output = tmp_path_factory.mktemp("parquet") / "out"
     assert audit.run_here(output, "--workers", "1") == ExitCode.DONE
     return output
 
 
-def without_path(table: pa.Table) -> pa.Table:
+def without_path(table):
     return table.drop_columns("source_file").replace_schema_metadata()
 
 
 @pytest.mark.parametrize(("name", "convert"), [("jsonl", as_jsonl), ("arrow", as_arrow)])
 def test_log_of_another_format_is_audited_and_shown_alike(
-    name: str,
-    convert: Callable[[Path], Path],
-    audit: AuditProcess,
-    of_parquet: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    name, convert, audit, of_parquet, tmp_path, monkeypatch, capfd
+):
     install_example(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     other = AuditProcess(audit.model, audit.parser, convert(audit.log))
@@ -79,9 +66,7 @@ def test_log_of_another_format_is_audited_and_shown_alike(
     assert "The west pier is closed in winter." in capfd.readouterr().out
 
 
-def test_every_trace_is_audited_or_a_dead_letter(
-    settings: AuditSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_trace_is_audited_or_a_dead_letter(settings, tmp_path, capsys):
     audit = tmp_path / "audit"
     models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1"]
     command = ["audit", "--log-format", "openinference", "--input", mixed_spans(tmp_path), "--output", str(audit)]
@@ -99,7 +84,7 @@ def test_every_trace_is_audited_or_a_dead_letter(
     assert PASSAGES[0][1] in said
 
 
-def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(settings: AuditSettings, tmp_path: Path) -> None:
+def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(settings, tmp_path):
     audit, logs = tmp_path / "audit", tmp_path / "logs"
     logs.mkdir()
     own = write_log(logs / "b.parquet", log_rows(2))
@@ -120,9 +105,7 @@ def test_ids_of_an_imported_log_are_carried_beside_a_log_without_them(settings: 
 deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
 
 
-def test_audit_reads_one_version_and_goes_on_with_it(
-    settings: AuditSettings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_reads_one_version_and_goes_on_with_it(settings, tmp_path, capfd):
     root = with_deletion_vector(tmp_path / "lake" / "qa", [0, 3])
     audit, output = AuditProcess(Path(settings.model.model), Path(settings.parser), root.parent), tmp_path / "out"
     assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3") == 0
@@ -152,33 +135,33 @@ ROWS = 12
 
 
 @pytest.fixture
-def changing_audit(settings: AuditSettings, tmp_path: Path) -> AuditProcess:
+def changing_audit(settings, tmp_path):
     return AuditProcess(
         Path(settings.model.model), Path(settings.parser), write_log(tmp_path / "log.parquet", log_rows(ROWS))
     )
 
 
-def replace_log(log: Path) -> None:
+def replace_log(log):
     """Put a log of other texts in its place, as a nightly job does; the old one stays aside."""
     log.rename(log.with_suffix(".old"))
     write_log(log, log_rows(ROWS, first=500))
 
 
-def overwrite_log(log: Path) -> None:
+def overwrite_log(log):
     """Write other texts into the same file."""
     shutil.copy(log, log.with_suffix(".old"))
     write_log(log, log_rows(ROWS, first=500))
 
 
-def bring_back(log: Path) -> None:
+def bring_back(log):
     log.with_suffix(".old").replace(log)
 
 
-def after_the_first_commit(change: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def after_the_first_commit(change, monkeypatch):
     """Change the log between two chunks, so that a worker opens another file."""
     commit = ChunkStore.commit
 
-    def commit_then_change(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
+    def commit_then_change(self, chunk, attempt):
         manifest = commit(self, chunk, attempt)
         if chunk.rows.row_start == 0:
             change()
@@ -187,11 +170,11 @@ def after_the_first_commit(change: Callable[[], None], monkeypatch: pytest.Monke
     monkeypatch.setattr(ChunkStore, "commit", commit_then_change)
 
 
-def before_the_second_commit(change: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def before_the_second_commit(change, monkeypatch):
     """Change the log when a worker has read it and its chunk is not committed yet."""
     check = local_driver.check_input_unchanged
 
-    def change_then_check(rows: local_driver.RowRange) -> None:
+    def change_then_check(rows):
         if rows.row_start:
             change()
         check(rows)
@@ -202,13 +185,7 @@ def before_the_second_commit(change: Callable[[], None], monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "moment"), [(replace_log, after_the_first_commit), (overwrite_log, before_the_second_commit)]
 )
-def test_changed_log_ends_the_audit_and_the_old_one_finishes_it(
-    change: Callable[[Path], None],
-    moment: Callable[[Callable[[], None], pytest.MonkeyPatch], None],
-    changing_audit: AuditProcess,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_changed_log_ends_the_audit_and_the_old_one_finishes_it(change, moment, changing_audit, tmp_path, capfd):
     output = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         moment(lambda: change(changing_audit.log), patch)

@@ -1,11 +1,7 @@
 """A distributed audit on an object store: a local S3 server, reached through Beam's own file system and by reports."""
 
-from __future__ import annotations
-
 import argparse
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from apache_beam.io.filesystems import FileSystems
@@ -14,7 +10,7 @@ from tests.logs.log_files import write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
 from tests.pipeline.distributed_audit import DistributedAudit, counted_rows
 
-from attribeam.logs.files import ArrowStorage, LogStorage, match_files
+from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import UsageError
@@ -29,7 +25,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFA
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
+def bucket():
     """The URI of a new bucket; clients find its server in the environment."""
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -45,7 +41,7 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def audit(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> DistributedAudit:
+def audit(bucket, tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
     log = write_log(folder / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     boto3.client("s3").upload_file(log, "logs", "nightly/log.parquet")
@@ -65,12 +61,12 @@ ODD_KEYS = (
 )
 
 
-def find(storage: LogStorage, pattern: str) -> list[str]:
+def find(storage, pattern):
     return [path.rpartition("odd/")[2] for path in storage.find(pattern, suffix=".parquet")]
 
 
 @pytest.mark.parametrize("storage", [ArrowStorage(), BeamStorage()])
-def test_odd_keys_of_a_bucket_are_found_and_read_by_both_clients(storage: LogStorage, bucket: str) -> None:
+def test_odd_keys_of_a_bucket_are_found_and_read_by_both_clients(storage, bucket):
     FileSystems.set_options(PipelineOptions([]))
     for key in (*ODD_KEYS, "day.parquet/_SUCCESS", "marker.parquet/", "day.parquet/"):
         boto3.client("s3").put_object(Bucket="logs", Key=f"odd/{key}", Body=key.encode())
@@ -85,7 +81,7 @@ def test_odd_keys_of_a_bucket_are_found_and_read_by_both_clients(storage: LogSto
     assert f"{bucket}/odd/a b.parquet" in storage.find(bucket, suffix=".parquet")
 
 
-def test_key_with_two_slashes_is_read_by_beam_and_refused_by_arrow(bucket: str) -> None:
+def test_key_with_two_slashes_is_read_by_beam_and_refused_by_arrow(bucket):
     FileSystems.set_options(PipelineOptions([]))
     for key in ("slashes//a.parquet", "slashes/b.parquet"):
         boto3.client("s3").put_object(Bucket="logs", Key=key, Body=key.encode())
@@ -100,9 +96,7 @@ def test_key_with_two_slashes_is_read_by_beam_and_refused_by_arrow(bucket: str) 
         boto3.client("s3").delete_object(Bucket="logs", Key=key)
 
 
-def test_a_bucket_is_read_written_resumed_and_reported(
-    audit: DistributedAudit, bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bucket_is_read_written_resumed_and_reported(audit, bucket, tmp_path, capsys):
     output = f"{bucket}/audits/one"
     with counted_rows() as starts:
         audit.run(output)

@@ -1,7 +1,5 @@
 """One declaration of an option reaches command line, ``from_pretrained``, model directory, manifest and docs."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json
@@ -12,7 +10,7 @@ import pytest
 
 from attribeam import Attributor
 from attribeam.attribution.models.model_directory import AttributionConfig, config_keys
-from attribeam.attribution.option_declaration import Option, add_options, declared, option_texts
+from attribeam.attribution.option_declaration import add_options, declared, option_texts
 from attribeam.attribution.options import (
     MASS,
     UNION,
@@ -31,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 BOTH = {**declared(ModelOptions), **declared(MethodOptions)}
 
 
-def test_docs_are_those_of_the_declarations() -> None:
+def test_docs_are_those_of_the_declarations():
     text = PAGE.read_text(encoding="utf-8")
     assert text == with_table(text), "run python -m lab.option_docs docs/options.md"
     rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
@@ -39,16 +37,16 @@ def test_docs_are_those_of_the_declarations() -> None:
 
 
 @pytest.mark.parametrize("one", BOTH.values(), ids=BOTH)
-def test_every_option_reaches_keyword_and_manifest(one: Option) -> None:
+def test_every_option_reaches_keyword_and_manifest(one):
     assert one.name in inspect.signature(Attributor.from_pretrained).parameters
     assert f"{one.name}: {one.help}" in str(Attributor.from_pretrained.__doc__)
     plain = plain_settings(AuditSettings())
-    recorded = {**plain["model"], **plain["method"]}  # type: ignore[dict-item]
+    recorded = {**plain["model"], **plain["method"]}
     assert recorded[one.name] is None or recorded[one.name] == one.default
 
 
-def test_every_option_of_a_model_directory_is_read_from_it(tmp_path: Path) -> None:
-    values: dict[str, object] = {name: one.default for name, one in declared(MethodOptions).items() if one.in_directory}
+def test_every_option_of_a_model_directory_is_read_from_it(tmp_path):
+    values = {name: one.default for name, one in declared(MethodOptions).items() if one.in_directory}
     values |= {"evidence_window": "inf", "layer": 3, "query_position": "self", "dtype": "float32"}
     path = tmp_path / "attribution_config.json"
     path.write_text(json.dumps(values), encoding="utf-8")
@@ -58,7 +56,7 @@ def test_every_option_of_a_model_directory_is_read_from_it(tmp_path: Path) -> No
     assert given <= set(config_keys())
 
 
-def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
+def test_every_option_of_the_method_reaches_the_metadata_of_files():
     own = MethodOptions(top_k=7, strict_isolation=True, hidden_layer=3, language_model="m")
     in_force = own.with_model(MethodOptions(sentence_weight=0.4))
     texts = output_metadata(AuditSettings(), option_texts(in_force))
@@ -68,7 +66,7 @@ def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
     assert texts["attribeam.evidence_window"] == "inf"
 
 
-def test_what_nobody_gave_is_null_in_the_manifest() -> None:
+def test_what_nobody_gave_is_null_in_the_manifest():
     settings = AuditSettings(method=MethodOptions(evidence_window=160, top_k=None))
     method = plain_settings(settings)["method"]
     assert isinstance(method, dict)
@@ -79,7 +77,7 @@ def test_what_nobody_gave_is_null_in_the_manifest() -> None:
     }
 
 
-def _parsed(*argv: str) -> MethodOptions:
+def _parsed(*argv):
     parser = argparse.ArgumentParser()
     add_options(parser, MethodOptions, UNION, MASS)
     return MethodOptions.from_arguments(parser.parse_args(argv), UNION, MASS)
@@ -97,9 +95,7 @@ def _parsed(*argv: str) -> MethodOptions:
         ("--supported-threshold 2", "should be a number from 0 to 1, was: '2'"),
     ],
 )
-def test_bad_value_on_the_command_line_says_what_was_expected(
-    argv: str, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_value_on_the_command_line_says_what_was_expected(argv, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
         _parsed(*argv.split())
     assert ended.value.code == 2
@@ -118,20 +114,20 @@ def test_bad_value_on_the_command_line_says_what_was_expected(
         ({"supported_threshold": 0.1, "weak_threshold": 0.4}, "were: 0.4 and 0.1"),
     ],
 )
-def test_bad_keyword_is_a_value_error_before_anything_is_loaded(given: dict[str, object], complaint: str) -> None:
+def test_bad_keyword_is_a_value_error_before_anything_is_loaded(given, complaint):
     with pytest.raises(ValueError, match="should") as caught:
-        Attributor.from_pretrained(**given)  # type: ignore[arg-type]
+        Attributor.from_pretrained(**given)
     assert complaint in str(caught.value)
 
 
-def test_part_of_the_options_keeps_what_was_given() -> None:
+def test_part_of_the_options_keeps_what_was_given():
     options = AttributorOptions(model="m", quantization="int8", top_k=3, spans="facts,given")
     assert options.only(ModelOptions) == ModelOptions(model="m", quantization=Quantization.INT8)
     assert options.only(MethodOptions) == MethodOptions(top_k=3)
     assert options.spans == (SpanKind.FACTS, SpanKind.GIVEN)
 
 
-def test_default_that_was_given_is_not_an_open_one() -> None:
+def test_default_that_was_given_is_not_an_open_one():
     left_open, given = MethodOptions(), MethodOptions(top_k=2)
     assert left_open.top_k == given.top_k
     assert left_open != given
@@ -139,7 +135,7 @@ def test_default_that_was_given_is_not_an_open_one() -> None:
     assert given.with_model(MethodOptions(top_k=6)).top_k == 2
 
 
-def test_pickled_options_remember_what_was_given() -> None:
+def test_pickled_options_remember_what_was_given():
     options = MethodOptions(top_k=2)
     copied = pickle.loads(pickle.dumps(options))
     assert copied == options
@@ -147,7 +143,7 @@ def test_pickled_options_remember_what_was_given() -> None:
     assert copied.model_fields_set == {"top_k"}
 
 
-def test_paper_weights_switch_off_what_the_paper_lacks() -> None:
+def test_paper_weights_switch_off_what_the_paper_lacks():
     own = MethodOptions(
         top_k=6, own_token_weight=12, sentence_weight=0.4, evidence_window=160, word_weight=1.0, weak_threshold=0.1
     )

@@ -1,13 +1,9 @@
 """``--redact`` and ``--no-texts``: secrets in every field of a log, and in no file that an audit writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,21 +41,20 @@ from attribeam.transforms.write_group import HideTexts
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
 REDACT = ("--redact", "--redact-patterns", str(CASE_PATTERNS))
-Audit = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     return write_secret_log(tmp_path_factory.mktemp("log") / "log.parquet", secret_rows(ROWS))
 
 
 @pytest.fixture(scope="module")
-def audit(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def audit(log, tmp_path_factory):
     """Audits the log with small models and more options; gives the directory."""
     root = tmp_path_factory.mktemp("models")
     models = ["--model", str(save_tiny_model(root / "model")), "--parser", str(save_tiny_parser(root / "parser"))]
 
-    def run(output: Path, *more: str) -> Path:
+    def run(output, *more):
         given = ["--input", str(log), "--output", str(output), *models, "--quiet", "--rows-per-chunk", "3"]
         given += ["--workers", "1", "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]
         assert main(["audit", *given, *more]) == 0
@@ -69,30 +64,30 @@ def audit(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
 
 
 @pytest.fixture(scope="module")
-def plain(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(audit, tmp_path_factory):
     return audit(tmp_path_factory.mktemp("plain") / "out")
 
 
 @pytest.fixture(scope="module")
-def redacted(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def redacted(audit, tmp_path_factory):
     return audit(tmp_path_factory.mktemp("redacted") / "out", *REDACT)
 
 
 @pytest.fixture(scope="module")
-def without_texts(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without_texts(audit, tmp_path_factory):
     return audit(tmp_path_factory.mktemp("none") / "out", "--no-texts")
 
 
-def test_the_search_finds_secrets_where_nothing_is_masked(plain: Path) -> None:
+def test_the_search_finds_secrets_where_nothing_is_masked(plain):
     assert {name.split("-")[0] for name, _ in leaks(plain)} == {"00000", "metrics.json", "report.html"}
 
 
-def test_no_file_of_a_redacted_audit_holds_a_secret(redacted: Path) -> None:
+def test_no_file_of_a_redacted_audit_holds_a_secret(redacted):
     assert list(leaks(redacted)) == []
     assert {path.name for path in redacted.iterdir()} >= {"report.html", "metrics.json", "run_manifest.json"}
 
 
-def _offsets_and_scores(table: pa.Table) -> list[dict[str, object]]:
+def _offsets_and_scores(table):
     """The rows without what may hold texts."""
     kept = table.drop_columns(
         [
@@ -109,20 +104,20 @@ def _offsets_and_scores(table: pa.Table) -> list[dict[str, object]]:
             if name in table.column_names
         ]
     )
-    rows: list[dict[str, object]] = kept.to_pylist()
+    rows = kept.to_pylist()
     for row in rows:
-        row["evidence"] = [{**piece, "text": None, "passage_id": None} for piece in row["evidence"]]  # type: ignore[attr-defined]
+        row["evidence"] = [{**piece, "text": None, "passage_id": None} for piece in row["evidence"]]
     return rows
 
 
-def test_redaction_moves_no_offset_and_no_score(plain: Path, redacted: Path) -> None:
+def test_redaction_moves_no_offset_and_no_score(plain, redacted):
     ours, theirs = read_all(redacted / "evidence"), read_all(plain / "evidence")
     assert ours.num_rows > ROWS
     assert _offsets_and_scores(ours) == _offsets_and_scores(theirs)
     assert ours.schema.types == theirs.schema.types
 
 
-def test_a_mask_is_as_long_as_what_it_hides_and_covers_nothing_else(plain: Path, redacted: Path) -> None:
+def test_a_mask_is_as_long_as_what_it_hides_and_covers_nothing_else(plain, redacted):
     pairs = zip(read_all(redacted / "evidence").to_pylist(), read_all(plain / "evidence").to_pylist(), strict=True)
     for ours, theirs in pairs:
         texts = [(ours["text"], theirs["text"]), (ours["note"], theirs["note"])]
@@ -133,12 +128,12 @@ def test_a_mask_is_as_long_as_what_it_hides_and_covers_nothing_else(plain: Path,
         assert theirs["note"].replace(PHONE, MASK * len(PHONE)).replace(CARD, MASK * len(CARD)) == ours["note"]
 
 
-def test_a_span_that_ends_within_an_address_shows_no_part_of_it(redacted: Path) -> None:
+def test_a_span_that_ends_within_an_address_shows_no_part_of_it(redacted):
     first, second, _ = read_all(redacted / "evidence").to_pylist()[:3]
     assert (first["text"], second["text"]) == ("Write to " + MASK * 6, MASK * 14)
 
 
-def test_every_column_of_the_log_is_masked_in_its_own_type(redacted: Path) -> None:
+def test_every_column_of_the_log_is_masked_in_its_own_type(redacted):
     row = read_all(redacted / "evidence").to_pylist()[0]
     assert row["account"] is None
     assert row["raw"] == b"mail: " + b"*" * len(EMAIL)
@@ -158,9 +153,7 @@ def test_every_column_of_the_log_is_masked_in_its_own_type(redacted: Path) -> No
     ],
     ids=["local, masks", "Beam, masks and no texts"],
 )
-def test_nothing_that_leaves_an_audit_holds_a_secret(
-    runner: list[str], hiding: list[str], log: Path, plain: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_that_leaves_an_audit_holds_a_secret(runner, hiding, log, plain, tmp_path, capfd):
     """Neither files nor what is printed, in an audit whose gate fails."""
     manifest = json.loads((plain / "run_manifest.json").read_text())
     models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
@@ -178,7 +171,7 @@ def test_nothing_that_leaves_an_audit_holds_a_secret(
         assert [words for words in WORDS if words in said] == []
 
 
-def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacted: Path, tmp_path: Path) -> None:
+def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit, redacted, tmp_path):
     stop_import_server()  # the workers of another have other hashes of texts
     output = shutil.copytree(redacted, tmp_path / "out")
     for chunk in sorted((output / "_chunks").iterdir())[1:]:
@@ -187,9 +180,7 @@ def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacte
     assert output_digests(again) == output_digests(redacted)
 
 
-def test_other_privacy_settings_are_another_audit(
-    redacted: Path, log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_privacy_settings_are_another_audit(redacted, log, capsys):
     manifest = json.loads((redacted / "run_manifest.json").read_text())
     models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
     given = ["--input", str(log), "--output", str(redacted), *models, "--quiet", "--rows-per-chunk", "3"]
@@ -201,21 +192,19 @@ def test_other_privacy_settings_are_another_audit(
     }
 
 
-def _model(manifest: dict[str, dict[str, dict[str, str]]], name: str) -> str:
+def _model(manifest, name):
     options = manifest["options"]
     return str(options["model"]["model"] if name == "model" else options[name])
 
 
 @pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+def forgetful(monkeypatch):
     """Tables of this process are written without their masks, as if a column had been forgotten."""
     monkeypatch.setattr(HideTexts, "__call__", lambda _, table: table)
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_and_row(
-    log: Path, redacted: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_and_row(log, redacted, tmp_path):
     manifest = json.loads((redacted / "run_manifest.json").read_text())
     settings = AuditSettings(
         model=ModelOptions(model=_model(manifest, "model"), device="cpu"),
@@ -236,9 +225,7 @@ def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_an
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(
-    log: Path, redacted: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(log, redacted, tmp_path, capfd):
     manifest = json.loads((redacted / "run_manifest.json").read_text())
     models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
     given = ["--input", str(log), "--output", str(tmp_path / "out"), *models, "--extra-columns", "note", *REDACT]
@@ -249,9 +236,7 @@ def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(
     assert [trace for trace in TRACES if trace in said] == []
 
 
-def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(tmp_path, capsys):
     row = {**secret_rows(1)[0], "by_mail": {EMAIL: 3}}
     log = tmp_path / "log.parquet"
     pq.write_table(pa.Table.from_pylist([{name: row[name] for name in ("record_id", "question", "answer", "by_mail")}
@@ -263,9 +248,7 @@ def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_show_finds_an_answer_by_the_id_of_the_log_and_prints_it_masked(
-    redacted: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_finds_an_answer_by_the_id_of_the_log_and_prints_it_masked(redacted, capsys):
     assert main(["show", f"0-{EMAIL}", "--audit", str(redacted)]) == 0
     shown = capsys.readouterr().out
     assert f"Who is {MASK * len(EMAIL)}, {MASK * len(PHONE)}, {MASK * len(CASE)}" in shown
@@ -273,7 +256,7 @@ def test_show_finds_an_answer_by_the_id_of_the_log_and_prints_it_masked(
     assert EMAIL not in shown
 
 
-def test_no_texts_leaves_ids_offsets_and_scores(plain: Path, without_texts: Path) -> None:
+def test_no_texts_leaves_ids_offsets_and_scores(plain, without_texts):
     ours, theirs = read_all(without_texts / "evidence"), read_all(plain / "evidence")
     assert set(ours["text"].to_pylist()) == {""}
     assert {piece["text"] for pieces in ours["evidence"].to_pylist() for piece in pieces} == {""}
@@ -283,16 +266,14 @@ def test_no_texts_leaves_ids_offsets_and_scores(plain: Path, without_texts: Path
     assert lengths[0] == lengths[1]
 
 
-def test_no_file_of_an_audit_without_texts_holds_words_of_question_passages_or_answer(without_texts: Path) -> None:
+def test_no_file_of_an_audit_without_texts_holds_words_of_question_passages_or_answer(without_texts):
     for path in (one for one in without_texts.rglob("*") if one.is_file()):
         content = path.read_bytes().decode("latin-1")
         content += repr(read_all(path.parent).to_pylist()) if path.suffix == ".parquet" else ""
         assert [words for words in WORDS if words in content] == []
 
 
-def test_a_report_without_texts_shows_places_and_with_texts_the_log(
-    without_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_without_texts_shows_places_and_with_texts_the_log(without_texts, tmp_path, capsys):
     page = without_texts / "report.html"
     assert "characters 0 to 15" in page.read_text(encoding="utf-8")
     assert "--texts" in page.read_text(encoding="utf-8")
@@ -317,9 +298,7 @@ def test_a_report_without_texts_shows_places_and_with_texts_the_log(
         (["--no-texts", "--extra-columns", "question"], "leave one out"),
     ],
 )
-def test_what_cannot_be_hidden_is_refused_before_anything_is_written(
-    log: Path, tmp_path: Path, more: list[str] | str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_hidden_is_refused_before_anything_is_written(log, tmp_path, more, said, capsys):
     if isinstance(more, str):
         (tmp_path / "patterns.txt").write_text(more, encoding="utf-8")
         more = ["--redact-patterns", str(tmp_path / "patterns.txt")]
@@ -328,7 +307,7 @@ def test_what_cannot_be_hidden_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path: Path) -> None:
+def test_what_a_file_of_patterns_holds_is_written_nowhere(audit, tmp_path):
     patterns = tmp_path / "names.txt"
     patterns.write_text("# people\nmarta\\.quill\nferry 4\n", encoding="utf-8")
     output = audit(tmp_path / "out", "--redact-patterns", str(patterns))
@@ -342,9 +321,7 @@ def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path
     assert "marta" not in later.read_text(encoding="utf-8")
 
 
-def test_files_of_driver_and_workers_are_private_under_a_private_umask_and_so_is_a_later_page(
-    audit: Audit, tmp_path: Path
-) -> None:
+def test_files_of_driver_and_workers_are_private_under_a_private_umask_and_so_is_a_later_page(audit, tmp_path):
     output = tmp_path / "out"
     stop_import_server()  # a new one is started, which has the driver's umask
     before = os.umask(0o077)
@@ -360,6 +337,6 @@ def test_files_of_driver_and_workers_are_private_under_a_private_umask_and_so_is
     assert [path.name for path in written if _others(path)] == []
 
 
-def _others(path: Path) -> bool:
+def _others(path):
     """Whether anybody but the owner may do anything with it."""
     return bool(path.stat().st_mode & 0o077)

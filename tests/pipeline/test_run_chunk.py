@@ -1,7 +1,5 @@
 """The graph in memory: nothing is lost, nothing is doubled, rows keep their order, files keep their schema."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.workers.worker import run_chunk
 from attribeam.schemas import Reason, RowFault, dead_letter_schema, evidence_schema
@@ -33,43 +30,43 @@ ROWS = 60
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+def log(tmp_path_factory):
     return write_log(tmp_path_factory.mktemp("log") / "log.parquet", mixed_rows(ROWS), row_group_size=25)
 
 
 @pytest.fixture(scope="module")
-def attempt(tmp_path_factory: pytest.TempPathFactory, settings: AuditSettings, log: str) -> ChunkAttempt:
+def attempt(tmp_path_factory, settings, log):
     return run_locally(log, settings, tmp_path_factory.mktemp("audited") / "attempt")
 
 
 @pytest.fixture(scope="module")
-def audited(attempt: ChunkAttempt) -> Path:
+def audited(attempt):
     return Path(attempt.folder)
 
 
-def only(folder: Path, prefix: str) -> Path:
+def only(folder, prefix):
     (file,) = folder.glob(f"{prefix}*.parquet")
     return file
 
 
-def letters_by_row(folder: Path) -> dict[int, tuple[str, str]]:
+def letters_by_row(folder):
     rows = pq.read_table(only(folder, "dead_letters")).to_pylist()
     assert len({row["source_row"] for row in rows}) == len(rows)
     return {row["source_row"]: (row["stage"], row["reason"]) for row in rows}
 
 
-def audited_rows(folder: Path) -> list[int]:
+def audited_rows(folder):
     return sorted(set(pq.read_table(only(folder, "evidence"), columns=["source_row"])["source_row"].to_pylist()))
 
 
-def test_every_row_is_audited_or_dead_lettered(audited: Path) -> None:
+def test_every_row_is_audited_or_dead_lettered(audited):
     letters = letters_by_row(audited)
     expected = dict.fromkeys(range(0, ROWS, 10), ("validate", "empty_answer"))
     assert letters == {**expected, 3: ("read", "invalid_utf8"), 8: ("attribute", "too_many_tokens")}
     assert sorted([*letters, *audited_rows(audited)]) == list(range(ROWS))
 
 
-def test_files_keep_schema_metadata_and_nullability(audited: Path) -> None:
+def test_files_keep_schema_metadata_and_nullability(audited):
     schemas = schemas_with()
     evidence, letters = only(audited, "evidence"), only(audited, "dead_letters")
     assert pq.read_schema(evidence).equals(schemas.evidence, check_metadata=True)
@@ -77,9 +74,7 @@ def test_files_keep_schema_metadata_and_nullability(audited: Path) -> None:
     assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_model_in_a_thread_of_its_own_gives_equal_bytes(
-    tmp_path: Path, settings: AuditSettings, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_in_a_thread_of_its_own_gives_equal_bytes(tmp_path, settings, log, monkeypatch):
     monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 7)
     counted = []
     for ahead in (False, True):
@@ -91,10 +86,8 @@ def test_model_in_a_thread_of_its_own_gives_equal_bytes(
     assert counted[0] == counted[1]
 
 
-def test_what_the_models_thread_raises_fails_the_run(
-    tmp_path: Path, settings: AuditSettings, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def break_down(*_: object) -> None:
+def test_what_the_models_thread_raises_fails_the_run(tmp_path, settings, log, monkeypatch):
+    def break_down(*_):
         raise RuntimeError("the device fell off")
 
     monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _: True)
@@ -103,9 +96,7 @@ def test_what_the_models_thread_raises_fails_the_run(
         run_locally(log, settings, tmp_path / "out")
 
 
-def test_rows_in_the_middle_give_the_records_of_the_whole(
-    tmp_path: Path, audited: Path, settings: AuditSettings, log: str
-) -> None:
+def test_rows_in_the_middle_give_the_records_of_the_whole(tmp_path, audited, settings, log):
     run_locally(log, settings, tmp_path / "out", rows=(20, 41))
     whole = pq.read_table(only(audited, "evidence")).to_pylist()
     part = pq.read_table(only(tmp_path / "out", "evidence")).to_pylist()
@@ -114,7 +105,7 @@ def test_rows_in_the_middle_give_the_records_of_the_whole(
     assert [[row[name] for name in names] for row in part] == [[row[name] for name in names] for row in expected]
 
 
-def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path: Path, settings: AuditSettings) -> None:
+def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path, settings):
     file = write_log(tmp_path / "log.parquet", [log_row(0, answer=None), log_row(1, passages=[])])
     run_locally(file, settings, tmp_path / "out")
     assert pq.read_table(only(tmp_path / "out", "evidence")).num_rows == 0
@@ -122,7 +113,7 @@ def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path: Path, 
     assert len(letters_by_row(tmp_path / "out")) == 2
 
 
-def test_extra_columns_reach_the_evidence(tmp_path: Path, settings: AuditSettings) -> None:
+def test_extra_columns_reach_the_evidence(tmp_path, settings):
     extra = [pa.field("region", pa.string()), pa.field("seen", pa.timestamp("ns"))]
     schema = pa.schema([*LOG_SCHEMA, *extra])
     file = write_log(tmp_path / "log.parquet", [log_row(0, region="north", seen=7), log_row(1)], schema=schema)
@@ -134,13 +125,11 @@ def test_extra_columns_reach_the_evidence(tmp_path: Path, settings: AuditSetting
     assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}
 
 
-def test_row_that_the_model_refuses_leaves_its_block_untouched(
-    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_that_the_model_refuses_leaves_its_block_untouched(tmp_path, settings, monkeypatch):
     file = write_log(tmp_path / "log.parquet", [log_row(number) for number in range(5)])
     attribute = AttentionModel.attribute
 
-    def refuse_third(model, rows, passage_counts):  # type: ignore[no-untyped-def]
+    def refuse_third(model, rows, passage_counts):
         outcomes = attribute(model, rows, passage_counts)
         outcomes[2] = RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")
         return outcomes
@@ -151,14 +140,12 @@ def test_row_that_the_model_refuses_leaves_its_block_untouched(
     assert audited_rows(tmp_path / "out") == [0, 1, 3, 4]
 
 
-def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
-    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(tmp_path, settings, monkeypatch):
     rows = [log_row(number) for number in range(6)]
     rows[4]["answer"] = "The answer that breaks it."
     parse_many = AnswerParser.parse_many
 
-    def break_on_one(parser, texts, passages):  # type: ignore[no-untyped-def]
+    def break_on_one(parser, texts, passages):
         if "The answer that breaks it." in texts:
             raise ValueError("[E000] The answer that breaks it.")
         return parse_many(parser, texts, passages)
@@ -172,9 +159,7 @@ def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
     assert "ValueError" in letter["message"]
 
 
-def test_error_that_is_no_fault_of_a_row_fails_the_run(
-    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_that_is_no_fault_of_a_row_fails_the_run(tmp_path, settings, monkeypatch):
     monkeypatch.setattr(AttentionModel, "attribute", lambda *_: [])
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     with pytest.raises(RuntimeError, match="one outcome for each of 1 rows, gave 0"):
@@ -187,7 +172,7 @@ TOO_LONG = 3
 LONG_ROWS = 6
 
 
-def passages_of(number: int) -> list[dict[str, object]]:
+def passages_of(number):
     """Two short ones, or so many that the model has to read them in windows, or one that fits nowhere."""
     if number == TOO_LONG:
         return [{"text": "A lamp."}, {"text": "tower " * 900}]
@@ -198,7 +183,7 @@ def passages_of(number: int) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def attempt_in_windows(settings: AuditSettings, tmp_path_factory: pytest.TempPathFactory) -> ChunkAttempt:
+def attempt_in_windows(settings, tmp_path_factory):
     root = tmp_path_factory.mktemp("audit")
     rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
     return run_chunk(
@@ -210,7 +195,7 @@ def attempt_in_windows(settings: AuditSettings, tmp_path_factory: pytest.TempPat
     )
 
 
-def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attempt_in_windows: ChunkAttempt) -> None:
+def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attempt_in_windows):
     assert attempt_in_windows.counts.is_reconciled
     assert (attempt_in_windows.counts.rows, attempt_in_windows.counts.audited) == (LONG_ROWS, LONG_ROWS - 1)
     (letter,) = pq.read_table(Path(attempt_in_windows.folder) / attempt_in_windows.dead_letters.path).to_pylist()
@@ -218,15 +203,15 @@ def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attem
     assert "passage 2 of 2 has" in letter["message"]
 
 
-def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attempt_in_windows: ChunkAttempt) -> None:
+def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attempt_in_windows):
     assert attempt_in_windows.counts.rows_in_windows == len(LONG)
     assert attempt_in_windows.counts.tokens is not None
     assert attempt_in_windows.counts.tokens > 60 * 20
     assert sum_counts([attempt_in_windows.counts, attempt_in_windows.counts]).rows_in_windows == 2 * len(LONG)
 
 
-def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windows: ChunkAttempt) -> None:
-    seen: dict[int, set[int]] = {}
+def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windows):
+    seen = {}
     for span in pq.read_table(Path(attempt_in_windows.folder) / attempt_in_windows.evidence.path).to_pylist():
         passages = passages_of(span["source_row"])
         assert len(span["passage_scores"]) == len(passages)
@@ -240,7 +225,7 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windo
     assert max(seen[1]) >= 40
 
 
-def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(tmp_path: Path) -> None:
+def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(tmp_path):
     rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
     decoder = save_tiny_model(tmp_path / "decoder")
     method = MethodOptions(verdict=str(save_probed_verdict(tmp_path / "own", decoder)), language_model=str(decoder))

@@ -1,34 +1,28 @@
 """The risk of spans and answers, their order, and what changed between two audits of the same answers."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.report.made_audit import MadeAudit, added, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import added, made_audit, supported_span, unsupported_span
 
 from attribeam.report.answer_ranking import (
     AnswerChange,
-    AnswerRanking,
-    AuditComparison,
     RiskTally,
     compare_audits,
     riskiest_claim,
 )
-from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, ClaimKind, Support
 from attribeam.schemas.errors import UsageError
 
 START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
 
 
-def ranking_of(rows: Sequence[dict[str, object]], *, size: int, batch_size: int = 4) -> AnswerRanking:
+def ranking_of(rows, *, size, batch_size=4):
     return added(RiskTally(), rows, size=batch_size).ranking(size)
 
 
-def naive_risk(spans: Sequence[dict[str, object]]) -> float:
+def naive_risk(spans):
     """The formula of docs/report.md."""
     risks = [
         min(1.0, START_RISK[one["support"]] * (1 - one["evidence_mass"]) + (0.5 if one["unmatched_values"] else 0.0))
@@ -37,10 +31,10 @@ def naive_risk(spans: Sequence[dict[str, object]]) -> float:
     return 2 / 3 * max(risks) + 1 / 3 * sum(risks) / len(risks)
 
 
-def random_spans(seed: int) -> dict[tuple[str, int], list[dict[str, object]]]:
+def random_spans(seed):
     """The spans of 30 answers in two files; every fifth answer is supported through and through."""
     chance = random.Random(seed)
-    answers: dict[tuple[str, int], list[dict[str, object]]] = {}
+    answers = {}
     for file in ("b.parquet", "a.parquet"):
         for row in range(15):
             answers[file, row] = [
@@ -57,7 +51,7 @@ def random_spans(seed: int) -> dict[tuple[str, int], list[dict[str, object]]]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 1000])
-def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batch_size: int) -> None:
+def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batch_size):
     answers = random_spans(batch_size)
     rows = [span for spans in answers.values() for span in spans]
     found = ranking_of(rows, size=28, batch_size=batch_size)
@@ -70,15 +64,13 @@ def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batc
     assert found.flagged_count == sum(flagged) >= 6
 
 
-def answer(
-    row: int, *spans: dict[str, object], kind: str = "answer", risk: float | None = None
-) -> list[dict[str, object]]:
+def answer(row, *spans, kind="answer", risk=None):
     """The spans of one answer; each is a claim of its own unless it says otherwise."""
     own = {"source_row": row, "answer_kind": kind, "answer_risk": risk}
     return [{**own, "span_index": index, "claim_index": index, **span} for index, span in enumerate(spans)]
 
 
-def rows_of(found: AnswerRanking) -> list[int]:
+def rows_of(found):
     return [one.source.source_row for one in found.riskiest]
 
 
@@ -86,14 +78,14 @@ FLAGGED = {"support": "unsupported", "evidence_mass": 0.0}
 LANGUAGE = {"support": "not_judged", "claim_kind": "language", "claim_index": None, "evidence_mass": 0.0}
 
 
-def test_a_calibrated_risk_goes_before_what_the_claims_say() -> None:
+def test_a_calibrated_risk_goes_before_what_the_claims_say():
     spans = [*answer(0, FLAGGED, risk=0.25), *answer(1, {}, risk=0.75), *answer(2, FLAGGED, risk=0.5)]
     found = ranking_of(spans, size=3)
     assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(1, 0.75), (2, 0.5), (0, 0.25)]
     assert (found.mean_risk, found.judged_count, found.flagged_count) == (0.5, 3, 2)
 
 
-def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others() -> None:
+def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others():
     spans = [
         *answer(0, LANGUAGE, kind="not_judged"),
         *answer(1, {"support": "no_claim", "claim_index": None}, kind="refusal"),
@@ -105,13 +97,13 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     assert (found.judged_count, found.flagged_count, found.mean_risk) == (2, 1, None)
 
 
-def test_an_answer_in_another_language_that_copies_a_passage_is_ranked() -> None:
+def test_an_answer_in_another_language_that_copies_a_passage_is_ranked():
     copied = {**LANGUAGE, "support": "supported"}
     (one,) = ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1).riskiest
     assert one.risk == 0.0
 
 
-def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
+def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk():
     part = {**FLAGGED, "claim_index": 0}
     (one,) = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1).riskiest
     assert one.risk == pytest.approx(0.25)
@@ -120,7 +112,7 @@ def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
 @pytest.mark.parametrize(
     ("size", "rows"), [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])]
 )
-def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size: int, rows: list[int]) -> None:
+def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size, rows):
     spans = [
         *(span for row in range(40) for span in answer(row, FLAGGED)),
         *(span for row in range(40, 60) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
@@ -129,7 +121,7 @@ def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(siz
     assert rows_of(ranking_of(spans, size=size, batch_size=7)) == rows
 
 
-def test_places_that_one_group_does_not_need_fall_to_the_others() -> None:
+def test_places_that_one_group_does_not_need_fall_to_the_others():
     spans = [
         *answer(0, FLAGGED),
         *(span for row in range(1, 20) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
@@ -138,7 +130,7 @@ def test_places_that_one_group_does_not_need_fall_to_the_others() -> None:
     assert rows_of(ranking_of(spans, size=10)) == [*range(9), 20]
 
 
-def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict() -> None:
+def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict():
     first, second = supported_span(), unsupported_span()
     assert riskiest_claim([first, second]) == second
     scored = [replace(first, support_score=0.25), replace(second, support_score=0.5)]
@@ -149,14 +141,11 @@ def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict() -> 
     assert riskiest_claim([heading]) is None
 
 
-Spans = tuple[SpanEvidence, ...]
-
-
-def risky(risk: float, *spans: SpanEvidence) -> Spans:
+def risky(risk, *spans):
     return tuple(replace(one, answer_risk=risk) for one in spans or (supported_span(),))
 
 
-def refusal() -> Spans:
+def refusal():
     span = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.REFUSAL)
     return (replace(span, answer_kind=AnswerKind.REFUSAL),)
 
@@ -165,7 +154,7 @@ RISKY = risky(0.9, supported_span(), unsupported_span())
 FINE = risky(0.2)
 
 
-def audits(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str, Spans]]) -> list[MadeAudit]:
+def audits(folder, now, before):
     """Two audits of answers with these ids and spans."""
     return [
         made_audit(folder / name, record_ids=[one for one, _ in rows], spans=dict(enumerate(one for _, one in rows)))
@@ -173,7 +162,7 @@ def audits(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str, S
     ]
 
 
-def compared(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str, Spans]]) -> AuditComparison:
+def compared(folder, now, before):
     return compare_audits(*(one.opened for one in audits(folder, now, before)))
 
 
@@ -188,9 +177,7 @@ def compared(folder: Path, now: list[tuple[str, Spans]], before: list[tuple[str,
         (risky(0.25), risky(0.25), AnswerChange.SAME),
     ],
 )
-def test_an_answer_changes_by_verdict_kind_or_risk(
-    tmp_path: Path, now: Spans, before: Spans, change: AnswerChange
-) -> None:
+def test_an_answer_changes_by_verdict_kind_or_risk(tmp_path, now, before, change):
     comparison = compared(tmp_path, [("a", now), ("b", FINE)], [("b", FINE), ("a", before)])
     assert comparison.change_of("a") is change
     assert comparison.change_of("b") is AnswerChange.SAME
@@ -198,14 +185,14 @@ def test_an_answer_changes_by_verdict_kind_or_risk(
     assert comparison.in_both == 2
 
 
-def test_verdicts_that_changed_come_before_risks_that_did(tmp_path: Path) -> None:
+def test_verdicts_that_changed_come_before_risks_that_did(tmp_path):
     now = [("a", risky(0.9)), ("b", risky(0.3, supported_span(), unsupported_span())), ("c", FINE)]
     comparison = compared(tmp_path, now, [("a", FINE), ("b", FINE), ("c", FINE)])
     assert [one.source_row for one in comparison.changed] == [1, 0]
     assert comparison.words() == "1 newly flagged, 1 riskier, 1 about the same"
 
 
-def test_claims_of_the_earlier_audit_are_found_by_id(tmp_path: Path) -> None:
+def test_claims_of_the_earlier_audit_are_found_by_id(tmp_path):
     comparison = compared(tmp_path, [("a", FINE)], [("b", FINE), ("a", RISKY)])
     found = comparison.earlier_answers(["a", "x"])
     assert list(found) == ["a"]
@@ -213,12 +200,12 @@ def test_claims_of_the_earlier_audit_are_found_by_id(tmp_path: Path) -> None:
     assert found["a"].risk == pytest.approx(0.9, abs=1e-6)
 
 
-def test_an_audit_without_a_common_id_is_refused(tmp_path: Path) -> None:
+def test_an_audit_without_a_common_id_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"has none of the record ids of .* the first ids are 'train-1' and 'a'"):
         compared(tmp_path, [("a", FINE)], [("train-1", FINE)])
 
 
-def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path: Path) -> None:
+def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path):
     now, before = audits(
         tmp_path,
         [(f"a{row}", RISKY) for row in range(19)] + [("calm", FINE)],
@@ -230,7 +217,7 @@ def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path: Path) -
     assert '"id":"calm"' not in now.page(answers=10)
 
 
-def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:
+def test_answers_whose_id_is_repeated_are_not_compared(tmp_path):
     now, before = audits(tmp_path, [("a", RISKY), ("b", FINE), ("b", RISKY)], [("a", FINE), ("b", FINE)])
     comparison = compare_audits(now.opened, before.opened)
     assert (comparison.in_both, comparison.only_now, comparison.only_before) == (1, 0, 0)

@@ -1,9 +1,6 @@
 """Opening an audit: what is one, which of its files count, and rows in small batches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,7 +15,7 @@ from attribeam.schemas.run_manifest import RunStatus
 from attribeam.transforms.write_group import write_tables
 
 
-def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
+def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path):
     audit = made_audit(tmp_path).opened
     rows = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
     assert [(row["source_row"], row["span_index"]) for row in rows] == [
@@ -28,14 +25,14 @@ def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Pa
     assert {row["team"] for row in rows} == {"harbour"}
 
 
-def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path: Path) -> None:
+def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path):
     audit = made_audit(tmp_path).opened
     where = ds.field("support") == "unsupported"
     rows = [row for batch in audit.evidence_batches(["text", "support"], where=where) for row in batch.to_pylist()]
     assert rows == [{"text": "40 cars", "support": "unsupported"}] * 3
 
 
-def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
+def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path):
     count = BATCH_ROWS + 10
     spans = tuple(replace(supported_span(), span_index=index) for index in range(count))
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans})
@@ -44,7 +41,7 @@ def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
     assert max(sizes) <= BATCH_ROWS
 
 
-def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
+def test_a_chunk_without_its_manifest_does_not_count(tmp_path):
     root = made_audit(tmp_path, status=RunStatus.RUNNING).root
     sorted((root / "_chunks").iterdir())[0].unlink()
     audit = AuditDirectory.open(root)
@@ -53,7 +50,7 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
     assert (audit.counts.audited, audit.counts.dead_lettered) == (1, 1)
 
 
-def test_a_done_audit_that_lost_a_manifest_is_an_error_and_not_a_smaller_audit(tmp_path: Path) -> None:
+def test_a_done_audit_that_lost_a_manifest_is_an_error_and_not_a_smaller_audit(tmp_path):
     root = made_audit(tmp_path).root
     sorted((root / "_chunks").iterdir())[0].unlink()
     with pytest.raises(RunError, match=r"2 finished chunks, but 1 have no manifest, first .*start the audit's command"):
@@ -61,7 +58,7 @@ def test_a_done_audit_that_lost_a_manifest_is_an_error_and_not_a_smaller_audit(t
 
 
 @pytest.mark.parametrize("damage", ['"row_end": 0', '"row_end": "2"', '"row_end": 9', '"row_end": NaN'])
-def test_a_damaged_manifest_of_a_chunk_is_told_by_name_with_the_way_out(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_manifest_of_a_chunk_is_told_by_name_with_the_way_out(tmp_path, damage):
     root = made_audit(tmp_path).root
     path = sorted((root / "_chunks").iterdir())[0]
     path.write_text(path.read_text().replace('"row_end": 2', damage))
@@ -69,7 +66,7 @@ def test_a_damaged_manifest_of_a_chunk_is_told_by_name_with_the_way_out(tmp_path
         AuditDirectory.open(root)
 
 
-def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -> None:
+def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path):
     root = made_audit(tmp_path, status=RunStatus.INTERRUPTED).root
     for chunk in (root / "_chunks").iterdir():
         chunk.unlink()
@@ -80,7 +77,7 @@ def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["no directory", "an empty one"])
-def test_what_is_no_audit_is_refused_by_name(tmp_path: Path, there: bool) -> None:
+def test_what_is_no_audit_is_refused_by_name(tmp_path, there):
     place = tmp_path / "elsewhere"
     if there:
         place.mkdir()
@@ -90,9 +87,7 @@ def test_what_is_no_audit_is_refused_by_name(tmp_path: Path, there: bool) -> Non
 
 @pytest.mark.parametrize("folder", ["evidence", "dead_letters"])
 @pytest.mark.parametrize("damage", ["cut", "other rows", "missing"])
-def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(
-    tmp_path: Path, folder: str, damage: str
-) -> None:
+def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(tmp_path, folder, damage):
     root = made_audit(tmp_path).root
     (damaged,) = (path for path in (root / folder).iterdir() if path.name.startswith("00000-log-r0000000002"))
     if damage == "cut":
@@ -107,7 +102,7 @@ def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(
         AuditDirectory.open(root)
 
 
-def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Path) -> None:
+def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path):
     root = made_audit(tmp_path, rows_per_chunk=9).root
     audit = AuditDirectory.open(root)
     path = root / "evidence" / "one.parquet"
@@ -128,7 +123,7 @@ def test_a_changed_bit_of_evidence_is_an_error_and_no_other_figure(tmp_path: Pat
 
 @pytest.mark.parametrize("column", ["record_id", "support", "evidence", "char_start"])
 @pytest.mark.parametrize("change", ["missing", "other type", "null"])
-def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path: Path, column: str, change: str) -> None:
+def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path, column, change):
     root = made_audit(tmp_path).root
     path = sorted((root / "evidence").iterdir())[1]
     table = pq.read_table(path)

@@ -1,14 +1,10 @@
 """What a folder of audits tells, in the order of time and damaged ones too, and what moved out of its range."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import sqrt
-from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
@@ -37,13 +33,11 @@ from attribeam.schemas.errors import UsageError
         ({"path": "2026/13/45/120260801.parquet", "name": "a"}, (2026, 9, 1, 2)),
     ],
 )
-def test_an_audit_is_of_the_day_of_its_answers_or_its_paths_and_not_of_its_run(
-    tmp_path: Path, told: dict[str, str], moment: tuple[int, ...]
-) -> None:
+def test_an_audit_is_of_the_day_of_its_answers_or_its_paths_and_not_of_its_run(tmp_path, told, moment):
     assert read_entry(made_night(tmp_path, 0, **told)).moment == datetime(*moment, tzinfo=UTC)
 
 
-def test_an_entry_has_the_figures_of_manifest_and_metrics(tmp_path: Path) -> None:
+def test_an_entry_has_the_figures_of_manifest_and_metrics(tmp_path):
     groups = {"generator": [("gull", 500, 40), (None, 440, 20)]}
     entry = read_entry(made_night(tmp_path, 0, unsupported=60, groups=groups, failed_gate=True))
     assert (entry.moment, entry.status, entry.rows, entry.claims) == (
@@ -76,7 +70,7 @@ _PLACES = {
 
 
 @pytest.mark.parametrize(("name", "place"), [(name, place) for name, places in _PLACES.items() for place in places])
-def test_no_edited_figure_breaks_the_history(tmp_path: Path, name: str, place: tuple[str, ...]) -> None:
+def test_no_edited_figure_breaks_the_history(tmp_path, name, place):
     groups = {"team": [("gull", 500, 40)]}
     path = made_night(tmp_path, 0, groups=groups) / name
     made_history(tmp_path / "others", [60])
@@ -105,9 +99,7 @@ _NO_MOMENTS = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-1
         ({"schema_version": "1.1"}, "is of schema version '1.1', but only files of version '1.2'"),
     ],
 )
-def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
-    tmp_path: Path, harm: bytes | dict[str, str] | None, note: str
-) -> None:
+def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(tmp_path, harm, note):
     made_history(tmp_path, [60, 60])
     broken = made_night(tmp_path, 2)
     manifest = broken / "run_manifest.json"
@@ -134,9 +126,7 @@ def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
         ("of another run", "metrics.json is of another run"),
     ],
 )
-def test_without_good_metrics_the_figures_of_the_manifest_are_told(
-    tmp_path: Path, content: str | None, note: str
-) -> None:
+def test_without_good_metrics_the_figures_of_the_manifest_are_told(tmp_path, content, note):
     folder, other = made_night(tmp_path, 0), made_night(tmp_path, 1)
     (folder / "metrics.json").unlink()
     if content == "of another run":
@@ -147,7 +137,7 @@ def test_without_good_metrics_the_figures_of_the_manifest_are_told(
     assert (entry.note, entry.errors, entry.metrics["unsupported_share"]) == (note, {}, 0.06)
 
 
-def test_links_hidden_folders_and_what_is_no_audit_are_passed_over(tmp_path: Path) -> None:
+def test_links_hidden_folders_and_what_is_no_audit_are_passed_over(tmp_path):
     audit = made_night(tmp_path, 0)
     (tmp_path / "latest").symlink_to(audit, target_is_directory=True)
     made_night(tmp_path, 1, name=".hidden")
@@ -156,7 +146,7 @@ def test_links_hidden_folders_and_what_is_no_audit_are_passed_over(tmp_path: Pat
     assert [one.name for one in read_history(tmp_path)] == [audit.name]
 
 
-def test_an_audit_itself_a_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+def test_an_audit_itself_a_file_and_an_empty_folder_are_refused(tmp_path):
     audit = made_night(tmp_path, 0)
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -165,7 +155,7 @@ def test_an_audit_itself_a_file_and_an_empty_folder_are_refused(tmp_path: Path) 
             read_history(folder)
 
 
-def test_an_audit_made_by_the_program_is_read(tmp_path: Path) -> None:
+def test_an_audit_made_by_the_program_is_read(tmp_path):
     made = made_audit(tmp_path / "night")
     (entry,) = read_history(made.root.parent)
     assert (entry.claims, entry.metrics["unsupported_share"]) == (6, 0.5)
@@ -175,9 +165,7 @@ def test_an_audit_made_by_the_program_is_read(tmp_path: Path) -> None:
 METRIC = "unsupported_share"
 
 
-def nights(
-    shares: Sequence[float], *, error: float | None = 0.002, configurations: Sequence[str] = ()
-) -> list[AuditEntry]:
+def nights(shares, *, error=0.002, configurations=()):
     """An audit a night, with these shares of unsupported claims."""
     return [
         AuditEntry(
@@ -192,11 +180,11 @@ def nights(
     ]
 
 
-def _moved(entries: Sequence[AuditEntry]) -> list[tuple[str, str]]:
+def _moved(entries):
     return [(one.entry.name, one.kind) for one in find_alerts(entries)]
 
 
-def test_two_nights_are_compared_by_their_standard_errors() -> None:
+def test_two_nights_are_compared_by_their_standard_errors():
     reach = 3 * sqrt(2) * 0.002
     found = expected_ranges(nights([0.05, 0.05]), METRIC)[1]
     assert found is not None
@@ -206,7 +194,7 @@ def test_two_nights_are_compared_by_their_standard_errors() -> None:
     assert _moved(nights([0.05, 0.05 - reach * 1.01])) == [("night-1", "better")]
 
 
-def test_nights_that_differ_by_more_than_chance_widen_the_range() -> None:
+def test_nights_that_differ_by_more_than_chance_widen_the_range():
     shares = [0.03, 0.07, 0.05, 0.04, 0.06]
     before = nights(shares, error=0.0001)
     found = expected_ranges([*before[:1], *nights(shares, error=None)[1:], *nights([0.05] * 6)[5:]], METRIC)[-1]
@@ -215,22 +203,22 @@ def test_nights_that_differ_by_more_than_chance_widen_the_range() -> None:
     assert (found.low, found.high) == (0.0, pytest.approx(mean(shares) + reach))
 
 
-def test_without_errors_nobody_can_tell_before_five_nights() -> None:
+def test_without_errors_nobody_can_tell_before_five_nights():
     ranges = expected_ranges(nights([0.05] * 7, error=None), METRIC)
     assert [one is not None for one in ranges] == [False] * 5 + [True] * 2
 
 
-def test_one_night_outside_does_not_make_the_next_ones_look_normal() -> None:
+def test_one_night_outside_does_not_make_the_next_ones_look_normal():
     calm = [0.050, 0.051, 0.049, 0.050, 0.052, 0.048, 0.050]
     assert _moved(nights([*calm, 0.2, 0.05, 0.2])) == [("night-7", "worse"), ("night-9", "worse")]
 
 
-def test_two_nights_outside_are_a_new_level() -> None:
+def test_two_nights_outside_are_a_new_level():
     shares = [0.05] * 7 + [0.2] * 5 + [0.05]
     assert _moved(nights(shares)) == [("night-7", "worse"), ("night-8", "worse"), ("night-12", "better")]
 
 
-def test_another_configuration_is_compared_with_a_remark_and_then_with_its_like() -> None:
+def test_another_configuration_is_compared_with_a_remark_and_then_with_its_like():
     entries = nights([0.05, 0.05, 0.2, 0.2], configurations=["a", "a", "b", "b"])
     alerts = find_alerts(entries)
     assert [one.entry.name for one in alerts] == ["night-2", "night-3"]
@@ -239,7 +227,7 @@ def test_another_configuration_is_compared_with_a_remark_and_then_with_its_like(
     assert [one.entry.name for one in find_alerts(mixed)] == ["night-1", "night-3"]
 
 
-def test_what_failed_is_told_and_serves_nobody_as_reference() -> None:
+def test_what_failed_is_told_and_serves_nobody_as_reference():
     first, failed, last = nights([0.05, 0.9, 0.05])
     entries = [
         first,
@@ -253,7 +241,7 @@ def test_what_failed_is_told_and_serves_nobody_as_reference() -> None:
     ]
 
 
-def test_failed_gates_and_broken_metrics_are_told() -> None:
+def test_failed_gates_and_broken_metrics_are_told():
     entry = AuditEntry("night", FIRST_NIGHT, "done", "it has no metrics.json", failed_gates=("rows < 1: 0",))
     assert find_alerts([entry]) == [
         Alert(entry, "broken", "it has no metrics.json"),

@@ -1,27 +1,24 @@
 """The figures at the top of the page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.report.audit_summary import Change, audit_title, comparison_remark, no_proof, top_figures
-from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, ClaimKind, Support
 from attribeam.schemas.run_manifest import RunStatus
 
 
 @pytest.mark.parametrize(("speed", "note"), [(2.5, "2.5 rows/s after 4 s of loading"), (0.0, "nothing was left to do")])
-def test_run_that_found_all_rows_finished_tells_no_speed(tmp_path: Path, speed: float, note: str) -> None:
+def test_run_that_found_all_rows_finished_tells_no_speed(tmp_path, speed, note):
     audit = made_audit(tmp_path).opened
     audit = replace(audit, manifest=replace(audit.manifest, rows_per_second=speed))
     (duration,) = (figure for figure in top_figures(audit, None) if figure.name == "duration")
     assert (duration.value, duration.note) == ("20 s", note)
 
 
-def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_path: Path) -> None:
+def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_path):
     audit = made_audit(tmp_path).opened
     assert comparison_remark(audit, audit) is None
     earlier = replace(audit, manifest=replace(audit.manifest, status=RunStatus.RUNNING))
@@ -41,18 +38,14 @@ def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_pat
         (["part-0.parquet"], "part-0.parquet"),
     ],
 )
-def test_an_audit_is_called_by_its_file_or_where_that_says_nothing_by_the_folder(
-    tmp_path: Path, paths: list[str], title: str
-) -> None:
+def test_an_audit_is_called_by_its_file_or_where_that_says_nothing_by_the_folder(tmp_path, paths, title):
     audit = made_audit(tmp_path).opened
     inputs = tuple(replace(audit.manifest.inputs[0], path=path) for path in paths)
     assert audit_title(replace(audit, manifest=replace(audit.manifest, inputs=inputs))) == title
 
 
 @pytest.mark.parametrize(("configuration", "verdict"), [("same", "worse"), ("thresholds", "neutral")])
-def test_a_change_is_worse_only_where_the_audits_were_made_alike(
-    tmp_path: Path, configuration: str, verdict: str
-) -> None:
+def test_a_change_is_worse_only_where_the_audits_were_made_alike(tmp_path, configuration, verdict):
     audits = [
         made_audit(tmp_path / name, record_ids=["ferry"], spans={0: spans}).opened
         for name, spans in (
@@ -66,12 +59,12 @@ def test_a_change_is_worse_only_where_the_audits_were_made_alike(
     assert changes["unsupported"] == Change("+100.0 points", verdict)
 
 
-def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:
+def figures_of(folder, *spans):
     audit = made_audit(folder, record_ids=["ferry"], spans={0: spans}).opened
     return {figure.name: (figure.value, figure.note) for figure in top_figures(audit, None)}
 
 
-def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_path: Path) -> None:
+def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_path):
     part = replace(unsupported_span(), span_index=2, claim_index=1)
     code = replace(
         supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED
@@ -89,7 +82,7 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
     assert figures["supported"][0] == "–"
 
 
-def test_figures_stand_where_the_manifest_has_them() -> None:
+def test_figures_stand_where_the_manifest_has_them():
     models = {"precision": "0.714", "recall": "0.64", "false_alarms": "0.125", "measured_on": "90 answers"}
     models |= {"short_precision": "0.9", "short_recall": "0.8"}
     text = no_proof({f"verdict_{name}": told for name, told in models.items()})
@@ -102,7 +95,7 @@ def test_figures_stand_where_the_manifest_has_them() -> None:
 
 
 @pytest.mark.parametrize(("risk", "text"), [(0.5, "is a calibrated probability"), (None, "is no probability")])
-def test_the_order_is_explained_as_it_was_made(tmp_path: Path, risk: float | None, text: str) -> None:
+def test_the_order_is_explained_as_it_was_made(tmp_path, risk, text):
     spans = (replace(supported_span(), answer_risk=risk),)
     page = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans}).page()
     assert [one in page for one in ("is a calibrated probability", "is no probability")].count(True) == 1

@@ -1,31 +1,28 @@
 """Texts of audited rows, read again from their logs."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.report.made_audit import MadeAudit, made_audit
+from tests.report.made_audit import made_audit
 
 from attribeam.report.audited_logs import AuditedLogs, LogFile
-from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas import Passage, RowSource
 from attribeam.schemas.errors import LogReadError
 from attribeam.schemas.run_manifest import InputFile
 
 IDS = [f"ferry-{row}" for row in range(7)]
 
 
-def _logs(made: MadeAudit) -> AuditedLogs:
+def _logs(made):
     return AuditedLogs.of(made.opened)
 
 
-def test_the_wanted_rows_come_whole_and_in_order(tmp_path: Path) -> None:
+def test_the_wanted_rows_come_whole_and_in_order(tmp_path):
     made = made_audit(tmp_path, record_ids=IDS)
     wanted = frozenset(made.records[row].source for row in (6, 1, 4))
     found = list(_logs(made).answers(wanted))
@@ -38,19 +35,19 @@ def test_the_wanted_rows_come_whole_and_in_order(tmp_path: Path) -> None:
     assert _logs(made).problems(wanted) == ()
 
 
-def test_columns_of_other_names_are_found_as_the_audit_found_them(tmp_path: Path) -> None:
+def test_columns_of_other_names_are_found_as_the_audit_found_them(tmp_path):
     made = made_audit(tmp_path, columns=[("answer", "response"), ("passages", "contexts")])
     (answer,) = _logs(made).answers(frozenset([made.records[2].source]))
     assert (answer.answer, answer.passages) == (made.records[2].answer, made.records[2].passages)
 
 
-def _changed(log: Path) -> None:
+def _changed(log):
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 1
     log.write_bytes(content)
 
 
-def _in_its_place_a_pipe(log: Path) -> None:
+def _in_its_place_a_pipe(log):
     log.unlink()
     os.mkfifo(log)
 
@@ -63,9 +60,7 @@ def _in_its_place_a_pipe(log: Path) -> None:
         (_in_its_place_a_pipe, "it is no file but a pipe"),
     ],
 )
-def test_a_log_that_is_not_as_it_was_gives_no_text_and_is_named(
-    tmp_path: Path, harm: Callable[[Path], None], problem: str
-) -> None:
+def test_a_log_that_is_not_as_it_was_gives_no_text_and_is_named(tmp_path, harm, problem):
     made = made_audit(tmp_path)
     harm(made.log)
     wanted = frozenset([made.records[0].source])
@@ -75,7 +70,7 @@ def test_a_log_that_is_not_as_it_was_gives_no_text_and_is_named(
     assert problem in told
 
 
-def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path: Path) -> None:
+def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path):
     made = made_audit(tmp_path)
     logs, wanted = _logs(made), frozenset([made.records[0].source])
     assert logs.problems(wanted) == ()
@@ -85,7 +80,7 @@ def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path: 
         list(logs.answers(wanted))
 
 
-def test_a_file_that_was_no_input_is_named(tmp_path: Path) -> None:
+def test_a_file_that_was_no_input_is_named(tmp_path):
     wanted = frozenset([RowSource("elsewhere.parquet", 0)])
     logs = _logs(made_audit(tmp_path))
     assert list(logs.answers(wanted)) == []
@@ -103,7 +98,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
-def test_texts_may_have_any_type_that_an_audit_reads(kind: pa.DataType, tmp_path: Path) -> None:
+def test_texts_may_have_any_type_that_an_audit_reads(kind, tmp_path):
     columns = {
         "record_id": pa.array([17, 18]),
         "question": pa.array(["Wann?", "Wo?"]).cast(kind),
@@ -121,7 +116,7 @@ def test_texts_may_have_any_type_that_an_audit_reads(kind: pa.DataType, tmp_path
     assert found[0].passages == (Passage("Der Fährplan"),)
 
 
-def _read(log: Path, rows: list[int]) -> list[QARecord]:
+def _read(log, rows):
     content = log.read_bytes()
     audited = InputFile(str(log), len(content), pq.read_metadata(log).num_rows, hashlib.sha256(content).hexdigest())
     logs = AuditedLogs({str(log): LogFile(audited)})

@@ -1,31 +1,28 @@
 """Answers of an audit as tasks for people: in the formats of both tools, riskiest first or by their ids."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, MadeAudit, made_audit, supported_span, told_spans
+from tests.report.made_audit import ANSWER, made_audit, supported_span, told_spans
 
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import QARecord, Support
+from attribeam.schemas import Support
 from attribeam.schemas.errors import ExitCode
 
 
-def exported(audit: MadeAudit, output: Path, *options: str, tool: str = "label-studio") -> list[dict]:
+def exported(audit, output, *options, tool="label-studio"):
     command = ["export", "--audit", str(audit.root), "--format", tool, "--output", str(output), *options]
     assert main(command) == ExitCode.DONE
     return json.loads(output.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> MadeAudit:
+def audit(tmp_path):
     return made_audit(tmp_path / "made", spans={1: (supported_span(),)})
 
 
-def test_a_label_studio_task_suggests_the_claims_with_their_verdicts(audit: MadeAudit, tmp_path: Path) -> None:
+def test_a_label_studio_task_suggests_the_claims_with_their_verdicts(audit, tmp_path):
     task, *_ = exported(audit, tmp_path / "tasks.json")
     assert task["data"]["record_id"] == "ferry-0"
     assert task["data"]["source_file"] == str(audit.log)
@@ -43,7 +40,7 @@ def test_a_label_studio_task_suggests_the_claims_with_their_verdicts(audit: Made
     }
 
 
-def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit: MadeAudit, tmp_path: Path) -> None:
+def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit, tmp_path):
     record, *_ = exported(audit, tmp_path / "records.json", tool="argilla")
     assert set(record) == {"id", "fields", "metadata", "suggestions", "responses", "vectors"}
     assert record["id"] == f"{audit.log}:0"
@@ -55,7 +52,7 @@ def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit: MadeAu
     ]
 
 
-def test_tasks_say_why_claims_have_their_verdicts(tmp_path: Path) -> None:
+def test_tasks_say_why_claims_have_their_verdicts(tmp_path):
     audit = made_audit(tmp_path / "made", record_ids=["ferry-0"], spans={0: told_spans()})
     (task,) = exported(audit, tmp_path / "tasks.json")
     assert [one["meta"]["text"] for one in task["predictions"][0]["result"]] == [
@@ -67,8 +64,8 @@ def test_tasks_say_why_claims_have_their_verdicts(tmp_path: Path) -> None:
     assert told == {"reason": ["other_value"], "expected": ["twelve"], "how": ["quoted"]}
 
 
-def test_what_argillas_page_would_count_twice_is_a_square_there(tmp_path: Path) -> None:
-    def with_emoji(record: QARecord) -> QARecord:
+def test_what_argillas_page_would_count_twice_is_a_square_there(tmp_path):
+    def with_emoji(record):
         return replace(record, answer=f"🚢{record.answer[1:]}", question="🚢?")
 
     audit = made_audit(tmp_path / "made", change=with_emoji)
@@ -79,7 +76,7 @@ def test_what_argillas_page_would_count_twice_is_a_square_there(tmp_path: Path) 
     assert task["data"]["answer"] == f"🚢{ANSWER[1:]}"
 
 
-def test_what_claims_nothing_is_not_suggested(tmp_path: Path) -> None:
+def test_what_claims_nothing_is_not_suggested(tmp_path):
     heading = replace(supported_span(), support=Support.NO_CLAIM, claim_index=None)
     mention = replace(supported_span(), span_index=2, claim_index=1)
     audit = made_audit(tmp_path / "made", record_ids=["ferry-0"], spans={0: (heading, mention)})
@@ -87,25 +84,21 @@ def test_what_claims_nothing_is_not_suggested(tmp_path: Path) -> None:
     assert task["predictions"][0]["result"] == []
 
 
-def test_the_riskiest_answers_come_first(audit: MadeAudit, tmp_path: Path) -> None:
+def test_the_riskiest_answers_come_first(audit, tmp_path):
     tasks = exported(audit, tmp_path / "tasks.json")
     assert [one["data"]["record_id"] for one in tasks] == ["ferry-0", "ferry-2", "ferry-1"]
     (first,) = exported(audit, tmp_path / "tasks.json", "--answers", "1")
     assert first == tasks[0]
 
 
-def test_chosen_records_are_exported_and_unknown_ids_are_counted(
-    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_chosen_records_are_exported_and_unknown_ids_are_counted(audit, tmp_path, capsys):
     (tmp_path / "ids.txt").write_text("ferry-1\r\n\nferry-2\nferry-9\n", encoding="utf-8")
     tasks = exported(audit, tmp_path / "tasks.json", "--records", str(tmp_path / "ids.txt"))
     assert [one["data"]["record_id"] for one in tasks] == ["ferry-2", "ferry-1"]
     assert "2 answers of the 3 ids of --records were audited" in capsys.readouterr().err
 
 
-def test_without_its_log_there_is_nothing_to_label(
-    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_log_there_is_nothing_to_label(audit, tmp_path, capsys):
     audit.log.unlink()
     output = tmp_path / "tasks.json"
     command = ["export", "--audit", str(audit.root), "--format", "argilla", "--output", str(output)]
@@ -115,9 +108,7 @@ def test_without_its_log_there_is_nothing_to_label(
 
 
 @pytest.mark.parametrize(("text", "message"), [("\n \n", "has none"), (None, "one record_id a line: ")])
-def test_a_list_of_ids_that_is_none_is_refused(
-    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, message: str
-) -> None:
+def test_a_list_of_ids_that_is_none_is_refused(audit, tmp_path, capsys, text, message):
     ids = tmp_path / "ids.txt"
     if text is not None:
         ids.write_text(text, encoding="utf-8")

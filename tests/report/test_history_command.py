@@ -1,15 +1,11 @@
 """``attribeam history``: the table, and a page that stands for itself."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from tests.report.made_audit import made_history, made_night
@@ -24,38 +20,36 @@ CALM = [60, 61, 59, 60, 62, 58]
 class _Page(HTMLParser):
     """Tags, attributes and texts of a page."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
+        self.tags = []
+        self.texts = []
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.texts.append(data)
 
-    def all(self, tag: str, **wanted: str) -> Iterator[dict[str, str | None]]:
+    def all(self, tag, **wanted):
         for name, attributes in self.tags:
             if name == tag and all((attributes.get(key) or "").startswith(value) for key, value in wanted.items()):
                 yield attributes
 
 
-def _page(root: Path, output: Path | None = None) -> _Page:
+def _page(root, output=None):
     output = output or root / "history.html"
     assert main(["history", str(root), "--output", str(output)]) == 0
     return _Page(output.read_text(encoding="utf-8"))
 
 
-def _table(root: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def _table(root, capsys, *argv):
     assert main(["history", str(root), *argv]) == 0
     return capsys.readouterr().out
 
 
-def test_the_table_has_a_line_an_audit_oldest_first_and_the_alerts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_a_line_an_audit_oldest_first_and_the_alerts(tmp_path, capsys):
     made_history(tmp_path, [*CALM, 120])
     made_night(tmp_path, 7, status=RunStatus.FAILED)
     lines = _table(tmp_path, capsys).splitlines()
@@ -67,7 +61,7 @@ def test_the_table_has_a_line_an_audit_oldest_first_and_the_alerts(
     assert lines[12].endswith("2026-09-08: is not complete, its status is failed")
 
 
-def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path: Path) -> None:
+def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path):
     made_history(tmp_path, CALM)
     before = os.umask(0o022)
     try:
@@ -80,7 +74,7 @@ def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path: Path
         os.umask(before)
 
 
-def test_claims_by_a_column_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_by_a_column_are_told(tmp_path, capsys):
     made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10), (None, 1, 1)]})
     made_night(tmp_path, 1, groups={"team": [("harbour", 50, 50), ("pier", 2, 6)]})
     lines = _table(tmp_path, capsys, "--by", "team").splitlines()
@@ -89,19 +83,19 @@ def test_claims_by_a_column_are_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [row.split()[3:] for row in rows] == [["10.0%", "50.0%"], ["50.0%", "75.0%"]]
 
 
-def test_a_column_that_no_audit_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_column_that_no_audit_has_is_refused(tmp_path, capsys):
     made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10)]})
     assert main(["history", str(tmp_path), "--by", "tier"]) == 2
     assert "--by should be one of team, was: 'tier'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("last", "code"), [(60, 0), (20, 0), (120, 3)])
-def test_an_alert_about_the_newest_audit_can_fail_the_command(tmp_path: Path, last: int, code: int) -> None:
+def test_an_alert_about_the_newest_audit_can_fail_the_command(tmp_path, last, code):
     made_history(tmp_path, [*CALM, last])
     assert main(["history", str(tmp_path), "--fail-on-alert"]) == code
 
 
-def test_the_page_loads_nothing_and_runs_nothing(tmp_path: Path) -> None:
+def test_the_page_loads_nothing_and_runs_nothing(tmp_path):
     page = _page(made_history(tmp_path, CALM))
     (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
     style = re.search(r"<style>(.*?)</style>", (tmp_path / "history.html").read_text(encoding="utf-8"), re.DOTALL)
@@ -116,7 +110,7 @@ def test_the_page_loads_nothing_and_runs_nothing(tmp_path: Path) -> None:
     assert {attributes["href"] for attributes in page.all("link")} == {"data:,"}
 
 
-def test_a_drawing_has_a_point_an_audit_within_its_frame_and_marks_what_moved(tmp_path: Path) -> None:
+def test_a_drawing_has_a_point_an_audit_within_its_frame_and_marks_what_moved(tmp_path):
     page = _page(made_history(tmp_path, [*CALM, 120]))
     dots = list(page.all("circle", **{"class": "dot "}))
     assert len([one for one in dots if one["class"] == "dot worse"]) == 1
@@ -129,7 +123,7 @@ def test_a_drawing_has_a_point_an_audit_within_its_frame_and_marks_what_moved(tm
     assert any("expected" in text and "12.00%" in text for text in page.texts)
 
 
-def test_names_and_values_are_texts_and_never_markup(tmp_path: Path) -> None:
+def test_names_and_values_are_texts_and_never_markup(tmp_path):
     made_night(tmp_path, 0, name="<img src=x onerror=alert(1)>", groups={"<b>": [("<script>alert(2)", 9, 1)]})
     page = _page(tmp_path)
     assert not [tag for tag, _ in page.tags if tag in ("img", "script", "b")]
@@ -138,14 +132,14 @@ def test_names_and_values_are_texts_and_never_markup(tmp_path: Path) -> None:
     assert "<script>alert(2)" in text
 
 
-def test_a_folder_name_that_is_no_text_is_shown_without_a_link(tmp_path: Path) -> None:
+def test_a_folder_name_that_is_no_text_is_shown_without_a_link(tmp_path):
     made_night(tmp_path, 0, name="night-\udcff")
     page = _page(tmp_path)
     assert not [one for one in page.all("a") if "report.html" in str(one["href"])]
     assert "night-?" in page.texts
 
 
-def test_the_page_tells_generators_damage_and_what_was_left_out(tmp_path: Path) -> None:
+def test_the_page_tells_generators_damage_and_what_was_left_out(tmp_path):
     for night in range(3):
         made_night(tmp_path, night, errors={}, groups={"generator": [("gull-1", 900, 30), ("gull-2", 40, 30)]})
     (made_night(tmp_path, 3) / "run_manifest.json").write_text("{", encoding="utf-8")
@@ -156,7 +150,7 @@ def test_the_page_tells_generators_damage_and_what_was_left_out(tmp_path: Path) 
     assert "3 audits have no standard errors" in text
 
 
-def test_hundreds_of_audits_are_drawn_to_a_limit_and_listed_whole(tmp_path: Path) -> None:
+def test_hundreds_of_audits_are_drawn_to_a_limit_and_listed_whole(tmp_path):
     count = MOST_DRAWN + 40
     page = _page(made_history(tmp_path, [60 + night % 3 for night in range(count)]))
     assert len(list(page.all("circle", **{"class": "dot "}))) == 4 * MOST_DRAWN
@@ -167,8 +161,6 @@ def test_hundreds_of_audits_are_drawn_to_a_limit_and_listed_whole(tmp_path: Path
 
 
 @pytest.mark.parametrize("output", ["-", "no/such/folder/history.html"])
-def test_a_page_that_cannot_be_written_is_refused_before_anything_is_read(
-    tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path, output, capsys):
     assert main(["history", str(tmp_path / "none"), "--output", output]) == 2
     assert "--output should be a file" in capsys.readouterr().err

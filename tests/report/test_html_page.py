@@ -1,7 +1,5 @@
 """The page as a text: nothing from a log becomes markup, nothing is loaded, and what is not on it is said."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
@@ -20,7 +18,7 @@ from tests.report.made_audit import made_audit, supported_span, tell_sizes
 from attribeam.report.audited_answer import DEAD_LETTERS_PER_REASON, AnswerRisk, embedded_answers, embedded_dead_letters
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
-from attribeam.schemas import Passage, QARecord
+from attribeam.schemas import Passage
 from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import RunManifest
 
@@ -30,16 +28,16 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \"
 class Elements(HTMLParser):
     """Collects every element with its attributes."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.found = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
 
 
-def hostile(record: QARecord) -> QARecord:
+def hostile(record):
     passages = tuple(Passage(one.text + HOSTILE, HOSTILE, HOSTILE) for one in record.passages)
     return replace(
         record,
@@ -52,17 +50,17 @@ def hostile(record: QARecord) -> QARecord:
 
 
 @pytest.fixture(scope="module")
-def plain_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def plain_page(tmp_path_factory):
     return made_audit(tmp_path_factory.mktemp("plain")).page()
 
 
 @pytest.fixture(scope="module")
-def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def hostile_page(tmp_path_factory):
     ids = ("ferry-0", f"ferry-1 {HOSTILE}", "ferry-2")
     return made_audit(tmp_path_factory.mktemp("hostile"), record_ids=ids, change=hostile).page()
 
 
-def test_hostile_texts_in_every_field_add_no_element(plain_page: str, hostile_page: str) -> None:
+def test_hostile_texts_in_every_field_add_no_element(plain_page, hostile_page):
     plain, attacked = (sorted({tag for tag, _ in Elements(page).found}) for page in (plain_page, hostile_page))
     assert attacked == plain
     assert "img" not in attacked
@@ -70,19 +68,19 @@ def test_hostile_texts_in_every_field_add_no_element(plain_page: str, hostile_pa
     assert sum(tag == "script" for tag, _ in Elements(hostile_page).found) == count
 
 
-def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page: str) -> None:
+def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page):
     for tag, attributes in Elements(hostile_page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
 
 
-def test_nothing_is_loaded_from_anywhere(plain_page: str) -> None:
+def test_nothing_is_loaded_from_anywhere(plain_page):
     for tag, attributes in Elements(plain_page).found:
         assert tag not in ("iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "srcset", "action"):
             assert (attributes.get(name) or "#").startswith(("data:", "#")), tag
 
 
-def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page: str) -> None:
+def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page):
     elements = Elements(plain_page)
     (policy,) = [
         attributes["content"] or ""
@@ -99,11 +97,11 @@ def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page: st
         assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
 
 
-def test_worklist_holds_the_riskiest_answers_and_says_that_there_are_more(tmp_path: Path) -> None:
+def test_worklist_holds_the_riskiest_answers_and_says_that_there_are_more(tmp_path):
     assert "The worklist holds the 1 riskiest of 3 answers." in made_audit(tmp_path).page(answers=1)
 
 
-def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
+def test_page_and_digest_say_that_passages_seem_cut(tmp_path):
     audit = made_audit(tmp_path)
     manifest = audit.root / "run_manifest.json"
     cut = CutPassages(9, 12, "characters", 200)
@@ -115,20 +113,20 @@ def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_page_says_that_evidence_and_words_disagree(tmp_path: Path, agrees: bool) -> None:
+def test_page_says_that_evidence_and_words_disagree(tmp_path, agrees):
     names = [f"ferry-{row}" for row in range(24)]
     span = replace(supported_span(), evidence_agrees=agrees)
     audit = made_audit(tmp_path, record_ids=names, spans=dict.fromkeys(range(24), (span,)))
     assert ("Evidence and words disagree: for 24 of 24 claims" in audit.page()) is not agrees
 
 
-def test_page_says_where_the_log_is_gone(tmp_path: Path) -> None:
+def test_page_says_where_the_log_is_gone(tmp_path):
     audit = made_audit(tmp_path)
     audit.log.unlink()
     assert "Only spans and evidence can be shown" in audit.page()
 
 
-def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path: Path) -> None:
+def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path):
     made = made_audit(tmp_path)
     audit = made.opened
     wanted = [AnswerRisk(made.records[row].source, risk) for row, risk in ((2, 0.9), (0, 0.1))]
@@ -141,7 +139,7 @@ def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path: 
         assert one.extra_columns == (("team", "harbour"),)
 
 
-def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path: Path) -> None:
+def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path):
     made = made_audit(
         tmp_path, change=lambda record: replace(record, question="x" * 400_001 * (record.source.source_row == 1))
     )
@@ -151,7 +149,7 @@ def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path: Path) -> No
     assert [one.texts is None for one in found] == [False, True, False]
 
 
-def test_the_first_dead_letters_of_each_reason_are_listed_and_long_answers_cut(tmp_path: Path) -> None:
+def test_the_first_dead_letters_of_each_reason_are_listed_and_long_answers_cut(tmp_path):
     made = made_audit(tmp_path)
     (file,) = (path for path in (made.root / "dead_letters").iterdir() if pq.read_metadata(path).num_rows)
     table = pq.read_table(file)
@@ -177,7 +175,7 @@ SOURCES = sorted((REPORT / "page_scripts").glob("*.js"))
 MARKUP = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function")
 
 
-def pinned_program(name: str) -> str:
+def pinned_program(name):
     """The bundler or linter in the version that ``make_bundles.sh`` names; skips the test where it is not installed."""
     wanted = re.search(rf"^{name.upper()}=(.+)$", MAKE_BUNDLES.read_text(encoding="utf-8"), re.M)[1]
     program = os.environ.get(f"ATTRIBEAM_{name.upper()}") or shutil.which(name)
@@ -189,29 +187,29 @@ def pinned_program(name: str) -> str:
     return program
 
 
-def test_the_bundle_was_made_from_the_sources_as_they_are() -> None:
+def test_the_bundle_was_made_from_the_sources_as_they_are():
     lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in SOURCES)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     first = BUNDLE.read_text(encoding="utf-8").partition("\n")[0]
     assert first.endswith(f"sources sha256 {digest}"), "run report/vendor/make_bundles.sh page"
 
 
-def test_the_bundle_can_stand_in_a_script_element() -> None:
+def test_the_bundle_can_stand_in_a_script_element():
     assert not re.search(r"</script|<!--", BUNDLE.read_text(encoding="utf-8"), re.I)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
-def test_a_script_makes_no_markup_or_code_out_of_text(source: Path) -> None:
+def test_a_script_makes_no_markup_or_code_out_of_text(source):
     assert MARKUP.findall(source.read_text(encoding="utf-8")) == []
 
 
-def test_the_pinned_bundler_gives_the_committed_bytes(tmp_path: Path) -> None:
+def test_the_pinned_bundler_gives_the_committed_bytes(tmp_path):
     environment = {**os.environ, "ATTRIBEAM_ESBUILD": pinned_program("esbuild")}
     subprocess.run([str(MAKE_BUNDLES), "page", str(tmp_path / "page.js")], env=environment, check=True)
     assert (tmp_path / "page.js").read_bytes() == BUNDLE.read_bytes()
 
 
-def test_the_pinned_linter_finds_nothing() -> None:
+def test_the_pinned_linter_finds_nothing():
     environment = {**os.environ, "ATTRIBEAM_BIOME": pinned_program("biome")}
     run = subprocess.run([str(MAKE_BUNDLES), "lint"], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

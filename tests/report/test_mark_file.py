@@ -1,13 +1,10 @@
 """Files of marks: what is read, what is left out, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
 import sys
 from itertools import chain
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +31,7 @@ ROWS = [
 EXPECTED = (Mark("=a", CharRange(3, 9), False), Mark("b", None, True))
 
 
-def csv_text(rows: list[dict[str, object]]) -> str:
+def csv_text(rows):
     lines = [",".join(rows[0])]
     for row in rows:
         fields = ["" if value is None else str(value) for value in row.values()]
@@ -43,7 +40,7 @@ def csv_text(rows: list[dict[str, object]]) -> str:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_every_format_that_the_page_saves_is_read(tmp_path: Path, ending: str) -> None:
+def test_every_format_that_the_page_saves_is_read(tmp_path, ending):
     file = tmp_path / f"marks.{ending}"
     if ending == "parquet":
         pq.write_table(pa.Table.from_pylist(ROWS), file)
@@ -55,16 +52,16 @@ def test_every_format_that_the_page_saves_is_read(tmp_path: Path, ending: str) -
     assert (found.silent, found.disputed) == (1, 0)
 
 
-def written(path: Path, *rows: dict[str, object]) -> Path:
+def written(path, *rows):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
 
-def mark(label: str, reviewer: str, moment: str) -> dict[str, object]:
+def mark(label, reviewer, moment):
     return {"record_id": "a", "label": label, "reviewer": reviewer, "marked_at": moment}
 
 
-def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cancel_out(tmp_path: Path) -> None:
+def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cancel_out(tmp_path):
     first = written(
         tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02"), mark("unsupported", "Ada", "2026-01-01")
     )
@@ -74,9 +71,7 @@ def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cance
     assert (found.marks, found.disputed) == ((), 1)
 
 
-def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(tmp_path, capsys):
     ada = [{**mark("supported", "Ada", "2026"), "record_id": name, "mark": "wrong"} for name in "abcd"]
     labels = ("supported", "unsupported", None)
     ben = [{**row, "reviewer": None, "label": label} for row, label in zip(ada, labels, strict=False)]
@@ -97,7 +92,7 @@ def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "m.csv")]) == 2
 
 
-def test_files_of_one_name_are_of_several_people(tmp_path: Path) -> None:
+def test_files_of_one_name_are_of_several_people(tmp_path):
     files = [tmp_path / name / "marks.jsonl" for name in ("ann", "ben")]
     for file, label in zip(files, ("supported", "unsupported"), strict=True):
         file.parent.mkdir()
@@ -105,7 +100,7 @@ def test_files_of_one_name_are_of_several_people(tmp_path: Path) -> None:
     assert read_marks(files).disputed == 1
 
 
-def test_kappa_is_that_of_scikit_learn() -> None:
+def test_kappa_is_that_of_scikit_learn():
     chance = random.Random(3)
     for _ in range(20):
         labels = [(chance.random() < 0.7, chance.random() < 0.4) for _ in range(12)]
@@ -114,7 +109,7 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     assert cohen_kappa([(True, True)]) == 1
 
 
-def test_alpha_is_one_minus_observed_by_expected_disagreement_of_all_who_marked_a_place() -> None:
+def test_alpha_is_one_minus_observed_by_expected_disagreement_of_all_who_marked_a_place():
     chance = random.Random(5)
     labels = [{name: chance.random() < 0.6 for name in "abc" if chance.random() < 0.8} for _ in range(30)]
     several = [[*one.values()] for one in labels if len(one) > 1]
@@ -126,9 +121,7 @@ def test_alpha_is_one_minus_observed_by_expected_disagreement_of_all_who_marked_
     assert math.isnan(krippendorff_alpha([{"a": True}]))
 
 
-def test_without_its_package_alpha_is_named_with_the_way_to_get_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_alpha_is_named_with_the_way_to_get_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "krippendorff", None)
     files = [written(tmp_path / f"{name}.jsonl", mark("supported", name, "2026")) for name in ("Ada", "Ben")]
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "all.jsonl")]) == 0
@@ -138,7 +131,7 @@ def test_without_its_package_alpha_is_named_with_the_way_to_get_it(
 FIRST, SECOND = RowSource("log.parquet", 3), RowSource("log.parquet", 4)
 
 
-def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> None:
+def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path):
     rows = [{**mark("supported", "Ada", "2026"), "source_file": "log.parquet", "source_row": row} for row in (3, 4)]
     rows[1]["label"] = "unsupported"
     marks = read_marks([written(tmp_path / "marks.jsonl", *rows)]).marks
@@ -147,7 +140,7 @@ def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> Non
     assert {source: [one.supported for one in own] for source, own in found.items()} == {FIRST: [True], SECOND: [False]}
 
 
-def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id() -> None:
+def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id():
     moved, rowless = Mark("a", None, True, FIRST), Mark("b", None, True)
     elsewhere = RowSource("other.parquet", 0)
     assert marks_by_answer([moved, rowless], [("a", elsewhere), ("b", SECOND)]) == {
@@ -170,9 +163,7 @@ def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id() -> None:
         ({"record_id": "a", "label": "supported", "source_file": "x", "source_row": "y"}, "source_row should be"),
     ],
 )
-def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(
-    tmp_path: Path, row: dict[str, object], complaint: str
-) -> None:
+def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(tmp_path, row, complaint):
     file = written(tmp_path / "marks.jsonl", row)
     with pytest.raises(DataError, match=complaint) as error:
         read_marks([file])
@@ -189,7 +180,7 @@ def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(
         ("marks.parquet", "x"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str, content: str) -> None:
+def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=name):
         read_marks([tmp_path / name])
@@ -197,7 +188,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
-def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path: Path, unit: str, zone: str | None) -> None:
+def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path, unit, zone):
     ticks = {"s": 10**12, "ms": 10**15, "us": 10**18, "ns": 10**18 + 1}[unit]
     times = pa.array([ticks + 1, ticks], pa.int64()).view(pa.timestamp(unit, zone))
     columns = {"record_id": ["a", "a"], "label": ["supported", "unsupported"], "marked_at": times, "note": times}
@@ -206,7 +197,7 @@ def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path: Path, unit
 
 
 @pytest.mark.parametrize("column", ["record_id", "label", "char_start", "source_row"])
-def test_a_column_of_parquet_that_holds_something_else_is_told(tmp_path: Path, column: str) -> None:
+def test_a_column_of_parquet_that_holds_something_else_is_told(tmp_path, column):
     other = pa.array([[2**62]], pa.list_(pa.timestamp("ns")))
     columns = {"record_id": pa.array(["a"]), "label": pa.array(["supported"]), "char_end": pa.array([1])}
     columns |= {"source_file": pa.array(["f"]), column: other}

@@ -1,10 +1,7 @@
 """The digest in Markdown: what stands in it, and that texts of a log stay text."""
 
-from __future__ import annotations
-
 import html
 from dataclasses import replace
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,14 +15,14 @@ from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"
 
 
-def _rendered(markdown: str) -> str:
+def _rendered(markdown):
     return MarkdownIt("commonmark").enable("table").render(markdown)
 
 
 _ALONE = replace(unsupported_span(), span_index=0, claim_index=0)
 
 
-def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
+def test_figures_come_first_and_then_answers_by_risk(tmp_path):
     made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (_ALONE,)})
     lines = list(digest_lines(made.opened, answers=2))
     text = "\n".join(lines)
@@ -39,7 +36,7 @@ def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
     assert "Supported claims besides: 1." in text
 
 
-def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: Path) -> None:
+def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path):
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25, answer_risk=0.75)
     part = replace(claim, span_index=1, text="40")
     no_claim = replace(supported_span(), claim_index=None, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM)
@@ -63,13 +60,13 @@ def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: 
     assert "| answers of the kind `refusal` | 1 | 33.3% |" in lines
 
 
-def test_a_digest_says_why_a_claim_is_unsupported(tmp_path: Path) -> None:
+def test_a_digest_says_why_a_claim_is_unsupported(tmp_path):
     audit = made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).opened
     (row,) = (line for line in digest_lines(audit, answers=1) if line.startswith("| unsupported: "))
     assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
 
 
-def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:
+def test_a_digest_without_its_log_has_no_whole_texts(tmp_path):
     made = made_audit(tmp_path)
     made.log.unlink()
     text = "\n".join(digest_lines(made.opened, answers=5))
@@ -77,7 +74,7 @@ def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:
     assert "Question" not in text
 
 
-def test_hostile_texts_in_every_field_stay_text(tmp_path: Path) -> None:
+def test_hostile_texts_in_every_field_stay_text(tmp_path):
     made = made_audit(
         tmp_path,
         record_ids=["x"],
@@ -99,6 +96,6 @@ def test_hostile_texts_in_every_field_stay_text(tmp_path: Path) -> None:
 
 
 @given(st.text(st.sampled_from("ab1.)#-+=>*_`[]()<>|~$&!\\@:/ \n\u202e\x1b"), max_size=30).map(lambda text: f"{text}z"))
-def test_markdown_shows_escaped_text_as_it_is(text: str) -> None:
+def test_markdown_shows_escaped_text_as_it_is(text):
     line = one_line(text).strip()
     assert _rendered(escape_markdown(line)) == f"<p>{html.escape(line)}</p>\n"

@@ -1,13 +1,10 @@
 """What a command says, to people and to machines, and that no name in a file can say something in its place."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -25,11 +22,11 @@ from attribeam.report import messages
 from attribeam.report.messages import ConsoleKind, Messages, console_kind, event_line, let_libraries_speak
 
 
-def _events(text: str) -> list[dict[str, object]]:
+def _events(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_an_event_is_one_line_with_its_name_and_time() -> None:
+def test_an_event_is_one_line_with_its_name_and_time():
     line = event_line("note", message="a\nb\u2028 \ud800 ü")
     assert line.isascii()
     assert "\n" not in line
@@ -38,7 +35,7 @@ def test_an_event_is_one_line_with_its_name_and_time() -> None:
     assert datetime.fromisoformat(event["at"]).tzinfo is not None
 
 
-def test_people_read_who_speaks_and_machines_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_read_who_speaks_and_machines_what_happened(capsys):
     Messages("attribeam audit").say("the gate failed", event="gate_failed", gate="rows < 1")
     assert capsys.readouterr().err == "attribeam audit: the gate failed\n"
     Messages("attribeam audit", ConsoleKind.JSON).say("the gate failed", event="gate_failed", gate="rows < 1")
@@ -56,11 +53,11 @@ def test_people_read_who_speaks_and_machines_what_happened(capsys: pytest.Captur
         ("--input json", "text"),
     ],
 )
-def test_what_is_asked_for_is_known_before_the_arguments_are_parsed(argv: str, kind: str) -> None:
+def test_what_is_asked_for_is_known_before_the_arguments_are_parsed(argv, kind):
     assert console_kind(argv.split()) == kind
 
 
-def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch):
     clock = iter([0.0, 0.0, 4.0, 20.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
@@ -77,7 +74,7 @@ def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.M
     assert (note["event"], note["message"]) == ("note", "a worker has died")
 
 
-def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_for_machines_are_events_with_the_exit_code(tmp_path, capsys):
     argv = ["audit", "--input", f"{tmp_path}/none.parquet", "--output", str(tmp_path / "out"), "--console", "json"]
     assert main(argv) == 2
     (event,) = _events(capsys.readouterr().err)
@@ -85,7 +82,7 @@ def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsy
     assert "nothing matches" in str(event["message"])
 
 
-def test_wrong_arguments_for_machines_are_events_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_for_machines_are_events_too(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--console=json", "--workers", "none"])
     assert ended.value.code == 2
@@ -100,7 +97,7 @@ OTHERS = ("attribution/models/precision.py",)
 """It speaks to the process that started it."""
 
 
-def _printing(path: Path) -> Iterator[int]:
+def _printing(path):
     """The lines that write to a standard stream, or let a library do it, themselves."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         text = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
@@ -111,7 +108,7 @@ def _printing(path: Path) -> Iterator[int]:
             yield node.lineno
 
 
-def test_one_module_alone_prints() -> None:
+def test_one_module_alone_prints():
     rooms = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "evaluation", "lab")
     paths = {path.relative_to(ROOT).as_posix(): path for room in rooms for path in (ROOT / room).rglob("*.py")}
     found = {name: list(_printing(path)) for name, path in paths.items() if not name.startswith("lab/benchmarks/")}
@@ -125,7 +122,7 @@ IN_TOML = json.dumps(EVIL).replace("\x7f", "\\u007f")
 
 
 @pytest.fixture(scope="module")
-def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evil(tmp_path_factory):
     """A folder of files that have ``EVIL`` wherever a name or a text may stand."""
     folder = tmp_path_factory.mktemp("evil")
     made_audit(folder / EVIL, record_ids=(EVIL, "b"), change=lambda one: replace(one, generator=EVIL, question=EVIL))
@@ -172,9 +169,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("EVIL", "there is no command"),
     ],
 )
-def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(
-    line: str, said: str, evil: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(line, said, evil, monkeypatch, capfd):
     monkeypatch.chdir(evil)
     with suppress(SystemExit):
         main([word.replace("EVIL", EVIL) for word in line.split()])
@@ -185,16 +180,16 @@ def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(
     assert "Traceback" not in printed
 
 
-def test_data_for_a_terminal_is_harmless_and_data_for_a_pipe_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_for_a_terminal_is_harmless_and_data_for_a_pipe_is_as_it_is(monkeypatch):
     for is_terminal, written in ((True, "a␛[2J\n"), (False, "a\x1b[2J\n")):
         output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         monkeypatch.setattr(output, "isatty", lambda is_terminal=is_terminal: is_terminal)
         monkeypatch.setattr(messages.sys, "stdout", output)
         messages.write_output(["a\x1b[2J\n"])
-        assert output.buffer.getvalue().decode() == written  # type: ignore[attr-defined]
+        assert output.buffer.getvalue().decode() == written
 
 
-def test_messages_of_libraries_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_libraries_are_harmless(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(messages.sys, "stderr", stream)
@@ -205,7 +200,7 @@ def test_messages_of_libraries_are_harmless(monkeypatch: pytest.MonkeyPatch) -> 
     assert "\x1b" not in warnings.formatwarning("a\x1b[2J", UserWarning, "x.py", 1)
 
 
-def test_messages_that_nobody_would_read_to_their_end_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_that_nobody_would_read_to_their_end_are_short(capsys):
     Messages("attribeam x").say("a" * 3000 + "b" * 3000, *["more"] * 1000)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"attribeam x: {'a' * 2000} [2,000 characters left out] {'b' * 2000}"

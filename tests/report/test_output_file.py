@@ -1,11 +1,7 @@
 """A report's file appears whole or not at all."""
 
-from __future__ import annotations
-
 import os
 import stat
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +9,12 @@ from attribeam.report.output_file import as_private_as, check_output, write_line
 from attribeam.schemas.errors import RunError, UsageError
 
 
-def _failing() -> Iterator[str]:
+def _failing():
     yield "first"
     raise RunError("the audit is not readable")
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     output = tmp_path / "rows.csv"
     write_lines(str(output), ["a\r\n", "é\r\n"])
     assert output.read_bytes() == "a\r\né\r\n".encode()
@@ -29,7 +25,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "link to a device", "folder", "pipe"])
-def test_only_a_file_or_nothing_is_replaced(tmp_path: Path, kind: str) -> None:
+def test_only_a_file_or_nothing_is_replaced(tmp_path, kind):
     output, outside = tmp_path / "page.html", tmp_path / "outside"
     if kind == "folder":
         output.mkdir()
@@ -43,7 +39,7 @@ def test_only_a_file_or_nothing_is_replaced(tmp_path: Path, kind: str) -> None:
         check_output(str(output))
 
 
-def test_a_link_is_never_followed_wherever_it_lies(tmp_path: Path) -> None:
+def test_a_link_is_never_followed_wherever_it_lies(tmp_path):
     """Also one that appears after the check, and at the names that unfinished files once had."""
     output, outside = tmp_path / "page.html", tmp_path / "outside"
     outside.write_text("years of work")
@@ -54,28 +50,28 @@ def test_a_link_is_never_followed_wherever_it_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["x" * 300, "missing/page.html", "file/page.html"])
-def test_an_output_that_no_file_can_have_is_refused(tmp_path: Path, output: str) -> None:
+def test_an_output_that_no_file_can_have_is_refused(tmp_path, output):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="--output"):
         check_output(str(tmp_path / output))
 
 
-def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None:
+def test_lines_are_written_as_they_come_and_not_gathered(tmp_path):
     alive = 0
 
     class Counted(str):
         """A part that knows how many of its kind there are."""
 
-        def __new__(cls, text: str) -> Counted:
+        def __new__(cls, text):
             nonlocal alive
             alive += 1
             return super().__new__(cls, text)
 
-        def __del__(self) -> None:
+        def __del__(self):
             nonlocal alive
             alive -= 1
 
-    def parts() -> Iterator[str]:
+    def parts():
         for _ in range(1000):
             yield Counted("row\n" * 1000)
             assert alive < 10
@@ -95,9 +91,7 @@ def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_what_is_made_of_audits_is_as_private_as_the_most_private_of_them(
-    folders: list[str], modes: tuple[int, int], tmp_path: Path
-) -> None:
+def test_what_is_made_of_audits_is_as_private_as_the_most_private_of_them(folders, modes, tmp_path):
     for name, mode in (("open", 0o755), ("group", 0o750), ("private", 0o700)):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(mode)

@@ -1,12 +1,8 @@
 """Support over time, by column and by share, and the use of passages, against counting span by span."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from tests.report.made_audit import added, made_audit
@@ -24,7 +20,6 @@ from attribeam.report.overview import (
     RankTally,
     ShareTally,
     SupportCounts,
-    Timeline,
     TimelineTally,
     passage_names,
     retrieved_passages,
@@ -35,15 +30,15 @@ SUPPORTS = ("supported", "weak", "unsupported")
 START = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
 
-def timeline_of(rows: Sequence[dict[str, object]]) -> Timeline:
+def timeline_of(rows):
     return added(TimelineTally(), rows).result()
 
 
-def counted(supports: Sequence[str]) -> SupportCounts:
+def counted(supports):
     return SupportCounts(*(supports.count(support) for support in SUPPORTS))
 
 
-def floor(moment: datetime, unit: str) -> datetime:
+def floor(moment, unit):
     """The start of the hour, day, week, month or year that holds the moment."""
     hour = moment.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
@@ -56,7 +51,7 @@ def floor(moment: datetime, unit: str) -> datetime:
     }[unit]
 
 
-def bin_count(first: datetime, last: datetime, unit: str) -> int:
+def bin_count(first, last, unit):
     """Units from the one that holds ``first`` to the one that holds ``last``, both included, one by one."""
     count, start, end = 1, floor(first, unit), floor(last, unit)
     while start < end:
@@ -68,7 +63,7 @@ def bin_count(first: datetime, last: datetime, unit: str) -> int:
 STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1), "year": timedelta(days=366)}
 
 
-def naive_unit(moments: Sequence[datetime]) -> str:
+def naive_unit(moments):
     fitting = (
         unit
         for unit in ("hour", "day", "week", "month")
@@ -79,7 +74,7 @@ def naive_unit(moments: Sequence[datetime]) -> str:
 
 @pytest.mark.parametrize("days", [0.5, 2.5, 2.7, 40, 61, 63, 300, 440, 1800, 1900, 9000])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_timeline_counts_every_span_in_the_narrowest_unit_that_fits(days: float, seed: int) -> None:
+def test_the_timeline_counts_every_span_in_the_narrowest_unit_that_fits(days, seed):
     chance = random.Random(seed)
     moments = [START + timedelta(days=days) * chance.random() for _ in range(40)]
     rows = [{"answered_at": moment, "support": chance.choice(SUPPORTS)} for moment in moments]
@@ -101,7 +96,7 @@ def test_the_timeline_counts_every_span_in_the_narrowest_unit_that_fits(days: fl
         ("month", datetime(2031, 4, 30, tzinfo=UTC), "year"),
     ],
 )
-def test_one_bin_too_many_takes_the_next_wider_unit(unit: str, last: datetime, next_unit: str) -> None:
+def test_one_bin_too_many_takes_the_next_wider_unit(unit, last, next_unit):
     assert bin_count(START, last, unit) == MAX_TIME_BINS
     later = last + STEPS.get(unit, timedelta(days=31))
     assert timeline_of([{"answered_at": START}, {"answered_at": last}]).unit == unit
@@ -109,7 +104,7 @@ def test_one_bin_too_many_takes_the_next_wider_unit(unit: str, last: datetime, n
 
 
 @pytest.mark.parametrize("value_count", [1, SHOWN_VALUES, SHOWN_VALUES + 1, MAX_VALUES])
-def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value_count: int) -> None:
+def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value_count):
     chance = random.Random(value_count)
     values = [*(f"team {number:02d}" for number in range(value_count - 1)), None]
     spans = [(value, chance.choice(SUPPORTS)) for value in values for _ in range(chance.randrange(1, 9))]
@@ -128,7 +123,7 @@ def test_shares_list_the_values_with_most_spans_by_their_unsupported_share(value
     assert not found.too_many_values
 
 
-def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
+def test_each_mass_falls_into_the_bin_that_holds_it():
     chance = random.Random(7)
     masses = [0.0, 1.0, *(chance.randrange(65) / 64 for _ in range(200))]  # 64ths of MASS_BINS are exact
     rows = [{"evidence_mass": mass, "support": chance.choice(SUPPORTS)} for mass in masses]
@@ -147,7 +142,7 @@ def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
         ("evidence_mass", [None, None], {}),
     ],
 )
-def test_spans_without_a_share_are_in_no_bin(column: str, shares: list[float | None], bins: dict[int, int]) -> None:
+def test_spans_without_a_share_are_in_no_bin(column, shares, bins):
     found = added(MassTally(column), [{column: share} for share in shares], size=2).result()
     assert {number: one.spans for number, one in enumerate(found) if one.spans} == bins
     assert len(found) == (MASS_BINS if bins else 0)
@@ -156,10 +151,10 @@ def test_spans_without_a_share_are_in_no_bin(column: str, shares: list[float | N
 PIECE = {"passage_index": 0, "in_title": False, "char_start": 0, "char_end": 1, "text": "x", "score": 1.0}
 
 
-def random_ranks(seed: int) -> list[dict[str, object]]:
+def random_ranks(seed):
     """Spans with up to 25 passages, each with a score or without."""
     chance = random.Random(seed)
-    rows: list[dict[str, object]] = []
+    rows = []
     for _ in range(60):
         scores = [chance.choice([0.0, 0.25, 1.5]) for _ in range(chance.randrange(26))]
         top = max(range(len(scores)), key=scores.__getitem__, default=None)
@@ -168,7 +163,7 @@ def random_ranks(seed: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_places_are_counted_as_offered_used_and_best(seed: int) -> None:
+def test_places_are_counted_as_offered_used_and_best(seed):
     rows = random_ranks(seed)
     found = added(RankTally(), rows, size=7).result()
     assert [one.rank for one in found] == list(range(1, SHOWN_RANKS + 1))
@@ -178,7 +173,7 @@ def test_places_are_counted_as_offered_used_and_best(seed: int) -> None:
         assert (one.offered, one.used, one.best) == (len(scores), sum(score > 0 for score in scores), best)
 
 
-def random_evidence(seed: int) -> list[dict[str, object]]:
+def random_evidence(seed):
     """The spans of 40 answers in two files, one after the other; some passages have no id."""
     chance = random.Random(seed)
     ids = [*(f"p{number}" for number in range(20)), None]
@@ -195,9 +190,9 @@ def random_evidence(seed: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_an_answer_counts_once_for_each_passage_that_it_draws_on(size: int) -> None:
+def test_an_answer_counts_once_for_each_passage_that_it_draws_on(size):
     rows = random_evidence(size)
-    answers: dict[str, set[tuple[object, object]]] = {}
+    answers = {}
     for row in rows:
         for piece in row["evidence"]:
             if piece["passage_id"] is not None:
@@ -210,7 +205,7 @@ def test_an_answer_counts_once_for_each_passage_that_it_draws_on(size: int) -> N
     assert (found.least_used, found.passage_count) == ((), len(answers))
 
 
-def test_passages_retrieved_in_vain_come_first_among_the_least_used() -> None:
+def test_passages_retrieved_in_vain_come_first_among_the_least_used():
     ids = ["used", "used", "used", "always"]
     rows = [{"source_row": row, "evidence": [{**PIECE, "passage_id": name}]} for row, name in enumerate(ids)]
     found = added(PassageTally(), rows).result({"used": 4, "always": 1, "rare": 2, "idle": 9})
@@ -219,23 +214,23 @@ def test_passages_retrieved_in_vain_come_first_among_the_least_used() -> None:
     assert found.passage_count == 4
 
 
-def test_rows_that_retrieved_a_passage_are_counted_from_the_log(tmp_path: Path) -> None:
+def test_rows_that_retrieved_a_passage_are_counted_from_the_log(tmp_path):
     made = made_audit(tmp_path)
     logs = AuditedLogs.of(made.opened)
     assert retrieved_passages(logs) == {"pier-1": 4, "pier-2": 4}
 
 
-def test_a_log_that_changed_counts_no_retrieved_passage(tmp_path: Path) -> None:
+def test_a_log_that_changed_counts_no_retrieved_passage(tmp_path):
     made = made_audit(tmp_path)
     made.log.write_bytes(made.log.read_bytes() + b"x")
     assert retrieved_passages(AuditedLogs.of(made.opened)) is None
 
 
-def record(row: int, *passages: Passage) -> QARecord:
+def record(row, *passages):
     return QARecord(f"r{row}", "Why?", passages, "So.", RowSource("log", row))
 
 
-def rows(*texts: dict[str, str]) -> list[QARecord]:
+def rows(*texts):
     """One record per mapping of passage ids to texts."""
     return [
         record(row, *(Passage(text, f"About {one}", one) for one, text in own.items())) for row, own in enumerate(texts)
@@ -251,20 +246,20 @@ def rows(*texts: dict[str, str]) -> list[QARecord]:
         ([{"source1": "a"}], False),
     ],
 )
-def test_an_id_is_one_of_a_row_if_most_rows_give_it_another_text(texts: list[dict[str, str]], per_row: bool) -> None:
+def test_an_id_is_one_of_a_row_if_most_rows_give_it_another_text(texts, per_row):
     names = passage_names(rows(*texts))
     assert names.is_per_row("source1") is per_row
     assert names.is_per_row("source27") is per_row
     assert not names.is_per_row("doc-1")
 
 
-def test_one_changed_document_does_not_make_all_ids_of_its_shape_those_of_rows() -> None:
+def test_one_changed_document_does_not_make_all_ids_of_its_shape_those_of_rows():
     same = {"doc1": "a", "doc2": "b", "doc3": "c"}
     names = passage_names(rows(same, {**same, "doc3": "c, revised"}))
     assert not names.is_per_row("doc3")
 
 
-def test_ids_of_rows_are_left_out_of_the_ranking_and_counted() -> None:
+def test_ids_of_rows_are_left_out_of_the_ranking_and_counted():
     names = passage_names(rows({"source1": "a", "doc1": "x"}, {"source1": "b", "doc1": "x"}))
     ranking = PassageTally().result({"source1": 9, "source2": 4, "doc1": 2}, names)
     assert [(use.passage_id, use.title) for use in ranking.least_used] == [("doc1", "About doc1")]

@@ -1,21 +1,17 @@
 """The options of attribeam report, and rows of an audit as CSV and JSON lines."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.made_audit import MadeAudit, made_audit, say_version
+from tests.report.made_audit import made_audit, say_version
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.report_command import BYTE_ORDER_MARK, csv_lines, jsonl_lines
@@ -24,12 +20,12 @@ from attribeam.schemas.run_manifest import RunStatus
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+def made(tmp_path_factory):
     """An audit of four rows."""
     return made_audit(tmp_path_factory.mktemp("report"))
 
 
-def _report(made: MadeAudit, output: str | Path, *more: str) -> int:
+def _report(made, output, *more):
     return main(["report", "--audit", str(made.root), "--output", str(output), *more])
 
 
@@ -45,16 +41,14 @@ def _report(made: MadeAudit, output: str | Path, *more: str) -> int:
     ],
     ids=["csv", "dead letters", "jsonl", "md", "html by default", "with a title"],
 )
-def test_every_format_is_written(made: MadeAudit, tmp_path: Path, more: tuple[str, ...], text: str) -> None:
+def test_every_format_is_written(made, tmp_path, more, text):
     assert _report(made, tmp_path / "out", *more) == 0
     assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.3", ""], ids=["earlier", "later", "none"])
 @pytest.mark.parametrize("pattern", ["run_manifest.json", "_chunks/*", "evidence/*", "dead_letters/*"])
-def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], pattern: str, version: str
-) -> None:
+def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(tmp_path, capsys, pattern, version):
     made = made_audit(tmp_path / "other")
     path = say_version(made.root, pattern, version)
     rows = "dead_letters" if pattern.startswith("dead") else "evidence"
@@ -64,9 +58,7 @@ def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(
     assert not (tmp_path / "out").exists()
 
 
-def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers_is_refused(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers_is_refused(made, tmp_path, capsys):
     other = made_audit(tmp_path / "other", record_ids=["train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 2
     assert "has none of the record ids of" in capsys.readouterr().err
@@ -89,17 +81,13 @@ def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers
         ("nowhere/rows.csv", "csv", "existing directory"),
     ],
 )
-def test_what_a_format_or_an_output_cannot_be_is_bad_usage(
-    made: MadeAudit, tmp_path: Path, output: str, more: str, complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_format_or_an_output_cannot_be_is_bad_usage(made, tmp_path, output, more, complaint, capsys):
     assert _report(made, tmp_path / output, "--format", *more.split()) == 2
     assert complaint in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(tmp_path, capsys):
     made = made_audit(tmp_path, status=RunStatus.INTERRUPTED)
     assert _report(made, tmp_path / "out", "--format", "csv") == 0
     assert "status is interrupted" in capsys.readouterr().err
@@ -107,17 +95,17 @@ def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_i
     assert "status is interrupted" in capsys.readouterr().err
 
 
-def _batch(values: list[object], kind: pa.DataType) -> pa.RecordBatch:
+def _batch(values, kind):
     return pa.record_batch({"value": pa.array(values, kind)})
 
 
-def _read_csv(lines: Iterator[str]) -> list[list[str]]:
+def _read_csv(lines):
     text = "".join(lines)
     assert text.startswith(BYTE_ORDER_MARK)
     return list(csv.reader(io.StringIO(text.removeprefix(BYTE_ORDER_MARK), newline="")))
 
 
-def test_csv_has_every_row_and_field_and_lists_as_json(tmp_path: Path) -> None:
+def test_csv_has_every_row_and_field_and_lists_as_json(tmp_path):
     audit = made_audit(tmp_path).opened
     names, *rows = _read_csv(csv_lines(audit.evidence_schema, audit.evidence_batches()))
     assert names == audit.evidence_schema.names
@@ -133,7 +121,7 @@ def test_csv_has_every_row_and_field_and_lists_as_json(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("=+-@＝\t\r\n ,\"';aé"), max_size=8)))
-def test_no_text_of_a_csv_is_taken_for_a_formula_and_none_is_lost(texts: list[str]) -> None:
+def test_no_text_of_a_csv_is_taken_for_a_formula_and_none_is_lost(texts):
     batch = _batch(list(texts), pa.string())
     _, *rows = _read_csv(csv_lines(batch.schema, [batch]))
     assert len(rows) == len(texts)
@@ -166,7 +154,7 @@ MOMENT = datetime(2026, 11, 19, 2, 0, 0, 5, tzinfo=UTC)
         (None, pa.null(), None),
     ],
 )
-def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.DataType, plain: object) -> None:
+def test_extra_columns_of_any_type_have_a_plain_value(value, kind, plain):
     (line,) = jsonl_lines([_batch([value], kind)])
     assert json.loads(line) == {"value": plain}
 
@@ -179,9 +167,7 @@ def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.Da
         (0, pa.timestamp("ns", "Mars/Base")),
     ],
 )
-def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(
-    value: object, kind: pa.DataType
-) -> None:
+def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(value, kind):
     batch = _batch([value], kind)
     with pytest.raises(RunError, match="'value'"):
         list(jsonl_lines([batch]))

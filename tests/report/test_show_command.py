@@ -1,13 +1,9 @@
 """One record on a terminal, its lines with letters below what is marked, and ids like one that is not there."""
 
-from __future__ import annotations
-
 import os
 import re
 import unicodedata
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,7 +13,6 @@ from rich.cells import cell_len
 from tests.report.made_audit import (
     ANSWER,
     PASSAGES,
-    MadeAudit,
     carry_instead,
     made_audit,
     supported_span,
@@ -26,17 +21,16 @@ from tests.report.made_audit import (
 )
 
 from attribeam.pipeline.command_line import main
-from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import harmless, one_line
 from attribeam.report.show_command import Mark, line_ranges, marked_lines, nearest_ids
-from attribeam.schemas import AnswerKind, ClaimKind, Passage, QARecord, Support
+from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 from attribeam.schemas.run_manifest import RunStatus
 
 _COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
 
 @pytest.fixture(autouse=True)
-def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_terminal(monkeypatch):
     """What tells rich about a terminal is the test's own business."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
@@ -44,25 +38,22 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "90")
 
 
-def _show(made: MadeAudit, record_id: str, *more: str) -> int:
+def _show(made, record_id, *more):
     return main(["show", record_id, "--audit", str(made.root), *more])
 
 
-Shown = Callable[..., str]
-
-
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+def shown(capsys):
     """What the command prints of a record."""
 
-    def out(made: MadeAudit, record_id: str, *more: str) -> str:
+    def out(made, record_id, *more):
         assert _show(made, record_id, *more) == 0
         return capsys.readouterr().out
 
     return out
 
 
-def test_an_answer_is_shown_with_spans_evidence_and_passages(tmp_path: Path, shown: Shown) -> None:
+def test_an_answer_is_shown_with_spans_evidence_and_passages(tmp_path, shown):
     lines = shown(made_audit(tmp_path), "ferry-1", "--evidence", "3").splitlines()
     assert "When does the ferry leave?" in lines[lines.index("Question") + 1]
     answer = lines.index("Answer") + 1
@@ -82,7 +73,7 @@ def test_an_answer_is_shown_with_spans_evidence_and_passages(tmp_path: Path, sho
     assert "generator: gull-1 | team: harbour" in "\n".join(lines)
 
 
-def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, shown: Shown) -> None:
+def test_a_claim_says_why_it_has_its_verdict(tmp_path, shown):
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     attack = replace(other, span_index=3, claim_index=3, expected="twelve\x1b[2J\nand more")
@@ -96,9 +87,7 @@ def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, shown: Shown) -> No
     assert "\x1b" not in out
 
 
-def test_spans_have_colour_on_a_terminal_where_it_is_wanted(
-    tmp_path: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spans_have_colour_on_a_terminal_where_it_is_wanted(tmp_path, shown, monkeypatch):
     made = made_audit(tmp_path)
     monkeypatch.setenv("FORCE_COLOR", "1")
     out = shown(made, "ferry-1")
@@ -114,7 +103,7 @@ def test_spans_have_colour_on_a_terminal_where_it_is_wanted(
 HOSTILE = "\x1b[31m[bold]\x1b]0;title\x07\x9b2J\u202e\r:ship:"
 
 
-def _hostile(record: QARecord) -> QARecord:
+def _hostile(record):
     passage = Passage(f"{PASSAGES[0].text}{HOSTILE}", f"{PASSAGES[0].title}{HOSTILE}", HOSTILE)
     return replace(
         record,
@@ -127,7 +116,7 @@ def _hostile(record: QARecord) -> QARecord:
     )
 
 
-def test_texts_that_would_steer_the_terminal_are_shown_as_text(tmp_path: Path, shown: Shown) -> None:
+def test_texts_that_would_steer_the_terminal_are_shown_as_text(tmp_path, shown):
     piece = replace(supported_span().evidence[0], text=HOSTILE, passage_id=HOSTILE)
     span = replace(unsupported_span(), span_index=0, claim_index=0, unmatched_values=(HOSTILE,), evidence=(piece,))
     made = made_audit(tmp_path, record_ids=["x"], spans={0: (span,)}, change=_hostile)
@@ -145,17 +134,13 @@ def test_texts_that_would_steer_the_terminal_are_shown_as_text(tmp_path: Path, s
         (10**18 + 1, pa.timestamp("ns"), "team: 2001-09-09 01:46:40.000000001"),
     ],
 )
-def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(
-    ticks: int, kind: pa.DataType, told: str, tmp_path: Path, shown: Shown
-) -> None:
+def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(ticks, kind, told, tmp_path, shown):
     made = made_audit(tmp_path)
     carry_instead(made.root, ticks, kind)
     assert told in shown(made, "ferry-0")
 
 
-def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(tmp_path, capsys):
     made = made_audit(tmp_path, status=RunStatus.RUNNING)
     assert _show(made, "bridge") == 2
     said = capsys.readouterr().err
@@ -163,7 +148,7 @@ def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(
     assert "has no record 'bridge'; the nearest are: " in said
 
 
-def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path, capsys):
     assert _show(made_audit(tmp_path), "ferry-9\x1b[2J") == 2
     error = capsys.readouterr().err
     assert "ferry-1" in error
@@ -171,13 +156,13 @@ def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys
     assert error.count("\n") == 1
 
 
-def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, shown: Shown) -> None:
+def test_a_dead_letter_is_shown_with_its_reason(tmp_path, shown):
     out = shown(made_audit(tmp_path), "ferry-bad")
     assert "dead letter: empty_answer at stage validate" in out
     assert "an answer was expected" in out
 
 
-def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, shown: Shown) -> None:
+def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path, shown):
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25)
     part = replace(claim, span_index=1, text="40")
     heading = replace(
@@ -203,13 +188,13 @@ def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, show
     assert out.count("within the claim") == 1
 
 
-def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, shown: Shown) -> None:
+def test_an_id_of_several_rows_shows_them_all(tmp_path, shown):
     made = made_audit(tmp_path, record_ids=["ferry", "ferry-bad"])
     out = shown(made, "ferry-bad")
     assert (out.count("Spans (2, of which 2 are claims)"), out.count("dead letter:")) == (1, 1)
 
 
-def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(tmp_path: Path, shown: Shown) -> None:
+def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(tmp_path, shown):
     made = made_audit(tmp_path)
     made.log.unlink()
     out = shown(made, "ferry-1")
@@ -222,7 +207,7 @@ IDS = ["trace-8f3a-001", "trace-8f3a-002", "trace-77c0-001", "0451"]
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditDirectory:
+def audit(tmp_path_factory):
     """Four ids, and that of the dead letter."""
     return made_audit(tmp_path_factory.mktemp("ids"), record_ids=IDS).opened
 
@@ -236,20 +221,18 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditDirectory:
         ("ferry-bed", "ferry-bad"),
     ],
 )
-def test_one_slip_finds_the_id_that_was_meant(audit: AuditDirectory, wanted: str, nearest: str) -> None:
+def test_one_slip_finds_the_id_that_was_meant(audit, wanted, nearest):
     assert nearest_ids(audit, wanted)[0] == nearest
 
 
-def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_path: Path) -> None:
+def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_path):
     ids = [f"qa-{number:03}" for number in (*range(19, 99, 10), 9, 90)]
     audit = made_audit(tmp_path, record_ids=ids).opened
     assert nearest_ids(audit, "qa-9")[0] == "qa-009"
     assert nearest_ids(audit, "QA-0090", count=1) == ["qa-090"]
 
 
-def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(tmp_path, capsys):
     made = made_audit(tmp_path)
     (evidence, *_) = sorted((made.root / "evidence").iterdir())
     evidence.unlink()
@@ -259,7 +242,7 @@ def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(
 
 
 @given(st.text())
-def test_nothing_that_steers_a_terminal_is_left_and_every_character_keeps_its_place(text: str) -> None:
+def test_nothing_that_steers_a_terminal_is_left_and_every_character_keeps_its_place(text):
     shown = harmless(text)
     assert len(shown) == len(text)
     assert not {char for char in shown if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")} - {"\n"}
@@ -267,7 +250,7 @@ def test_nothing_that_steers_a_terminal_is_left_and_every_character_keeps_its_pl
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M"])))
-def test_plain_text_of_any_script_stays_as_it_is(text: str) -> None:
+def test_plain_text_of_any_script_stays_as_it_is(text):
     assert harmless(text) == text
 
 
@@ -285,7 +268,7 @@ def test_plain_text_of_any_script_stays_as_it_is(text: str) -> None:
         ("\ud800", "\ufffd"),
     ],
 )
-def test_what_steers_is_shown_instead_of_done(text: str, shown: str) -> None:
+def test_what_steers_is_shown_instead_of_done(text, shown):
     assert harmless(text) == shown
 
 
@@ -293,22 +276,22 @@ TEXTS = st.text(st.sampled_from("ab \n語é🚢\u0301\u200d"), max_size=60)
 WIDTHS = st.integers(min_value=2, max_value=20)
 
 
-def _plain(text: str, marks: list[Mark], width: int = 40) -> list[tuple[str, str]]:
+def _plain(text, marks, width=40):
     return [(line.plain, letters) for line, letters in marked_lines(text, marks, width=width)]
 
 
-def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start() -> None:
+def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start():
     marks = [Mark(0, 10, "s", "cyan", rank=0, label="1"), Mark(5, 8, "U", "red", rank=2, label="2")]
     assert _plain("Noon east.", marks) == [("Noon east.", "1ssss2UUss")]
 
 
-def test_a_mark_goes_on_in_the_next_line() -> None:
+def test_a_mark_goes_on_in_the_next_line():
     marks = [Mark(5, 14, "w", "yellow")]
     assert _plain("Noon east pier.", marks, width=9) == [("Noon east", "     wwww"), ("pier.", "wwww")]
 
 
 @given(TEXTS, WIDTHS)
-def test_lines_fit_and_lose_only_white_space(text: str, width: int) -> None:
+def test_lines_fit_and_lose_only_white_space(text, width):
     lines = list(line_ranges(text, width))
     for start, end in lines:
         assert cell_len(text[start:end]) <= width
@@ -319,14 +302,14 @@ def test_lines_fit_and_lose_only_white_space(text: str, width: int) -> None:
 
 
 @given(TEXTS, WIDTHS)
-def test_marked_lines_show_the_harmless_text_with_letters_of_its_width(text: str, width: int) -> None:
+def test_marked_lines_show_the_harmless_text_with_letters_of_its_width(text, width):
     marks = [Mark(0, len(text), "s", "cyan")] if text else []
     for line, letters in marked_lines(text, marks, width=width):
         assert line.plain in harmless(text)
         assert len(letters) <= sum(cell_len(char) for char in line.plain)
 
 
-def test_one_endless_word_is_cut_without_trying_it_whole() -> None:
+def test_one_endless_word_is_cut_without_trying_it_whole():
     lines = list(line_ranges("a" * 200_000, 50))
     assert len(lines) == 4000
     assert lines[-1] == (199_950, 200_000)

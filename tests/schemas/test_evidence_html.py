@@ -1,7 +1,5 @@
 """Evidence in a notebook: all that a span says, in the report's colours, and no text of a log as markup."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,8 +14,6 @@ from attribeam.schemas import (
     ClaimKind,
     EvidencePiece,
     Passage,
-    QARecord,
-    SpanEvidence,
     Support,
     UnsupportedReason,
 )
@@ -29,39 +25,39 @@ ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</st
 class Page(HTMLParser):
     """The elements and attributes of a fragment, and its texts without the style."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.texts: list[str] = []
+        self.tags = []
+        self.open = []
+        self.texts = []
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         while self.open and self.open.pop() != tag:
             pass
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if "style" not in self.open:
             self.texts.append(data)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return "".join(self.texts)
 
-    def classes(self, tag: str) -> list[list[str]]:
+    def classes(self, tag):
         return [(attrs.get("class") or "").split() for name, attrs in self.tags if name == tag]
 
 
-def answer() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
+def answer():
     return made_record(Path("log.parquet"), 0), (supported_span(), unsupported_span())
 
 
-def hostile() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
+def hostile():
     chars = CharRange(0, len(ATTACK))
     record = replace(
         made_record(Path("l"), 0, answer=ATTACK), question=ATTACK, passages=(Passage(ATTACK, ATTACK, ATTACK),)
@@ -82,7 +78,7 @@ def hostile() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
     return record, (span,)
 
 
-def test_an_answer_is_shown_with_question_claims_and_passages() -> None:
+def test_an_answer_is_shown_with_question_claims_and_passages():
     record, spans = answer()
     page = Page(answer_html(record, spans))
     for text in (
@@ -98,7 +94,7 @@ def test_an_answer_is_shown_with_question_claims_and_passages() -> None:
     assert "pier-1" in page.text
 
 
-def test_a_span_is_shown_with_its_verdict_and_evidence() -> None:
+def test_a_span_is_shown_with_its_verdict_and_evidence():
     span = unsupported_span()
     page = Page(span._repr_html_())
     assert page.text.startswith(span.text)
@@ -107,25 +103,25 @@ def test_a_span_is_shown_with_its_verdict_and_evidence() -> None:
     assert all(piece.text in Page(supported_span()._repr_html_()).text for piece in supported_span().evidence)
 
 
-def test_a_verdict_says_why() -> None:
+def test_a_verdict_says_why():
     quoted, other = (Page(span_html(one)).text for one in told_spans())
     assert "supported quoted, " in quoted
     assert "unsupported other value — evidence says: twelve, " in other
 
 
-def test_the_value_that_no_passage_has_is_struck_out_in_answer_and_claim() -> None:
+def test_the_value_that_no_passage_has_is_struck_out_in_answer_and_claim():
     record, spans = answer()
     struck = re.findall(r"<s title=[^>]*>([^<]*)</s>", answer_html(record, spans))
     assert struck == ["40", "40"]
 
 
-def test_the_words_that_speak_against_a_claim_are_marked() -> None:
+def test_the_words_that_speak_against_a_claim_are_marked():
     start = ANSWER.index("cars")
     span = replace(unsupported_span(), unmatched_values=(), unsupported_words=(CharRange(start, start + 4),))
     assert re.findall(r"<em title=[^>]*>([^<]*)</em>", span_html(span)) == ["cars"]
 
 
-def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it() -> None:
+def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it():
     record, (supported, unsupported) = answer()
     whole = replace(
         supported, span_index=2, claim_index=2, chars=CharRange(0, len(ANSWER)), text=ANSWER, support=Support.WEAK
@@ -137,7 +133,7 @@ def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it() 
     assert ("weak", "The ferry ") in pieces
 
 
-def test_evidence_in_a_passage_is_lit_by_its_claim() -> None:
+def test_evidence_in_a_passage_is_lit_by_its_claim():
     record, spans = answer()
     text = answer_html(record, spans)
     lit = re.findall(r"\.attribeam:has\(\.c(\d+):hover\) \.e\1\{", text)
@@ -146,14 +142,14 @@ def test_evidence_in_a_passage_is_lit_by_its_claim() -> None:
         assert f'<mark class="e{spans[0].span_index}">{piece.text}</mark>' in text
 
 
-def test_risk_and_an_unusual_kind_of_answer_are_told() -> None:
+def test_risk_and_an_unusual_kind_of_answer_are_told():
     record, spans = answer()
     assert "kind of answer" not in Page(answer_html(record, spans)).text
     partial = tuple(replace(span, answer_kind=AnswerKind.PARTIAL, answer_risk=0.375) for span in spans)
     assert "kind of answer: partial, risk 0.38" in Page(answer_html(record, partial)).text
 
 
-def test_what_claims_nothing_stands_apart() -> None:
+def test_what_claims_nothing_stands_apart():
     record, (supported, unsupported) = answer()
     heading = replace(unsupported, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING, claim_index=None)
     page = Page(answer_html(record, (supported, heading)))
@@ -164,8 +160,8 @@ def test_what_claims_nothing_stands_apart() -> None:
 @pytest.mark.parametrize(
     "shown", [lambda one: answer_html(*one), lambda one: span_html(one[1][0])], ids=["answer", "span"]
 )
-def test_hostile_texts_are_shown_as_the_texts_that_they_are(shown: object) -> None:
-    page = Page(shown(hostile()))  # type: ignore[operator]
+def test_hostile_texts_are_shown_as_the_texts_that_they_are(shown):
+    page = Page(shown(hostile()))
     allowed = {"div", "style", "p", "span", "s", "em", "b", "bdi", "details", "summary", "ul", "li", "mark", "section"}
     assert {tag for tag, _ in page.tags} <= allowed
     assert [tag for tag, _ in page.tags].count("style") == 1
@@ -174,12 +170,12 @@ def test_hostile_texts_are_shown_as_the_texts_that_they_are(shown: object) -> No
     assert ATTACK in page.text
 
 
-def test_nothing_is_loaded_and_nothing_runs() -> None:
+def test_nothing_is_loaded_and_nothing_runs():
     text = Explanation(*answer())._repr_html_()
     assert re.findall(r"url\(|https?:|@import|<script|\bon\w+=", text) == []
 
 
-def test_pieces_of_a_cut_text_are_the_text_and_know_what_covers_them() -> None:
+def test_pieces_of_a_cut_text_are_the_text_and_know_what_covers_them():
     pieces = [*cut("🦊 abcd", [(2, 5, "x"), (3, 6, "y"), (4, 99, "beyond"), (3, 3, "empty")])]
     assert pieces == [("🦊 ", ()), ("a", ("x",)), ("bc", ("x", "y")), ("d", ("y",))]
     assert [*cut("", [(0, 1, "x")])] == []

@@ -1,13 +1,10 @@
 """Records and their Arrow schemas, manifests, errors, and what docs/schema.md says of them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -37,7 +34,6 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.errors import (
-    AttribeamError,
     DataError,
     ExitCode,
     LogReadError,
@@ -80,10 +76,10 @@ SPAN = SpanEvidence(
 )
 
 
-def _row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
+def _row(record, span):
     """The row of a span, field by field; ranges of pieces and tokens stand beside their other fields."""
 
-    def flat(item: dict[str, Any]) -> dict[str, Any]:
+    def flat(item):
         return item.pop("chars") | item
 
     fields = flat(asdict(span))
@@ -100,7 +96,7 @@ def _row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
     }
 
 
-def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
+def test_evidence_table_is_the_rows_of_all_spans_in_their_order():
     schema = evidence_schema(extra_fields=[pa.field("region", pa.string())], metadata={"a": "b"})
     other = replace(
         RECORD, record_id="s", answered_at=datetime(2026, 1, 2, tzinfo=UTC), extra_columns=(("region", None),)
@@ -116,7 +112,7 @@ def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
     assert table.equals(pa.Table.from_pylist(expected, schema=schema), check_metadata=True)
 
 
-def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
+def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order():
     letter = DeadLetter("r", SOURCE, Stage.PARSE, Reason.PARSE_FAILED, "should, does not", column="answer")
     row = dead_letter_row(letter)
     schema = dead_letter_schema()
@@ -125,29 +121,29 @@ def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
     assert row["answer"] is None
 
 
-def test_row_fault_survives_pickling() -> None:
+def test_row_fault_survives_pickling():
     fault = pickle.loads(pickle.dumps(RowFault(Reason.NO_PASSAGES, "should, does not", column="contexts")))
     assert (fault.reason, str(fault), fault.column) == (Reason.NO_PASSAGES, "should, does not", "contexts")
 
 
 @pytest.mark.parametrize(("char_start", "char_end"), [(2, 2), (3, 1), (-1, 4)])
-def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, char_end: int) -> None:
+def test_range_that_is_empty_reversed_or_negative_is_refused(char_start, char_end):
     with pytest.raises(ValueError, match="0 <= char_start < char_end"):
         CharRange(char_start, char_end)
 
 
 @pytest.mark.parametrize("schema", [evidence_schema(metadata={"a": "b"}), dead_letter_schema({"a": "b"})])
-def test_schemas_carry_version_metadata_and_descriptions(schema: pa.Schema) -> None:
+def test_schemas_carry_version_metadata_and_descriptions(schema):
     assert schema.metadata == {b"attribeam.schema_version": SCHEMA_VERSION.encode(), b"a": b"b"}
     assert all(field.metadata[b"description"] for field in schema)
 
 
-def test_extra_column_with_a_name_of_the_record_is_refused() -> None:
+def test_extra_column_with_a_name_of_the_record_is_refused():
     with pytest.raises(ValueError, match="'support' has the name of a field"):
         evidence_schema(extra_fields=[pa.field("support", pa.string())])
 
 
-def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
+def test_only_the_span_that_its_verdict_is_on_is_the_claim():
     claim = replace(SPAN, span_index=3, claim_index=3)
     assert claim.is_claim
     assert not replace(claim, span_index=4).is_claim
@@ -155,7 +151,7 @@ def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
         assert not replace(claim, claim_index=None, support=support).is_claim
 
 
-def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
+def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one():
     copied = replace(SPAN, claim_kind=ClaimKind.LANGUAGE, claim_index=None)
     assert copied.is_claim
     rows = pa.Table.from_pylist([_row(RECORD, copied)]).to_batches()[0]
@@ -166,10 +162,8 @@ def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
     ("error", "code"),
     [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 2), (RunError, 1)],
 )
-def test_error_of_a_command_is_one_line_and_its_exit_code(
-    error: type[AttribeamError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(_: object) -> None:
+def test_error_of_a_command_is_one_line_and_its_exit_code(error, code, monkeypatch, capsys):
+    def fail(_):
         raise error("the log is gone; name another")
 
     monkeypatch.setattr("attribeam.report.history_command.run", fail)
@@ -209,17 +203,17 @@ RUN = made_manifest(
 )
 
 
-def test_a_run_manifest_comes_back_from_json() -> None:
+def test_a_run_manifest_comes_back_from_json():
     assert RunManifest.from_json(RUN.to_json()) == RUN
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"counts": 1}', CHUNK.to_json()[:-20]])
-def test_what_is_no_manifest_is_a_value_error(text: str) -> None:
+def test_what_is_no_manifest_is_a_value_error(text):
     with pytest.raises(ValueError, match=r".+"):
         ChunkManifest.from_json(text)
 
 
-def test_counts_of_disjoint_rows_add_up() -> None:
+def test_counts_of_disjoint_rows_add_up():
     other = AuditCounts(
         2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1))
     )
@@ -229,7 +223,7 @@ def test_counts_of_disjoint_rows_add_up() -> None:
     assert total.is_reconciled
 
 
-def test_claims_and_kinds_add_up() -> None:
+def test_claims_and_kinds_add_up():
     one = AuditCounts(claims={"weak": 2, "not_judged": 1}, not_judged={"code": 1}, answers={"answer": 3})
     other = AuditCounts(claims={"weak": 1, "no_claim": 4}, answers={"answer": 1, "refusal": 1})
     total = sum_counts([one, other])
@@ -238,7 +232,7 @@ def test_claims_and_kinds_add_up() -> None:
 
 
 @pytest.mark.parametrize("manifest", [CHUNK, RUN])
-def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: ChunkManifest | RunManifest) -> None:
+def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest):
     fields = json.loads(manifest.to_json()) | {"schema_version": "2.0", "a_new_field": 1}
     del fields["counts"]
     with pytest.raises(SchemaVersionError, match=r"^here is of schema version '2.0', but only files of version '1.2'"):
@@ -248,7 +242,7 @@ def test_a_manifest_of_another_version_is_refused_whatever_its_fields(manifest: 
 WORDS = "the ferry leaves for an island at noon while harbour staff mend nets and count crates of herring".split()  # noqa: SIM905
 
 
-def _texts(count: int, *, words: int = 60, seed: int = 1) -> list[str]:
+def _texts(count, *, words=60, seed=1):
     """Texts of sentences, of lengths that vary."""
     chance = random.Random(seed)
     made = []
@@ -264,7 +258,7 @@ WHOLE = _texts(40)
 LONG = [text for text in _texts(40, words=120) if len(text.split()) > 60]
 
 
-def _bytes_cut(text: str, size: int) -> str:
+def _bytes_cut(text, size):
     return text.replace("a", "á").encode()[:size].decode(errors="ignore")
 
 
@@ -282,9 +276,7 @@ def _bytes_cut(text: str, size: int) -> str:
         ([text[:200] for text in LONG[:12]] + WHOLE[:12], "characters", 200),
     ],
 )
-def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(
-    texts: list[str], unit: str | None, length: int | None
-) -> None:
+def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(texts, unit, length):
     found = cut_passages(sample_passages(texts))
     assert found is not None
     assert (found.unit, found.length) == (unit, length)
@@ -292,7 +284,7 @@ def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(
     assert "log whole passages" in str(found)
 
 
-def test_texts_that_are_cut_after_bytes_are_told_apart_from_those_cut_after_characters() -> None:
+def test_texts_that_are_cut_after_bytes_are_told_apart_from_those_cut_after_characters():
     texts = [text for text in (_bytes_cut(one, 160) for one in LONG) if len(text.encode()) == 160]
     found = cut_passages(sample_passages(texts))
     assert found is not None
@@ -315,11 +307,11 @@ def test_texts_that_are_cut_after_bytes_are_told_apart_from_those_cut_after_char
         pytest.param([], id="none"),
     ],
 )  # fmt: skip
-def test_other_texts_are_not_cut(texts: list[str]) -> None:
+def test_other_texts_are_not_cut(texts):
     assert cut_passages(sample_passages(texts)) is None
 
 
-def test_the_sample_does_not_depend_on_how_the_texts_were_divided_or_ordered() -> None:
+def test_the_sample_does_not_depend_on_how_the_texts_were_divided_or_ordered():
     texts = _texts(500)
     whole = sample_passages(texts)
     assert len(whole) == 64

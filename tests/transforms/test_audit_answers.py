@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -40,24 +40,24 @@ class AnswerRow(NamedTuple):
     answer: str
 
 
-def given(number: int, **changes: object) -> dict[str, Any]:
+def given(number, **changes):
     """A faultless element."""
     row = log_row(number)
     return {name: row[name] for name in ("record_id", "question", "passages", "answer")} | changes
 
 
-def as_row(number: int) -> beam.Row:
+def as_row(number):
     element = given(number)
     return beam.Row(**element | {"passages": [beam.Row(**one) for one in element["passages"]]})
 
 
-def as_named_tuple(number: int) -> AnswerRow:
+def as_named_tuple(number):
     element = given(number)
     passages = [PassageRow(one["text"], one["title"]) for one in element["passages"]]
     return AnswerRow(element["record_id"], element["question"], passages, element["answer"])
 
 
-def as_record(number: int) -> QARecord:
+def as_record(number):
     element = given(number)
     passages = tuple(Passage(one["text"], one["title"], one["passage_id"]) for one in element["passages"])
     source = RowSource("mine", number)
@@ -77,22 +77,22 @@ FAULTY = {
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
+def settings(tmp_path_factory):
     return with_token_budget(save_tiny_audit(tmp_path_factory.mktemp("models")), 1)
 
 
 class WriteLines(beam.DoFn):
     """Appends the rows' dicts to a file, which all workers of these tests see."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self._path = path
 
-    def process(self, row: beam.Row) -> None:
+    def process(self, row):
         with self._path.open("a") as file:
             file.write(f"{_plain(row)!r}\n")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     if isinstance(value, beam.Row):
         return {name: _plain(item) for name, item in value.as_dict().items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -100,15 +100,13 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def written(path: Path) -> list[dict[str, Any]]:
+def written(path):
     rows = [eval(line, {"Timestamp": lambda *_: None}) for line in path.read_text().splitlines()]
     return sorted(rows, key=lambda row: (str(row["record_id"]), row.get("span_index", 0)))
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_dead_letters(
-    runner: str, settings: AuditSettings, tmp_path: Path
-) -> None:
+def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_dead_letters(runner, settings, tmp_path):
     faulty = [element for element, _, _ in FAULTY.values()]
     with beam.Pipeline(options=PipelineOptions(RUNNERS[runner])) as pipeline:
         answers = pipeline | beam.Create([*ELEMENTS, *faulty, "no row", {"answer": "x"}], reshuffle=False)
@@ -132,25 +130,25 @@ def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_de
     assert all(row["answer"] is None and "Ada" not in row["message"] for row in letters)
 
 
-def outcomes(settings: AuditSettings, element: object) -> list[Any]:
+def outcomes(settings, element):
     group = read_answers(RowGroup(None, [element]), settings)
     return [*group.rows, *group.letters]
 
 
-def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers() -> None:
+def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers():
     element = given(0)
     element["response"] = element.pop("answer")
     (record,) = outcomes(AuditSettings(columns=(("answer", "response"),)), element | {"record_id": 7, "rank": 1})
     assert (record.record_id, record.answer) == ("7", element["response"])
 
 
-def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_for() -> None:
+def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_for():
     for wanted, answer in ((False, None), (True, given(0)["answer"])):
         (letter,) = outcomes(AuditSettings(max_text_chars=20, dead_letter_text=wanted), given(0))
         assert (letter.reason, letter.column, letter.answer) == ("text_too_long", "passages", answer)
 
 
-def test_half_of_a_surrogate_pair_is_refused() -> None:
+def test_half_of_a_surrogate_pair_is_refused():
     (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
     assert (refused.record_id, refused.reason, refused.column) == (
         "row-0",
@@ -159,13 +157,13 @@ def test_half_of_a_surrogate_pair_is_refused() -> None:
     )
 
 
-def test_options_by_name_are_settings() -> None:
+def test_options_by_name_are_settings():
     by_name = AuditAnswers(spans="sentences", max_text_chars=9, columns={"answer": "a"}, verdict="mass")._settings
     assert ([str(kind) for kind in by_name.span_kinds], by_name.max_text_chars) == (["sentences"], 9)
     assert (by_name.columns, by_name.method.verdict) == ((("answer", "a"),), "mass")
 
 
-def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass() -> None:
+def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass():
     assert AuditAnswers(supported_threshold=0.4)._settings.method.verdict == "mass"
 
 
@@ -180,15 +178,13 @@ def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass() -> None:
         ({"redact_patterns": "none.txt"}, "cannot be read"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments: dict[str, Any], said: str) -> None:
+def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments, said):
     with pytest.raises((UsageError, ValueError), match=said):
         AuditAnswers(**arguments)
 
 
 @pytest.mark.parametrize("hiding", [{"redact": True, "redact_patterns": str(CASE_PATTERNS)}, {"no_texts": True}])
-def test_nothing_that_comes_out_holds_what_the_options_hide(
-    hiding: dict[str, Any], settings: AuditSettings, tmp_path: Path
-) -> None:
+def test_nothing_that_comes_out_holds_what_the_options_hide(hiding, settings, tmp_path):
     """Seven rows with secrets in every field; one is a dead letter, and so is an element without passages."""
     names = ("record_id", "question", "passages", "answer", "target_spans")
     rows = [{name: row[name] for name in names} for row in secret_rows(7)]
@@ -213,13 +209,13 @@ def test_nothing_that_comes_out_holds_what_the_options_hide(
         assert [one for one in words if one in said] == []
 
 
-def test_windows_are_refused(settings: AuditSettings) -> None:
+def test_windows_are_refused(settings):
     answers = beam.Pipeline() | beam.Create([given(0)], reshuffle=False) | beam.WindowInto(FixedWindows(60))
     with pytest.raises(UsageError, match="global window"):
         _ = answers | AuditAnswers(settings)
 
 
-def test_rows_keep_nested_values_and_nulls() -> None:
+def test_rows_keep_nested_values_and_nulls():
     inner = pa.struct([pa.field("start", pa.int32(), nullable=False), pa.field("text", pa.string())])
     schema = pa.schema([("pieces", pa.list_(inner)), ("score", pa.float32()), ("seen", pa.timestamp("us", "UTC"))])
     table = pa.Table.from_pylist([{"pieces": [{"start": 1, "text": None}], "score": 0.5, "seen": None}], schema)
@@ -231,7 +227,7 @@ def test_rows_keep_nested_values_and_nulls() -> None:
 
 
 @pytest.fixture
-def yaml_pipeline(settings: AuditSettings, tmp_path: Path) -> dict[str, Any]:
+def yaml_pipeline(settings, tmp_path):
     """The example's pipeline with models and outputs of the test."""
     pytest.importorskip("jsonschema", reason="Beam YAML needs the extra attribeam[yaml]")
     pytest.importorskip("docstring_parser", reason="Beam YAML needs the extra attribeam[yaml]")
@@ -246,9 +242,7 @@ def yaml_pipeline(settings: AuditSettings, tmp_path: Path) -> dict[str, Any]:
     return spec
 
 
-def test_the_example_for_beam_yaml_writes_spans_and_refused_answers(
-    yaml_pipeline: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_example_for_beam_yaml_writes_spans_and_refused_answers(yaml_pipeline, tmp_path):
     import yaml
     from apache_beam.yaml.yaml_transform import SafeLineLoader, expand_pipeline
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from apache_beam.io.aws import s3io
 from apache_beam.io.aws.clients.s3 import boto3_client
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 from tests.logs.log_files import log_row, write_log
 
 from attribeam.pipeline.command_line import main
@@ -20,14 +18,14 @@ from attribeam.transforms import beam_storage
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
 
 
-def test_linked_partitions_are_found(tmp_path: Path) -> None:
+def test_linked_partitions_are_found(tmp_path):
     write_log(tmp_path / "real" / "log.parquet", [log_row(0)])
     (tmp_path / "hv").mkdir()
     (tmp_path / "hv" / "d1").symlink_to("../real")
     assert BeamStorage().find(f"{tmp_path}/hv/*/*.parquet", suffix=".parquet") == [f"{tmp_path}/hv/d1/log.parquet"]
 
 
-def test_changed_file_has_another_stamp(tmp_path: Path) -> None:
+def test_changed_file_has_another_stamp(tmp_path):
     path = write_log(tmp_path / "log.parquet", [log_row(0)])
     before = BeamStorage().stamp(path)
     write_log(tmp_path / "log.parquet", [log_row(0), log_row(1)])
@@ -37,7 +35,7 @@ def test_changed_file_has_another_stamp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "extra"), [("s3://logs/*.parquet", "s3"), ("gs://logs/a.parquet", "gcs")])
-def test_bucket_without_its_client_names_the_extra(path: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bucket_without_its_client_names_the_extra(path, extra, monkeypatch):
     monkeypatch.setattr(beam_storage, "_is_installed", lambda _: False)
     with pytest.raises(UsageError, match=rf"pip install 'attribeam\[{extra}\]'"):
         check_extra(path)
@@ -45,19 +43,15 @@ def test_bucket_without_its_client_names_the_extra(path: str, extra: str, monkey
     check_extra("a.parquet")
 
 
-def test_audit_on_a_runner_says_which_extra_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_on_a_runner_says_which_extra_it_needs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(beam_storage, "_is_installed", lambda _: False)
     given = ("--input", "s3://logs/*.parquet", "--output", str(tmp_path / "out"), "--runner", "DirectRunner")
     assert main(["audit", *given]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[s3]'" in capsys.readouterr().err
 
 
-def test_beams_file_systems_know_the_runners_options_before_anything_is_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[PipelineOptions] = []
+def test_beams_file_systems_know_the_runners_options_before_anything_is_looked_up(tmp_path, monkeypatch):
+    given = []
     monkeypatch.setattr(FileSystems, "set_options", given.append)
     options = ("--runner", "DirectRunner", "--hdfs_host=namenode")
     assert main(["audit", "--input", f"{tmp_path}/none", "--output", str(tmp_path / "out"), *options]) == 2
@@ -76,11 +70,11 @@ class Made:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def made(monkeypatch):
     """The options of every client that is made."""
-    made: list[object] = []
+    made = []
 
-    def make(options: object) -> Made:
+    def make(options):
         made.append(options)
         return Made(len(made))
 
@@ -90,14 +84,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return made
 
 
-def test_later_operations_use_the_client_of_the_first(made: list[object]) -> None:
+def test_later_operations_use_the_client_of_the_first(made):
     for _ in range(5):
         s3io.S3IO(options=OPTIONS).client.stream = "open"
     assert made == [OPTIONS]
     assert s3io.S3IO(options=OPTIONS).client == Made(1, stream=None)
 
 
-def test_operations_at_the_same_time_have_clients_of_their_own(made: list[object]) -> None:
+def test_operations_at_the_same_time_have_clients_of_their_own(made):
     at_once = [s3io.S3IO(options=OPTIONS) for _ in range(3)]
     assert [one.client.number for one in at_once] == [1, 2, 3]
     del at_once
@@ -106,7 +100,7 @@ def test_operations_at_the_same_time_have_clients_of_their_own(made: list[object
     assert len(made) == 3
 
 
-def test_another_run_has_other_clients(made: list[object]) -> None:
+def test_another_run_has_other_clients(made):
     first = s3io.S3IO(options=OPTIONS)
     assert s3io.S3IO(options=OTHER_OPTIONS).client.number == 2
     del first
@@ -115,24 +109,24 @@ def test_another_run_has_other_clients(made: list[object]) -> None:
 
 
 @pytest.mark.usefixtures("made")
-def test_an_old_client_is_not_used_again_since_its_credentials_may_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_client_is_not_used_again_since_its_credentials_may_have_ended(monkeypatch):
     assert s3io.S3IO(options=OPTIONS).client.number == 1
     later = time.monotonic() + beam_storage._FRESH_SECONDS
     monkeypatch.setattr(beam_storage.time, "monotonic", lambda: later)
     assert [s3io.S3IO(options=OPTIONS).client.number for _ in range(2)] == [2, 2]
 
 
-def test_a_run_in_another_thread_never_lends_its_clients(made: list[object]) -> None:
+def test_a_run_in_another_thread_never_lends_its_clients(made):
     class Interrupted(beam_storage._IdleClients):
         """Lets another run take and return a client when the first one has set its list of them."""
 
-        def __setattr__(self, name: str, value: object) -> None:
+        def __setattr__(self, name, value):
             super().__setattr__(name, value)
             if name in ("_kept", "_idle") and interrupt:
                 interrupt.pop()
                 self.client(OTHER_OPTIONS)
 
-    interrupt: list[bool] = []
+    interrupt = []
     clients = Interrupted()
     interrupt.append(True)
     used = clients.client(OPTIONS)
@@ -140,7 +134,7 @@ def test_a_run_in_another_thread_never_lends_its_clients(made: list[object]) -> 
 
 
 @pytest.mark.usefixtures("made")
-def test_a_forked_process_leaves_the_clients_to_its_parent() -> None:
+def test_a_forked_process_leaves_the_clients_to_its_parent():
     clients = beam_storage._idle_clients
     clients.client(OPTIONS)
     child = os.fork()

@@ -1,13 +1,9 @@
 """The stages of the graph: groups of rows, reading, parsing, and masking what a span says."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -49,12 +45,12 @@ from attribeam.transforms.write_group import DEAD_LETTER_FILE, HideTexts, write_
 SCHEMAS = (evidence_schema(), dead_letter_schema(), PrivacySettings())
 
 
-def letter(row: int) -> DeadLetter:
+def letter(row):
     return DeadLetter("x", RowSource("log", row), [*Stage][row % len(Stage)], Reason.PARSE_FAILED, "no")
 
 
-def refuse_odd(group: RowGroup) -> RowGroup:
-    def rows() -> Iterator[int]:
+def refuse_odd(group):
+    def rows():
         for number in group.rows:
             if number % 2:
                 group.refuse(letter(number))
@@ -64,7 +60,7 @@ def refuse_odd(group: RowGroup) -> RowGroup:
     return group.of(rows())
 
 
-def test_rows_are_made_when_they_are_asked_for_and_a_runner_may_move_the_group_at_any_stage() -> None:
+def test_rows_are_made_when_they_are_asked_for_and_a_runner_may_move_the_group_at_any_stage():
     coder, group = RowGroupCoder(), refuse_odd(RowGroup("chunk", iter([1, 2, 3, 4]), [letter(9)]))
     assert coder.estimate_size(group) == 1
     assert [one.source.source_row for one in group.letters] == [9]
@@ -73,14 +69,14 @@ def test_rows_are_made_when_they_are_asked_for_and_a_runner_may_move_the_group_a
 
 
 @given(rows=st.lists(st.integers(0, 100)), max_rows=st.integers(1, 10), max_weight=st.integers(1, 200))
-def test_packs_are_the_rows_in_order_and_keep_their_bounds(rows: list[int], max_rows: int, max_weight: int) -> None:
+def test_packs_are_the_rows_in_order_and_keep_their_bounds(rows, max_rows, max_weight):
     found = [*packs(rows, max_rows=max_rows, weigh=int, max_weight=max_weight)]
     assert [row for pack in found for row in pack] == rows
     assert all(1 <= len(pack) <= max_rows and sum(pack[:-1]) < max_weight for pack in found)
 
 
 @pytest.mark.parametrize("count", [5, 1500])
-def test_file_of_dead_letters_is_the_same_in_whatever_order_they_come(tmp_path: Path, count: int) -> None:
+def test_file_of_dead_letters_is_the_same_in_whatever_order_they_come(tmp_path, count):
     letters = [letter(row) for row in range(count)]
     files = []
     for name, order in (("upwards", letters), ("downwards", letters[::-1])):
@@ -91,7 +87,7 @@ def test_file_of_dead_letters_is_the_same_in_whatever_order_they_come(tmp_path: 
     assert pq.read_table(files[0])["source_row"].to_pylist() == [*range(count)]
 
 
-def test_a_letter_masks_what_any_text_of_its_row_shows_to_be_a_secret() -> None:
+def test_a_letter_masks_what_any_text_of_its_row_shows_to_be_a_secret():
     settings = AuditSettings(privacy=PrivacySettings(redact=True), dead_letter_text=True)
     record = QARecord("482719", "My phone is 482719.", (Passage("A"),), "It is 482719.", RowSource("log.parquet", 0))
     refused = dead_letter(record, RowFault(Reason.PARSE_FAILED, "at 482719"), Stage.PARSE, settings)
@@ -104,17 +100,15 @@ class ThreadModel:
 
     settings = None
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.may_go_on, self.threads, self.started = threading.Event(), ThreadPoolExecutor(1), list[int]()
 
-    def start(self, rows: Sequence[AuditRow]) -> Future[list[Any]]:
+    def start(self, rows):
         self.started.append(len(rows))
         return self.threads.submit(lambda: [self.may_go_on.wait()] * len(rows))
 
 
-def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_for(monkeypatch):
     model = ThreadModel()
     monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 2)
     monkeypatch.setattr(attribute_rows, "_elsewhere", model)
@@ -127,12 +121,12 @@ def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_f
     assert [len(block.pairs()) for block in (first, *blocks)] == [2, 2, 1]
 
 
-def test_model_works_ahead_on_a_gpu_only() -> None:
+def test_model_works_ahead_on_a_gpu_only():
     assert runs_in_model_thread(torch.device("cuda", 0))
     assert not runs_in_model_thread(torch.device("cpu"))
 
 
-def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_that_fails() -> None:
+def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_that_fails():
     take_stage_seconds()
     for name in ("write", "parse", "read"):
         with stage(name):
@@ -143,14 +137,14 @@ def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_th
     assert take_stage_seconds() == ()
 
 
-def read(file: str, *, rows: int, with_text: bool = False) -> RowGroup:
+def read(file, *, rows, with_text=False):
     settings = AuditSettings(max_text_chars=LONGEST, dead_letter_text=with_text)
     group = read_rows(RowGroup("chunk", [RowRange(file, 0, rows)]), settings, ArrowStorage(), {})
     return group.of([*group.rows])
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faulty_row_is_one_dead_letter_of_its_stage(name: str, tmp_path: Path) -> None:
+def test_faulty_row_is_one_dead_letter_of_its_stage(name, tmp_path):
     changes, stage, reason, column = FAULTS[name]
     file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, **changes), log_row(2)])
     group = read(file, rows=3)
@@ -160,7 +154,7 @@ def test_faulty_row_is_one_dead_letter_of_its_stage(name: str, tmp_path: Path) -
     assert [record.source.source_row for record in group.rows] == [0, 2]
 
 
-def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path: Path) -> None:
+def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0, answer="A secret answer.", passages=[])])
     (without,) = read(file, rows=1).letters
     (with_text,) = read(file, rows=1, with_text=True).letters
@@ -171,17 +165,17 @@ def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path: Path) -
 NOTHING = ParsedAnswer((), (), (), (), (), ())
 
 
-def record(answer: str) -> QARecord:
+def record(answer):
     return QARecord("one", "Who?", (Passage("Ada."),), answer, RowSource("log.parquet", 0))
 
 
 class FragileParser:
     """Fails on every text that begins with "bad"."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error):
         self._error = error
 
-    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts, _passages):
         for text in texts:
             if text.startswith("bad"):
                 raise self._error
@@ -189,9 +183,9 @@ class FragileParser:
 
 
 @given(bad=st.lists(st.booleans(), max_size=20))
-def test_only_the_answers_that_break_the_parser_fail(bad: list[bool]) -> None:
+def test_only_the_answers_that_break_the_parser_fail(bad):
     answers = [record("bad one" if one else "good one") for one in bad]
-    outcomes = parse_each(FragileParser(KeyError("bad one")), answers)  # type: ignore[arg-type]
+    outcomes = parse_each(FragileParser(KeyError("bad one")), answers)
     assert [isinstance(outcome, RowFault) for outcome in outcomes] == bad
     for outcome in outcomes:
         if isinstance(outcome, RowFault):
@@ -200,9 +194,9 @@ def test_only_the_answers_that_break_the_parser_fail(bad: list[bool]) -> None:
             assert "bad one" not in str(outcome)
 
 
-def test_running_out_of_memory_fails_the_run() -> None:
+def test_running_out_of_memory_fails_the_run():
     with pytest.raises(MemoryError):
-        parse_each(FragileParser(MemoryError()), [record("good"), record("bad")])  # type: ignore[arg-type]
+        parse_each(FragileParser(MemoryError()), [record("good"), record("bad")])
 
 
 SPAN = replace(unsupported_span(), reason=UnsupportedReason.OTHER_VALUE)
@@ -222,21 +216,19 @@ MAIL = "ann@pier.example"
         pytest.param("Write by noon.", None, None, id="there is none"),
     ],
 )
-def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(
-    passage: str, expected: str | None, shown: str | None
-) -> None:
+def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(passage, expected, shown):
     record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves."), Passage(passage)))
     _, (span,) = redacted(record, [replace(SPAN, expected=expected)], Redactor(PrivacySettings(redact=True)))
     assert (span.expected, span.reason) == (shown, SPAN.reason)
 
 
-def test_a_title_is_a_text_of_the_passages_too() -> None:
+def test_a_title_is_a_text_of_the_passages_too():
     record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves.", title=f"Ask {MAIL}"),))
     _, (span,) = redacted(record, [replace(SPAN, expected="Ask")], Redactor(PrivacySettings(redact=True)))
     assert span.expected == "Ask"
 
 
-def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null() -> None:
+def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null():
     record = replace(made_record(Path("log"), 0, answer=ANSWER), extra_columns=())
     table = evidence_table([(record, [replace(SPAN, expected="twelve")])], evidence_schema())
     (row,) = HideTexts(PrivacySettings(no_texts=True))(table).to_pylist()

@@ -1,7 +1,5 @@
 """The answer parser, and what it gives to a spaCy pipeline."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from attribeam.schemas import CharRange
 
 
 @Language.component("chain_words")
-def chain_words(doc: Doc) -> Doc:
+def chain_words(doc):
     """Hang each token on the one before it, and end a sentence after each full stop."""
     words = [token.text for token in doc]
     starts = [place == 0 or words[place - 1] == "." for place in range(len(words))]
@@ -38,22 +36,22 @@ def chain_words(doc: Doc) -> Doc:
     )
 
 
-def chaining_pipeline() -> Language:
+def chaining_pipeline():
     nlp = spacy.blank("en")
     nlp.add_pipe("chain_words", name="parser")
     return nlp
 
 
 @pytest.fixture(scope="module")
-def parser() -> AnswerParser:
+def parser():
     return AnswerParser(chaining_pipeline(), identity="chain")
 
 
-def forms(text: str, parsed: ParsedAnswer) -> list[str]:
+def forms(text, parsed):
     return [chars.of(text) for chars in parsed.words]
 
 
-def test_white_space_is_no_word_and_heads_pass_it_by(parser: AnswerParser) -> None:
+def test_white_space_is_no_word_and_heads_pass_it_by(parser):
     text = "Rain   fell \n here"
     parsed = parser.parse(text)
     assert forms(text, parsed) == ["Rain", "fell", "here"]
@@ -62,31 +60,31 @@ def test_white_space_is_no_word_and_heads_pass_it_by(parser: AnswerParser) -> No
     assert parsed.universal_tags == ("NOUN", "NOUN", "NOUN")
 
 
-def test_heads_stay_within_their_sentence_and_block(parser: AnswerParser) -> None:
+def test_heads_stay_within_their_sentence_and_block(parser):
     parsed = parser.parse("It rained. It stopped.\n\n- Sun\n- Moon")
     assert parsed.sentence_starts == (0, 3, 6, 7)
     assert parsed.dependency_heads == (0, 0, 1, 3, 3, 4, 6, 7)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "[1]", "**"])
-def test_text_without_words_has_an_empty_parse(parser: AnswerParser, text: str) -> None:
+def test_text_without_words_has_an_empty_parse(parser, text):
     assert replace(parser.parse(text), marks=()) == ParsedAnswer((), (), (), (), (), ())
 
 
-def test_answers_keep_their_order_in_batches(parser: AnswerParser) -> None:
+def test_answers_keep_their_order_in_batches(parser):
     texts = [f"Answer {number}.\n\nNo more." if number % 3 else "" for number in range(11)]
     together = list(parser.parse_many(texts, batch_size=4))
     assert together == [parser.parse(text) for text in texts]
 
 
-def test_parses_arrive_one_batch_at_a_time(parser: AnswerParser) -> None:
+def test_parses_arrive_one_batch_at_a_time(parser):
     parses = parser.parse_many(["One.", "Two."], batch_size=1)
     assert isinstance(parses, Iterator)
     assert len(next(parses).words) == 2
     assert parser.parse("Three words here").sentence_starts == (0,)  # while the other is not read to its end
 
 
-def test_threads_may_share_a_parser() -> None:
+def test_threads_may_share_a_parser():
     parser = AnswerParser.from_pretrained("bundled")
     texts = [f"Ferry{number} left the quay of Town{number}, and {number} cars waited for it." for number in range(48)]
     expected = list(parser.parse_many(texts))
@@ -94,14 +92,14 @@ def test_threads_may_share_a_parser() -> None:
         assert list(threads.map(parser.parse, texts)) == expected
 
 
-def test_answer_longer_than_spacys_limit_is_parsed(parser: AnswerParser) -> None:
+def test_answer_longer_than_spacys_limit_is_parsed(parser):
     text = ("a" * 200 + " ") * 5_100
     assert len(parser.parse(text).words) == 5_100
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="aé東京مصر🎉👩‍🚀 .,*[1]\n-#'’", max_size=60))
-def test_words_and_spans_are_ranges_of_the_answer(parser: AnswerParser, text: str) -> None:
+def test_words_and_spans_are_ranges_of_the_answer(parser, text):
     parsed = parser.parse(text)
     places = [chars.char_start for chars in parsed.words]
     assert places == sorted(places)
@@ -112,12 +110,12 @@ def test_words_and_spans_are_ranges_of_the_answer(parser: AnswerParser, text: st
             assert span.chars.of(text).strip() == span.chars.of(text) != ""
 
 
-def test_pipeline_without_a_parser_is_refused() -> None:
+def test_pipeline_without_a_parser_is_refused():
     with pytest.raises(ValueError, match="component named 'parser'"):
         AnswerParser(spacy.blank("en"), identity="blank")
 
 
-def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> None:
+def test_directory_loads_and_its_identity_follows_its_files(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("parser").add_label("dobj")
     nlp.initialize()
@@ -132,7 +130,7 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> N
     assert first.identity.startswith("en_pipeline@0.0.0+sha256:")
 
 
-def bundled_spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
+def bundled_spans(parser, text, kind):
     spans = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
     return [span.chars.of(text) for span in spans]
 
@@ -150,13 +148,13 @@ MARKDOWN_ANSWERS = [
 
 
 @pytest.fixture(scope="module")
-def bundled() -> AnswerParser:
+def bundled():
     return AnswerParser.from_pretrained("bundled")
 
 
 @pytest.mark.parametrize("answer", MARKDOWN_ANSWERS)
 @pytest.mark.parametrize("kind", ["facts", "mentions", "sentences", "words"])
-def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, answer: str, kind: str) -> None:
+def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled, answer, kind):
     spans = bundled_spans(bundled, answer, kind)
     assert spans
     for written in spans:
@@ -166,7 +164,7 @@ def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, 
         assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
 
 
-def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
+def test_inline_code_is_one_word_and_a_name(bundled):
     text = "The log is in `~/.local/share/kiln log/x`, set `KILN_LOG=*` to move it."
     parsed = bundled.parse(text)
     tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
@@ -174,7 +172,7 @@ def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
     assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))
 
 
-def test_merged_words_have_the_range_of_all_of_them() -> None:
+def test_merged_words_have_the_range_of_all_of_them():
     text = "In  New   York, too"
     given = parser_input(spacy.blank("en"), text, char_start=5, whole=(), is_table_row=False)
     with given.doc.retokenize() as merging:
@@ -182,7 +180,7 @@ def test_merged_words_have_the_range_of_all_of_them() -> None:
     assert [text[one.char_start - 5 : one.char_end - 5] for one in given.ranges()] == ["In", "New   York", ",", "too"]
 
 
-def test_text_without_an_end_is_cut_and_the_answer_says_where(parser: AnswerParser) -> None:
+def test_text_without_an_end_is_cut_and_the_answer_says_where(parser):
     text = "It rained. " + " ".join(["word"] * (2 * LONGEST_SENTENCE + 1)) + ". It cleared."
     parsed = parser.parse(text)
     assert max(end - start for start, end in sentence_bounds(parsed)) == LONGEST_SENTENCE
@@ -190,21 +188,19 @@ def test_text_without_an_end_is_cut_and_the_answer_says_where(parser: AnswerPars
     assert [chars.of(text) for chars in cut_sentences(parsed)] == [text[len("It rained. ") : -len(" It cleared.")]]
 
 
-def test_tokeniser_never_meets_a_longer_run_of_marks_than_it_can_split_fast() -> None:
-    given: list[int] = []
+def test_tokeniser_never_meets_a_longer_run_of_marks_than_it_can_split_fast():
+    given = []
     nlp = chaining_pipeline()
     tokenise = nlp.make_doc
-    nlp.make_doc = lambda text: (given.append(len(text)), tokenise(text))[1]  # type: ignore[method-assign]
+    nlp.make_doc = lambda text: (given.append(len(text)), tokenise(text))[1]
     text = "((a" * 1000 + " rain fell"
     parsed = AnswerParser(nlp, identity="chain").parse(text)
     assert max(given) <= 500 + len(" rain fell")
     assert "".join(forms(text, parsed)) == text.replace(" ", "")
 
 
-def test_inline_code_is_looked_up_and_not_searched_for_each_word(
-    parser: AnswerParser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared: list[CharRange] = []
+def test_inline_code_is_looked_up_and_not_searched_for_each_word(parser, monkeypatch):
+    compared = []
     overlaps = CharRange.overlaps
     monkeypatch.setattr(CharRange, "overlaps", lambda one, other: (compared.append(one), overlaps(one, other))[1])
     parsed = parser.parse("`a` " * 300)
@@ -213,7 +209,7 @@ def test_inline_code_is_looked_up_and_not_searched_for_each_word(
 
 
 @pytest.fixture
-def saved_pipeline(tmp_path: Path) -> Path:
+def saved_pipeline(tmp_path):
     return Path(shutil.copytree(BUNDLED_PARSER, tmp_path / "own_parser"))
 
 
@@ -235,9 +231,7 @@ def saved_pipeline(tmp_path: Path) -> Path:
         ("parser/model", None),
     ],
 )
-def test_broken_directory_is_an_error_that_names_it_and_the_way_out(
-    saved_pipeline: Path, file: str, content: bytes | None
-) -> None:
+def test_broken_directory_is_an_error_that_names_it_and_the_way_out(saved_pipeline, file, content):
     (saved_pipeline / file).unlink() if content is None else (saved_pipeline / file).write_bytes(content)
     named = r"own_parser.* fails with \w+: .*; save it again .* another with --parser"
     with pytest.raises(ValueError, match=named) as caught:
@@ -246,22 +240,22 @@ def test_broken_directory_is_an_error_that_names_it_and_the_way_out(
 
 
 @pytest.mark.parametrize("file", ["config.cfg", "meta.json", "parser/model", "vocab/key2row"])
-def test_directory_with_a_pipe_is_refused_before_anything_waits_for_it(saved_pipeline: Path, file: str) -> None:
+def test_directory_with_a_pipe_is_refused_before_anything_waits_for_it(saved_pipeline, file):
     (saved_pipeline / file).unlink(missing_ok=True)
     os.mkfifo(saved_pipeline / file)
     with pytest.raises((ValueError, FileNotFoundError), match=r"own_parser"):
         AnswerParser.from_pretrained(str(saved_pipeline))
 
 
-def test_directory_of_an_absurd_size_is_refused_before_anything_is_allocated(saved_pipeline: Path) -> None:
+def test_directory_of_an_absurd_size_is_refused_before_anything_is_allocated(saved_pipeline):
     config = saved_pipeline / "config.cfg"
     config.write_text(config.read_text().replace("\nwidth = 128", f"\nwidth = {10**9}"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"config\.cfg: width should be at most 16,777,216, was: 1000000000"):
         AnswerParser.from_pretrained(str(saved_pipeline))
 
 
-def test_directory_that_loads_and_cannot_parse_is_named(saved_pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: AnswerParser, text: str) -> ParsedAnswer:
+def test_directory_that_loads_and_cannot_parse_is_named(saved_pipeline, monkeypatch):
+    def fail(_, text):
         raise IndexError(f"no weights for {len(text)} code points")
 
     monkeypatch.setattr(AnswerParser, "parse", fail)

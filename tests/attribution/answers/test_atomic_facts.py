@@ -1,9 +1,5 @@
 """Coordinating structures and atomic facts of hand-made trees, the paper's worked example among them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, forms, tree, word_index
 
@@ -11,7 +7,6 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts, find_coordin
 from attribeam.attribution.answers.parsed_answer import (
     SPACY_CHINESE,
     UNIVERSAL_CHINESE,
-    ParsedAnswer,
     scheme_of_labels,
 )
 from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
@@ -20,10 +15,10 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
 
-def listing_of_the_paper(dep_head: list[int], dep_label: list[str]) -> list[tuple[int, ...]]:
+def listing_of_the_paper(dep_head, dep_label):
     """Appendix C's listing, word for word but for the name of ``get_head``."""
     coordinations = []
-    in_coordination_words: set[int] = set()
+    in_coordination_words = set()
     for j in range(len(dep_head) - 1):
         if j in in_coordination_words:
             continue
@@ -39,18 +34,18 @@ def listing_of_the_paper(dep_head: list[int], dep_label: list[str]) -> list[tupl
     return coordinations
 
 
-def test_coordinations_of_the_worked_example_are_the_listings() -> None:
+def test_coordinations_of_the_worked_example_are_the_listings():
     _, parsed = tree(COMPANY_UNIVERSAL)
     heads, labels = list(parsed.dependency_heads), list(parsed.dependency_labels)
     assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(5, 9), (11, 13)]
 
 
-def test_sister_with_the_leaders_label_is_a_component_before_a_conjunct() -> None:
+def test_sister_with_the_leaders_label_is_a_component_before_a_conjunct():
     heads, labels = [1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"]
     assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(2, 3, 4)]
 
 
-def test_nested_complement_without_a_conjunct_breaks_the_papers_equation() -> None:
+def test_nested_complement_without_a_conjunct_breaks_the_papers_equation():
     heads, labels = [0, 0, 1, 2], ["root", "obj", "nmod", "nmod"]
     assert listing_of_the_paper(heads, labels) == [(2, 3)]
     assert find_coordinations(heads, labels) == ()
@@ -63,16 +58,16 @@ ROLES = (
 )
 
 
-def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoes_no_structure() -> None:
+def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoes_no_structure():
     _, parsed = tree(ROLES)
     assert find_coordinations(parsed.dependency_heads, parsed.dependency_labels) == ((5, 7),)
 
 
-def test_component_leads_no_structure_of_its_own() -> None:
+def test_component_leads_no_structure_of_its_own():
     assert find_coordinations([0, 0, 1, 2], ["root", "obj", "conj", "conj"]) == ((1, 2),)
 
 
-def test_conjunct_before_its_leader_is_no_component() -> None:
+def test_conjunct_before_its_leader_is_no_component():
     assert find_coordinations([1, 1], ["conj", "root"]) == ()
 
 
@@ -86,9 +81,7 @@ def test_conjunct_before_its_leader_is_no_component() -> None:
         pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
     ],
 )
-def test_tree_is_reformed(
-    heads: list[int], structures: list[tuple[int, ...]], predicate: int, reformed: list[int]
-) -> None:
+def test_tree_is_reformed(heads, structures, predicate, reformed):
     assert reform_tree(heads, structures, predicate=predicate) == reformed
 
 
@@ -105,7 +98,7 @@ THREE_FACTS = {
     "green": "Ada sells green pears here",
     "plums": "Ada sells and plums here",
 }
-FACTS: dict[str, tuple[str, dict[str, str]]] = {
+FACTS = {
     "child after the conjuncts is shared by both": (
         ROLES,
         {
@@ -197,7 +190,7 @@ FACTS: dict[str, tuple[str, dict[str, str]]] = {
         {"Wales": "She visited a town in north of Wales"},
     ),
 }
-SPACY_FACTS: dict[str, tuple[str, dict[str, str]]] = {
+SPACY_FACTS = {
     "worked example of the paper": (  # here "in" is no child of "2012"
         COMPANY_SPACY_ENGLISH,
         {
@@ -230,7 +223,7 @@ SPACY_FACTS: dict[str, tuple[str, dict[str, str]]] = {
         *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
     ],
 )
-def test_fact_of_a_word(scheme: str, notation: str, facts: dict[str, str]) -> None:
+def test_fact_of_a_word(scheme, notation, facts):
     text, parsed = tree(notation, label_scheme=scheme)
     atomic = AtomicFacts(parsed)
     found = {word: forms(text, parsed, atomic.words_of(word_index(text, parsed, word))) for word in facts}
@@ -242,34 +235,34 @@ class CountedHeads(tuple[int, ...]):
 
     reads = 0
 
-    def __getitem__(self, place: object) -> object:  # type: ignore[override]
+    def __getitem__(self, place):
         self.reads += 1
-        return super().__getitem__(place)  # type: ignore[index]
+        return super().__getitem__(place)
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self):
         self.reads += len(self)
         return super().__iter__()
 
 
-def reads_of_a_reform(pairs: int) -> int:
+def reads_of_a_reform(pairs):
     """Predicate with so many pairs of coordinated children."""
     heads = CountedHeads([0, *[one for pair in range(pairs) for one in (0, 1 + 2 * pair)]])
     reform_tree(heads, [(1 + 2 * pair, 2 + 2 * pair) for pair in range(pairs)], predicate=0)
     return heads.reads
 
 
-def test_reforming_a_tree_reads_each_head_some_times_however_many_structures_there_are() -> None:
+def test_reforming_a_tree_reads_each_head_some_times_however_many_structures_there_are():
     assert reads_of_a_reform(400) < 2.2 * reads_of_a_reform(200)
 
 
-def test_facts_of_deep_nested_structures_are_those_of_the_definition() -> None:
+def test_facts_of_deep_nested_structures_are_those_of_the_definition():
     heads = [0, 0, 1, 1, 3, 3, 5, 5, 7, 7, 9]
     assert reform_tree(heads, [(3, 5), (1, 3), (5, 7), (7, 9)], predicate=0) == reform_by_definition(
         heads, [(1, 3), (3, 5), (5, 7), (7, 9)], 0
     )
 
 
-def reform_by_definition(heads: list[int], outer_first: list[tuple[int, int]], predicate: int) -> list[int]:
+def reform_by_definition(heads, outer_first, predicate):
     reformed = list(heads)
     reformed[predicate] = predicate
     for leader, first_other in outer_first:
@@ -279,22 +272,19 @@ def reform_by_definition(heads: list[int], outer_first: list[tuple[int, int]], p
     return reformed
 
 
-Parsed = tuple[str, ParsedAnswer]
-
-
-def universal(notation: str) -> Parsed:
+def universal(notation):
     return tree(_without_blanks(notation), label_scheme="universal-chinese")
 
 
-def spacys(notation: str) -> Parsed:
+def spacys(notation):
     return tree(_without_blanks(notation), label_scheme="spacy-chinese")
 
 
-def _without_blanks(notation: str) -> str:
+def _without_blanks(notation):
     return " ".join(item if item == "||" else f"~{item}" for item in notation.split())
 
 
-def fact(parsed: Parsed, form: str) -> str:
+def fact(parsed, form):
     return forms(*parsed, AtomicFacts(parsed[1]).words_of(word_index(*parsed, form)))
 
 
@@ -335,34 +325,34 @@ WEATHER = universal(
 
 
 @pytest.mark.parametrize("parsed", BIRDS, ids=["universal", "spaCy"])
-def test_fact_of_one_subject_leaves_the_other_out(parsed: Parsed) -> None:
+def test_fact_of_one_subject_leaves_the_other_out(parsed):
     assert fact(parsed, "海鸥") == "海鸥 住 在 岛 上"
     assert fact(parsed, "企鹅") == "和 企鹅 住 在 岛 上"
 
 
 @pytest.mark.parametrize("parsed", EARNINGS, ids=["universal", "spaCy"])
-def test_year_and_amount_that_belong_together_are_found_by_their_places(parsed: Parsed) -> None:
+def test_year_and_amount_that_belong_together_are_found_by_their_places(parsed):
     assert fact(parsed, "一百万") == "公司 在 前年 分别 赚 了 一百万"
     assert fact(parsed, "去年") == "公司 和 去年 分别 赚 了 和 两百万"
 
 
 @pytest.mark.parametrize("parsed", SINGING, ids=["universal", "spaCy"])
-def test_first_of_several_verbs_leads_and_keeps_their_subject(parsed: Parsed) -> None:
+def test_first_of_several_verbs_leads_and_keeps_their_subject(parsed):
     assert fact(parsed, "唱歌") == fact(parsed, "她") == "她 唱歌"
     assert fact(parsed, "画画") == "和 画画"
 
 
-def test_adjective_is_a_predicate_without_a_copula() -> None:
+def test_adjective_is_a_predicate_without_a_copula():
     assert fact(WEATHER, "海水") == "海水 很 冷"
     assert fact(WEATHER, "高") == "灯塔 很 高"
 
 
-def test_facts_are_the_clauses() -> None:
+def test_facts_are_the_clauses():
     text, parsed = WEATHER
     assert [one.of(text) for one in fact_ranges(parsed, text)] == ["灯塔很高", "海水很冷"]
 
 
-def test_mention_is_a_noun_with_number_and_measure_word() -> None:
+def test_mention_is_a_noun_with_number_and_measure_word():
     text, parsed = universal(
         "岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN 。/punct/3/PUNCT"
     )
@@ -372,25 +362,25 @@ def test_mention_is_a_noun_with_number_and_measure_word() -> None:
 YEAR = universal("灯塔/nsubj/2/NOUN 建/root/0/VERB 于/mark/2/ADP 1874/nummod/5/NUM 年/obl/2/PART 。/punct/2/PUNCT")
 
 
-def test_number_between_characters_is_a_mention_with_its_word() -> None:
+def test_number_between_characters_is_a_mention_with_its_word():
     text, parsed = YEAR
     assert [one.of(text) for one in mention_ranges(parsed, text)] == ["灯塔", "1874年"]
 
 
 @pytest.mark.parametrize(("year", "unmatched"), [("1874", ()), ("1875", ("1874",))])
 @pytest.mark.parametrize("passage", ["It was built in {}.", "灯塔建于{}年。"])
-def test_number_is_held_against_the_passages(passage: str, year: str, unmatched: tuple[str, ...]) -> None:
+def test_number_is_held_against_the_passages(passage, year, unmatched):
     text, parsed = YEAR
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage(passage.format(year))])
     assert matcher.unmatched_values(CharRange(0, len(text)), [0]) == unmatched
 
 
-def test_noun_is_headed_by_its_suffix() -> None:
+def test_noun_is_headed_by_its_suffix():
     text, parsed = universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT")
     assert [one.of(text) for one in mention_ranges(parsed, text)] == ["科学家"]
 
 
-def test_scheme_is_read_from_language_and_labels() -> None:
+def test_scheme_is_read_from_language_and_labels():
     assert scheme_of_labels(["nsubj", "dobj", "nmod:assmod"], language="zh") is SPACY_CHINESE
     assert scheme_of_labels(["nsubj", "obj", "mark:rel"], language="zh") is UNIVERSAL_CHINESE
 
@@ -411,11 +401,11 @@ def test_scheme_is_read_from_language_and_labels() -> None:
         (["好", "《"], [False, False]),
     ],
 )
-def test_wide_mark_that_may_end_a_sentence(mark: str, ends: list[bool]) -> None:
+def test_wide_mark_that_may_end_a_sentence(mark, ends):
     assert sentence_ends(mark) == ends
 
 
-def test_quote_behind_a_full_stop_closes_although_no_blank_follows() -> None:
+def test_quote_behind_a_full_stop_closes_although_no_blank_follows():
     words = ["说", "：", "“", "好", "。", "”", "她", "走", "」", "了"]
     closing = closing_marks(words, spaced=[False] * 9 + [True])
     assert [word for word, closes in zip(words, closing, strict=True) if closes] == ["”", "」"]

@@ -1,9 +1,6 @@
 """The bundled parser's sentences, atomic facts, and facts that only lead to the next one."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +10,6 @@ from tests.attribution.trees import forms, word_index
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans, fact_ranges
 from attribeam.schemas import SpanKind
 
@@ -80,36 +76,36 @@ MARKED_ANSWERS = [  # ¶ stands where one sentence ends and the next begins
 ]
 
 
-def sentences_of(parsed: ParsedAnswer) -> set[tuple[int, int]]:
+def sentences_of(parsed):
     """Half-open word ranges."""
     return set(pairwise((*parsed.sentence_starts, len(parsed.words))))
 
 
-def marked_sentences(parsed: ParsedAnswer, ends: Sequence[int]) -> set[tuple[int, int]]:
+def marked_sentences(parsed, ends):
     """Half-open word ranges of the sentences that end at these places of the answer, and at its end."""
     starts = {next((place for place, word in enumerate(parsed.words) if word.char_start >= end), 0) for end in ends}
     return set(pairwise((*sorted({0} | starts), len(parsed.words)))) if parsed.words else set()
 
 
-def ends_in(text: str, snippets: Sequence[str]) -> list[int]:
+def ends_in(text, snippets):
     ends = [0]
     for snippet in snippets:
         ends.append(text.index(snippet, ends[-1]) + len(snippet))
     return ends[1:]
 
 
-def f_score(pairs: Sequence[tuple[set[tuple[int, int]], set[tuple[int, int]]]]) -> float:
+def f_score(pairs):
     """Of pairs of found and marked sentences, in percent."""
     right = sum(len(found & marked) for found, marked in pairs)
     return 200 * right / sum(len(found) + len(marked) for found, marked in pairs)
 
 
 @pytest.fixture(scope="module")
-def bundled() -> AnswerParser:
+def bundled():
     return AnswerParser.from_pretrained("bundled")
 
 
-def test_sentences_of_the_example_answers(bundled: AnswerParser) -> None:
+def test_sentences_of_the_example_answers(bundled):
     rows = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
     answers = {row["record_id"]: row["answer"] for row in rows if row.get("answer")}
     parses = dict(zip(answers, bundled.parse_many(list(answers.values())), strict=True))
@@ -122,7 +118,7 @@ def test_sentences_of_the_example_answers(bundled: AnswerParser) -> None:
     assert f_score(pairs) >= LEAST_F, wrong
 
 
-def test_sentences_with_abbreviations_quotes_list_items_and_markdown(bundled: AnswerParser) -> None:
+def test_sentences_with_abbreviations_quotes_list_items_and_markdown(bundled):
     pairs = []
     for marked in MARKED_ANSWERS:
         first, *others = marked.split("¶")
@@ -138,7 +134,7 @@ def test_sentences_with_abbreviations_quotes_list_items_and_markdown(bundled: An
 PAPER = "The company earned one million dollars and two million dollars in 2012 and 2013, respectively."
 
 
-def fact_of(parser: AnswerParser, text: str, word: str) -> str:
+def fact_of(parser, text, word):
     parsed = parser.parse(text)
     return forms(text, parsed, AtomicFacts(parsed).words_of(word_index(text, parsed, word)))
 
@@ -175,16 +171,16 @@ FACTS = [
 
 
 @pytest.mark.parametrize(("text", "word", "fact"), FACTS)
-def test_fact_of_a_word_leaves_conjuncts_of_others_out(bundled: AnswerParser, text: str, word: str, fact: str) -> None:
+def test_fact_of_a_word_leaves_conjuncts_of_others_out(bundled, text, word, fact):
     assert fact_of(bundled, text, word) == fact
 
 
 @cache
-def parser() -> AnswerParser:
+def parser():
     return AnswerParser.from_pretrained("bundled")
 
 
-def facts(answer: str) -> list[str]:
+def facts(answer):
     return [chars.of(answer) for chars in fact_ranges(parser().parse(answer), answer)]
 
 
@@ -207,7 +203,7 @@ def facts(answer: str) -> list[str]:
         "Press the button, then wait",
     ],
 )
-def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer: str) -> None:
+def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer):
     assert facts(f"{answer}.") == [answer]
 
 
@@ -232,7 +228,7 @@ def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer: str) -> N
         ("Step 3: Combine beer and onions.", ["Step 3", "Combine beer and onions"]),
     ],
 )
-def test_what_states_something_of_its_own_is_a_fact(answer: str, expected: list[str]) -> None:
+def test_what_states_something_of_its_own_is_a_fact(answer, expected):
     assert facts(answer) == expected
 
 
@@ -243,7 +239,7 @@ def test_what_states_something_of_its_own_is_a_fact(answer: str, expected: list[
         ("It will be held at the lake on October 9.", "October 9"),
     ],
 )
-def test_days_of_one_month_are_one_mention(answer: str, mention: str) -> None:
+def test_days_of_one_month_are_one_mention(answer, mention):
     spans = choose_target_spans(parser().parse(answer), answer, kinds=(SpanKind.MENTIONS,), given=None)
     assert spans[-1].chars.of(answer) == mention
     assert sum("9" in span.chars.of(answer) for span in spans) == 1

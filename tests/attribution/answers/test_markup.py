@@ -1,7 +1,5 @@
 """Markup, tables and JSON within answers, read without a parser."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -16,15 +14,15 @@ from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import ClaimKind
 
 
-def hide_markup(answer: str) -> str:
+def hide_markup(answer):
     return markup.hide_markup(answer, [mark.chars for mark in citation_marks(answer)])
 
 
-def texts(answer: str) -> list[str]:
+def texts(answer):
     return [block.of(answer).strip() for block in block_ranges(answer)]
 
 
-def test_markdown_and_citations_are_blanked_in_place() -> None:
+def test_markdown_and_citations_are_blanked_in_place():
     answer = "## Facts\n- **Bern** is `old` [1][2, 3].\n> See [the map](http://a.b/c)."
     masked = hide_markup(answer)
     assert len(masked) == len(answer)
@@ -32,17 +30,17 @@ def test_markdown_and_citations_are_blanked_in_place() -> None:
     assert masked.index("Bern") == answer.index("Bern")
 
 
-def test_blocks_are_paragraphs_items_and_headings() -> None:
+def test_blocks_are_paragraphs_items_and_headings():
     answer = "# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye"
     assert texts(answer) == ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]
 
 
-def test_line_break_after_a_sentence_ends_a_block() -> None:
+def test_line_break_after_a_sentence_ends_a_block():
     assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
 
 
 @given(st.text(alphabet="ab1.*-#[]`>\n\r \t|()🎉", max_size=40))
-def test_masking_keeps_places_and_blocks_cover_all_text(answer: str) -> None:
+def test_masking_keeps_places_and_blocks_cover_all_text(answer):
     masked = hide_markup(answer)
     assert len(masked) == len(answer)
     assert all(new in (old, " ") for new, old in zip(masked, answer, strict=True))
@@ -50,14 +48,14 @@ def test_masking_keeps_places_and_blocks_cover_all_text(answer: str) -> None:
     assert "".join(covered.split()) == "".join(answer.split())
 
 
-def test_html_tags_and_entities_are_blanked_in_place() -> None:
+def test_html_tags_and_entities_are_blanked_in_place():
     answer = '<p class="x">Fish &amp; <b>chips</b><br/>3&ndash;4 < 5 and 7 > 6 <https://a.b></p><!-- no -->'
     masked = hide_markup(answer)
     assert len(masked) == len(answer)
     assert masked.split() == ["Fish", "chips", "3", "4", "<", "5", "and", "7", ">", "6"]
 
 
-def test_nothing_in_inline_code_is_a_mark() -> None:
+def test_nothing_in_inline_code_is_a_mark():
     answer = "Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`."
     assert hide_markup(answer) == "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."
 
@@ -75,45 +73,45 @@ def test_nothing_in_inline_code_is_a_mark() -> None:
         ("It was May\n12. Then", "It was May 12. Then"),
     ],
 )
-def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer: str, words: str) -> None:
+def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer, words):
     assert hide_markup(answer).split() == words.split()
 
 
-def test_table_rows_and_lines_of_fenced_code_are_blocks() -> None:
+def test_table_rows_and_lines_of_fenced_code_are_blocks():
     answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
         "a b", "c d", "End", "run x", "run y",
     ]  # fmt: skip
 
 
-def test_html_paragraphs_and_lines_with_a_key_are_blocks() -> None:
+def test_html_paragraphs_and_lines_with_a_key_are_blocks():
     assert texts("<p>One</p><p>Two") == ["<p>", "One</p>", "<p>", "Two"]
     assert texts("Monday: eight\n\tFriday: nine") == ["Monday: eight", "Friday: nine"]
 
 
-def test_no_as_an_answer_is_a_block_but_no_as_number_is_none() -> None:
+def test_no_as_an_answer_is_a_block_but_no_as_number_is_none():
     assert texts("No. Ships sank. See No. 5.") == ["No.", "Ships sank. See No. 5."]
 
 
 @given(st.text(alphabet="<>!-a /\n", max_size=40))
-def test_tags_and_comments_are_blanked_as_by_one_expression(text: str) -> None:
+def test_tags_and_comments_are_blanked_as_by_one_expression(text):
     both = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.DOTALL)
     blanked = both.sub(lambda match: re.sub(r"\S", " ", match.group()), text)
     assert markup._hide_html(text) == blanked
 
 
-def values(answer: str) -> list[str]:
+def values(answer):
     found = structured_text(answer)
     return [one.of(answer) for one, kind in zip(found.parts, found.kinds, strict=True) if kind is ClaimKind.CLAIM]
 
 
-def test_names_of_fields_are_labels_and_what_tells_of_the_answer_is_no_text() -> None:
+def test_names_of_fields_are_labels_and_what_tells_of_the_answer_is_no_text():
     answer = '{"weight_kg": 3, "confidence": 0.9, "parts": ["lid", "spout"], "sealed": true, "page": 7}'
     assert values(answer) == ["3", "lid", "spout"]
     assert hide_marked(answer, ()).split() == ["weight", "kg", "3", "parts", "lid", "spout", "sealed", "true"]
 
 
-def test_empty_values_are_no_parts() -> None:
+def test_empty_values_are_no_parts():
     assert values('{"colour": "", "": "red", "parts": ["", "lid"]}') == ["red", "lid"]
     assert values('["') == []
 
@@ -132,7 +130,7 @@ def test_empty_values_are_no_parts() -> None:
         ),
     ],
 )
-def test_cells_and_values_know_what_they_are_about(answer: str, labels: list[tuple[str, ...]]) -> None:
+def test_cells_and_values_know_what_they_are_about(answer, labels):
     found = structured_text(answer)
     told = [
         (part.of(answer), *(one.of(answer) for one in own))
@@ -153,7 +151,7 @@ def test_cells_and_values_know_what_they_are_about(answer: str, labels: list[tup
         ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
     ],
 )
-def test_thoughts_and_calls_are_not_spoken(answer: str, spoken: str) -> None:
+def test_thoughts_and_calls_are_not_spoken(answer, spoken):
     characters = list(answer)
     for one in unspoken_ranges(answer):
         characters[one.char_start : one.char_end] = [""] * (one.char_end - one.char_start)
@@ -161,7 +159,7 @@ def test_thoughts_and_calls_are_not_spoken(answer: str, spoken: str) -> None:
 
 
 @given(st.text(alphabet="ab1{}[]\"':,|\t\n <>-\\\\`", max_size=60))
-def test_parts_are_ascending_disjoint_and_inside(answer: str) -> None:
+def test_parts_are_ascending_disjoint_and_inside(answer):
     for ranges in (structured_text(answer).parts, structured_text(answer).signs):
         end = 0
         for one in ranges:

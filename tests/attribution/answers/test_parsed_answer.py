@@ -1,7 +1,5 @@
 """Trees of sentences: label schemes, whole words, corrected sentences, and the tokens of words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -28,29 +26,29 @@ from attribeam.schemas import CharRange
 TWO = "Dogs/nsubj/2/NOUN bark/root/0/VERB ~./punct/2/PUNCT || Cats/nsubj:outer/2/NOUN purr/root/0/VERB"
 
 
-def test_head_outside_the_sentence_makes_a_root() -> None:
+def test_head_outside_the_sentence_makes_a_root():
     _, parsed = tree(TWO)
     assert sentence_tree(parsed, 1, 3).heads == (0, 0)
     assert sentence_tree(parsed, 2, 3).heads == (0,)
 
 
-def test_coordinator_without_a_following_conjunct_stays() -> None:
+def test_coordinator_without_a_following_conjunct_stays():
     _, parsed = tree("a/root/0/NOUN b/conj/1/NOUN etc/cc/2/CCONJ")
     assert sentence_tree(parsed, 0, 3).heads == (0, 0, 1)
 
 
-def test_unknown_scheme_is_refused_with_the_known_ones() -> None:
+def test_unknown_scheme_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'spacy-english', 'universal'"):
         label_scheme("stanford")
 
 
-def tokens(text: str, heads: list[int], labels: list[str], starts: list[int]) -> ParsedTokens:
+def tokens(text, heads, labels, starts):
     ranges = [CharRange(place, place + 1) for place in range(len(text))]
     tags = ["NOUN" if character != "。" else "PUNCT" for character in text]
     return ParsedTokens(ranges, list(text), heads, labels, tags, [""] * len(text), starts)
 
 
-def test_characters_become_words_that_keep_the_last_ones_head() -> None:
+def test_characters_become_words_that_keep_the_last_ones_head():
     parsed = tokens("海鸥飞走。", [1, 3, 3, 3, 3], ["subtok", "nsubj", "subtok", "root", "punct"], [0])
     words = parsed.whole_words()
     assert words.forms == ["海鸥", "飞走", "。"]
@@ -59,7 +57,7 @@ def test_characters_become_words_that_keep_the_last_ones_head() -> None:
 
 
 @given(inside=st.lists(st.booleans(), min_size=1, max_size=30), starts=st.sets(st.integers(1, 29)))
-def test_words_are_the_tokens_in_order_and_break_at_every_sentence(inside: list[bool], starts: set[int]) -> None:
+def test_words_are_the_tokens_in_order_and_break_at_every_sentence(inside, starts):
     firsts = [0, *sorted(start for start in starts if start < len(inside))]
     runs = word_runs(["subtok" if one else "dep" for one in inside], firsts)
     assert [token for run in runs for token in run] == list(range(len(inside)))
@@ -68,37 +66,37 @@ def test_words_are_the_tokens_in_order_and_break_at_every_sentence(inside: list[
 
 
 @pytest.mark.parametrize("word", [".", "!", "。", "a.m.", ".”", ":", "1874.)"])
-def test_word_with_a_closing_mark_may_end_a_sentence(word: str) -> None:
+def test_word_with_a_closing_mark_may_end_a_sentence(word):
     assert sentence_ends(["Holt", word]) == [False, True]
 
 
 @pytest.mark.parametrize("word", ["Holt", ",", "(", "3", "Dr.", "e.g.", ")", "vs."])
-def test_other_word_ends_none(word: str) -> None:
+def test_other_word_ends_none(word):
     assert sentence_ends(["Holt", word]) == [False, False]
 
 
 @pytest.mark.parametrize("words", [["approx", ".", "20"], ["No", ".", "12"], ["Oct.", "1921"], ["fig", ".", "Three"]])
-def test_abbreviation_before_what_it_abbreviates_for_ends_none(words: list[str]) -> None:
+def test_abbreviation_before_what_it_abbreviates_for_ends_none(words):
     assert sentence_ends(words) == [False] * len(words)
 
 
 @pytest.mark.parametrize(("words", "end"), [("No . Twelve", 1), ("in Oct. They", 1), ("said no .", 2)])
-def test_abbreviation_or_word_like_it_may_end_a_sentence_elsewhere(words: str, end: int) -> None:
+def test_abbreviation_or_word_like_it_may_end_a_sentence_elsewhere(words, end):
     assert sentence_ends(words.split()) == [word == end for word in range(3)]
 
 
 @pytest.mark.parametrize(("mark", "ends"), [(".", True), (",", False), ("?", True), ("moon", False)])
-def test_closing_quotes_and_brackets_end_a_sentence_as_the_word_before_them(mark: str, ends: bool) -> None:
+def test_closing_quotes_and_brackets_end_a_sentence_as_the_word_before_them(mark, ends):
     assert sentence_ends([mark, ")", "”"]) == [ends, ends, ends]
 
 
-def test_quote_closes_where_it_touches_only_the_word_before_it() -> None:
+def test_quote_closes_where_it_touches_only_the_word_before_it():
     words = ['"', "Go", ".", '"', "He", '"', "ran", '"']
     spaced = [False, False, False, True, True, False, False, False]
     assert closing_marks(words, spaced=spaced) == [False, False, False, True, False, False, False, True]
 
 
-def test_closing_quote_moves_to_the_sentence_before_it() -> None:
+def test_closing_quote_moves_to_the_sentence_before_it():
     heads, labels, starts = attach_closing_marks(
         [0, 0, 4, 2, 4],
         ["root", "punct", "punct", "advmod", "root"],
@@ -108,36 +106,36 @@ def test_closing_quote_moves_to_the_sentence_before_it() -> None:
     assert (heads, labels, starts) == ([0, 0, 0, 3, 4], ["root", "punct", "punct", "root", "root"], [0, 3])
 
 
-def test_sentence_of_closing_marks_only_is_none() -> None:
+def test_sentence_of_closing_marks_only_is_none():
     heads, labels, starts = attach_closing_marks(
         [1, 1, 2], ["nsubj", "root", "root"], [0, 2], closing=[False, False, True]
     )
     assert (heads, labels, starts) == ([1, 1, 1], ["nsubj", "root", "punct"], [0])
 
 
-def test_closing_mark_at_the_start_of_a_block_stays_a_sentence() -> None:
+def test_closing_mark_at_the_start_of_a_block_stays_a_sentence():
     assert attach_closing_marks([0, 1], ["root", "root"], [0, 1], closing=[True, False])[2] == [0, 1]
 
 
-def test_sentence_after_an_unended_one_hangs_on_its_root() -> None:
+def test_sentence_after_an_unended_one_hangs_on_its_root():
     heads, labels, starts = join_unended_sentences(
         [0, 0, 2, 4, 4], ["root", "obj", "root", "nsubj", "root"], [0, 2, 3], ended=[False, False, True, False, False]
     )
     assert (heads, labels, starts) == ([0, 0, 0, 4, 4], ["root", "obj", "parataxis", "nsubj", "root"], [0, 3])
 
 
-def chain(words: int) -> tuple[list[int], list[str]]:
+def chain(words):
     """Each word hangs on the one before it."""
     return [0, *range(words - 1)], ["root", *["dep"] * (words - 1)]
 
 
-def test_long_sentence_is_cut_where_one_may_end() -> None:
+def test_long_sentence_is_cut_where_one_may_end():
     heads, labels = chain(LONGEST_SENTENCE + 10)
     ended = [word == 20 for word in range(len(labels))]
     assert cut_long_sentences(heads, labels, [0], ended=ended)[2] == [0, 21]
 
 
-def test_sentences_are_not_joined_to_one_that_is_too_long() -> None:
+def test_sentences_are_not_joined_to_one_that_is_too_long():
     heads = [0] * 100 + [100] * 100 + [200] * 100
     labels = ["root" if head == word else "dep" for word, head in enumerate(heads)]
     joined = join_unended_sentences(heads, labels, [0, 100, 200], ended=[False] * 300)
@@ -145,7 +143,7 @@ def test_sentences_are_not_joined_to_one_that_is_too_long() -> None:
     assert [joined[0][word] for word in (0, 100, 200)] == [0, 0, 200]
 
 
-def alignment(words: list[tuple[int, int]], tokens: list[tuple[int, int]]) -> WordTokenAlignment:
+def alignment(words, tokens):
     return WordTokenAlignment(
         words=[CharRange(*word) for word in words],
         token_char_start=np.array([start for start, _ in tokens], dtype=np.int32),
@@ -153,24 +151,24 @@ def alignment(words: list[tuple[int, int]], tokens: list[tuple[int, int]]) -> Wo
     )
 
 
-def run(aligned: WordTokenAlignment, start: int, end: int) -> range:
+def run(aligned, start, end):
     firsts, ends = aligned.tokens_of_ranges([CharRange(start, end)])
     return range(firsts[0], ends[0])
 
 
-def test_leading_blank_of_a_token_belongs_to_no_word() -> None:
+def test_leading_blank_of_a_token_belongs_to_no_word():
     aligned = alignment([(0, 3), (4, 8)], [(0, 3), (3, 8)])
     assert aligned.words_of_tokens[1] == range(1, 2)
     assert run(aligned, 0, 3) == range(0, 1)
 
 
-def test_range_that_no_token_overlaps_has_an_empty_run() -> None:
+def test_range_that_no_token_overlaps_has_an_empty_run():
     aligned = alignment([(0, 3)], [(0, 3), (6, 9)])
     assert [len(run(aligned, 3, 6)), len(run(aligned, 9, 12))] == [0, 0]
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> list[tuple[int, int]]:
+def cuts(draw):
     """Ascending ranges with gaps, or with equal neighbours where one character has several tokens."""
     ranges, place = [], 0
     for gap, length in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=12)):
@@ -180,7 +178,7 @@ def cuts(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 
 @given(words=cuts(), tokens=cuts(), data=st.data())
-def test_alignment_is_overlap(words: list[tuple[int, int]], tokens: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_alignment_is_overlap(words, tokens, data):
     if tokens and data.draw(st.booleans()):
         tokens = [*tokens, tokens[-1]]
     aligned = alignment(words, tokens)
@@ -191,5 +189,5 @@ def test_alignment_is_overlap(words: list[tuple[int, int]], tokens: list[tuple[i
     assert aligned.tokens_of_words(chosen) == covering
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _overlap(one, other):
     return one[0] < other[1] and other[0] < one[1]

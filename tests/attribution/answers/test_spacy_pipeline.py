@@ -1,19 +1,14 @@
 """spaCy's pipelines as parsers: files, the faster passes, and spaCy's own English labels."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy
 import pytest
 import spacy
-from spacy.language import Language
-from spacy.tokens import Doc
 from tests.attribution.trees import tree
 from thinc.api import NumpyOps
 
@@ -27,7 +22,6 @@ from attribeam.attribution.answers.answer_parser import (
     pipeline_meta,
 )
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.spacy_pipeline import (
     LOCKSTEP_FACTORY,
     LockstepParser,
@@ -49,28 +43,26 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def plain() -> Language:
+def plain():
     return spacy.load(BUNDLED)
 
 
 @pytest.fixture(scope="module")
-def lockstep() -> Language:
+def lockstep():
     return spacy.load(BUNDLED, config=faster_parts(BUNDLED))
 
 
-def trees(docs: list[Doc]) -> list[list[tuple[int, str, bool | None]]]:
+def trees(docs):
     return [[(word.head.i, word.dep_, word.is_sent_start) for word in doc] for doc in docs]
 
 
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1], [*TEXTS[:2], ""], ["", "", ""]])
-def test_trees_are_those_of_spacys_own_parser(plain: Language, lockstep: Language, texts: list[str]) -> None:
+def test_trees_are_those_of_spacys_own_parser(plain, lockstep, texts):
     assert isinstance(lockstep.get_pipe("parser"), LockstepParser)
     assert trees(list(lockstep.pipe(texts))) == trees(list(plain.pipe(texts)))
 
 
-def test_documents_keep_their_order_where_the_words_at_once_are_few(
-    lockstep: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_keep_their_order_where_the_words_at_once_are_few(lockstep, monkeypatch):
     whole = trees(list(lockstep.pipe(TEXTS)))
     monkeypatch.setattr(spacy_pipeline, "_WORDS_AT_ONCE", 20)
     docs = list(lockstep.pipe(TEXTS))
@@ -78,7 +70,7 @@ def test_documents_keep_their_order_where_the_words_at_once_are_few(
     assert trees(docs) == whole
 
 
-def test_parser_of_another_kind_is_left_as_it_is(tmp_path: Path) -> None:
+def test_parser_of_another_kind_is_left_as_it_is(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("beam_parser", name="parser").add_label("nsubj")
     nlp.initialize()
@@ -90,35 +82,35 @@ def test_parser_of_another_kind_is_left_as_it_is(tmp_path: Path) -> None:
 NUMBERS = numpy.random.default_rng(0)
 
 
-def floats(rows: int, columns: int) -> numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float32]]:
+def floats(rows, columns):
     return NUMBERS.normal(size=(rows, columns)).astype("float32")
 
 
 @pytest.mark.parametrize(("trans1", "trans2"), [*product((False, True), repeat=2)])
-def test_products_are_those_of_thinc(trans1: bool, trans2: bool) -> None:
+def test_products_are_those_of_thinc(trans1, trans2):
     x, y = floats(*((7, 5) if trans1 else (5, 7))), floats(*((3, 7) if trans2 else (7, 3)))
     expected = NumpyOps().gemm(x, y, trans1=trans1, trans2=trans2)
     numpy.testing.assert_allclose(TorchProducts().gemm(x, y, trans1=trans1, trans2=trans2), expected, atol=1e-5)
 
 
-def test_product_is_written_where_it_is_asked_for() -> None:
+def test_product_is_written_where_it_is_asked_for():
     x, y, out = floats(4, 6), floats(2, 6), numpy.zeros((5, 2), dtype="float32")
     TorchProducts().gemm(x, y, trans2=True, out=out[1:])
     numpy.testing.assert_allclose(out, [[0, 0], *(x @ y.T)], atol=1e-5)
 
 
-def test_weights_that_may_not_be_written_are_read() -> None:
+def test_weights_that_may_not_be_written_are_read():
     x, y = floats(4, 6), floats(6, 2)
     y.flags.writeable = False
     numpy.testing.assert_allclose(TorchProducts().gemm(x, y), x @ y, atol=1e-5)
 
 
-def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch):
     monkeypatch.setattr(spacy_pipeline, "_PRIVATE_PARTS", ("no_such_part",))
     assert "components" not in faster_parts(BUNDLED)
 
 
-def test_tokenizer_without_its_languages_rules_reads_all_of_them_from_the_pipeline(lockstep: Language) -> None:
+def test_tokenizer_without_its_languages_rules_reads_all_of_them_from_the_pipeline(lockstep):
     plain = spacy.load(BUNDLED)
     assert lockstep.tokenizer.to_bytes(exclude=["vocab"]) == plain.tokenizer.to_bytes(exclude=["vocab"])
     for text in (*TEXTS, "It's 5km, isn't it? :-) See http://a.b/c?d=e (U.S.A., e.g.)"):
@@ -184,7 +176,7 @@ BOTH = {
 
 
 @pytest.fixture(params=BOTH.values(), ids=BOTH.keys(), name="parses")
-def both_parses(request: pytest.FixtureRequest) -> tuple[str, ParsedAnswer, ParsedAnswer]:
+def both_parses(request):
     """The sentence, its parse by Universal Dependencies, and by spaCy's labels."""
     universal, spacy_english = request.param
     text, first = tree(universal)
@@ -194,9 +186,7 @@ def both_parses(request: pytest.FixtureRequest) -> tuple[str, ParsedAnswer, Pars
 
 
 @pytest.mark.parametrize("kinds", ["facts", "mentions", "words"])
-def test_spans_are_the_same_under_both_label_schemes(
-    parses: tuple[str, ParsedAnswer, ParsedAnswer], kinds: str
-) -> None:
+def test_spans_are_the_same_under_both_label_schemes(parses, kinds):
     text, *both = parses
     first, second = (
         [one.chars.of(text) for one in choose_target_spans(parsed, text, kinds=parse_span_kinds(kinds), given=None)]
@@ -205,19 +195,17 @@ def test_spans_are_the_same_under_both_label_schemes(
     assert second == first != []
 
 
-def test_atomic_facts_have_the_same_content_under_both_label_schemes(
-    parses: tuple[str, ParsedAnswer, ParsedAnswer],
-) -> None:
+def test_atomic_facts_have_the_same_content_under_both_label_schemes(parses):
     text, *both = parses
     first, second = ([_content_of_fact(text, parsed, word) for word in _content(text, parsed)] for parsed in both)
     assert second == first != []
 
 
-def _content(text: str, parsed: ParsedAnswer) -> list[int]:
+def _content(text, parsed):
     return [word for word in range(len(parsed.words)) if is_content_word(parsed, word, text)]
 
 
-def _content_of_fact(text: str, parsed: ParsedAnswer, word: int) -> list[str]:
+def _content_of_fact(text, parsed, word):
     fact = AtomicFacts(parsed).words_of(word)
     return [parsed.words[one].of(text) for one in _content(text, parsed) if one in fact]
 
@@ -231,7 +219,7 @@ def _content_of_fact(text: str, parsed: ParsedAnswer, word: int) -> list[str]:
         "Repair/ROOT/0/PROPN the/det/3/DET lamp/dobj/1/NOUN",
     ],
 )
-def test_first_word_that_only_its_place_makes_a_capital_is_no_name(notation: str) -> None:
+def test_first_word_that_only_its_place_makes_a_capital_is_no_name(notation):
     text, parsed = tree(notation, label_scheme="spacy-english")
     assert is_capitalised_as_first(parsed, 0, text)
 
@@ -248,7 +236,7 @@ def leave_alone(doc: Doc) -> Doc:
 
 
 @pytest.fixture
-def pipeline_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def pipeline_package(tmp_path, monkeypatch):
     """The folder of an installed package, as ``spacy package`` makes it, with a component of its own."""
     folder = tmp_path / PACKAGE
     data = folder / "en_attribeam_universal-1.0.0"
@@ -264,13 +252,13 @@ def pipeline_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     sys.modules.pop(PACKAGE, None)
 
 
-def test_pipeline_of_a_package_is_found_by_name_and_by_both_of_its_folders(pipeline_package: Path) -> None:
+def test_pipeline_of_a_package_is_found_by_name_and_by_both_of_its_folders(pipeline_package):
     data = pipeline_package / "en_attribeam_universal-1.0.0"
     assert pipeline_folder(PACKAGE) == pipeline_folder(str(pipeline_package)) == pipeline_folder(str(data)) == data
     assert PACKAGE not in sys.modules  # finding it ran none of its code
 
 
-def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_package: Path) -> None:
+def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_package):
     parser = AnswerParser.from_pretrained(PACKAGE)
     assert isinstance(parser._nlp.get_pipe("parser"), LockstepParser)
     folder = pipeline_folder(PACKAGE)
@@ -280,14 +268,14 @@ def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_
 
 
 @pytest.mark.parametrize("name", ["no_such_pipeline", "json", "no.such", "en-core", "/no/such/folder", ""])
-def test_name_without_a_pipeline_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_without_a_pipeline_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="'bundled', an installed spaCy pipeline or a directory"):
         pipeline_folder(name)
 
 
 @pytest.mark.parametrize("meta", ["{", "[]", json.dumps({"lang": "en"}), json.dumps({"lang": "a", "name": "b"})])
-def test_folder_with_a_broken_description_is_left_to_spacy_to_refuse(tmp_path: Path, meta: str) -> None:
+def test_folder_with_a_broken_description_is_left_to_spacy_to_refuse(tmp_path, meta):
     (tmp_path / "meta.json").write_text(meta, encoding="utf-8")
     assert pipeline_folder(str(tmp_path)) == tmp_path
     with pytest.raises(ValueError, match="name another with --parser"):

@@ -1,8 +1,5 @@
 """Values of an answer: numbers, dates, times and measures, by hand-made trees and as people compare them."""
 
-from __future__ import annotations
-
-import re
 from decimal import Decimal
 from functools import cache
 
@@ -22,7 +19,7 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
 
-def plain(text: str) -> str:
+def plain(text):
     """A notation in which capitalised words inside the sentence are proper nouns and number words count the next."""
     items = []
     for place, word in enumerate(text.split()):
@@ -34,7 +31,7 @@ def plain(text: str) -> str:
     return " ".join(items)
 
 
-def unmatched(answer: str, *texts: str, title: str | None = None, notation: str | None = None) -> tuple[str, ...]:
+def unmatched(answer, *texts, title=None, notation=None):
     text, parsed = tree(notation or plain(answer))
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage(one, title) for one in texts])
     return matcher.unmatched_values(CharRange(0, len(text)), range(len(texts)))
@@ -91,7 +88,7 @@ def unmatched(answer: str, *texts: str, title: str | None = None, notation: str 
         ("it opened on 05.05.2021 then", "Opened: 2021-05-05"),
     ],
 )
-def test_value_is_found_in_another_form(answer: str, passage: str) -> None:
+def test_value_is_found_in_another_form(answer, passage):
     assert unmatched(answer, passage) == ()
 
 
@@ -122,48 +119,46 @@ def test_value_is_found_in_another_form(answer: str, passage: str) -> None:
         ("it opened on 05.05.2021 then", "It opened on 05.06.2021.", ("05.05.2021",)),
     ],
 )
-def test_value_that_the_passage_does_not_repeat_is_unmatched(
-    answer: str, passage: str, expected: tuple[str, ...]
-) -> None:
+def test_value_that_the_passage_does_not_repeat_is_unmatched(answer, passage, expected):
     assert unmatched(answer, passage) == expected
 
 
-def test_title_counts_as_passage_text() -> None:
+def test_title_counts_as_passage_text():
     assert unmatched("in the Oslo area", "A city.", title="Oslo") == ()
 
 
-def test_date_must_occur_in_one_passage() -> None:
+def test_date_must_occur_in_one_passage():
     assert unmatched("it opened on 12 May 2013", "On 12 May 1999.", "On 3 June 2013.") == ("12 May 2013",)
 
 
-def test_value_in_any_of_the_evidence_passages_is_matched() -> None:
+def test_value_in_any_of_the_evidence_passages_is_matched():
     assert unmatched("from Oslo to Bergen", "Oslo", "Bergen") == ()
 
 
-def test_capitalised_first_word_is_no_name() -> None:
+def test_capitalised_first_word_is_no_name():
     assert unmatched("Meanwhile it rained", "Nothing.") == ()
 
 
-def test_worded_numbers_beside_each_other_stay_two() -> None:
+def test_worded_numbers_beside_each_other_stay_two():
     passage = "The company earned $1,000,000 in 2012."
     assert unmatched("", passage, notation=COMPANY_UNIVERSAL) == ("two million", "2013")
 
 
-def test_only_values_wholly_in_the_span_count() -> None:
+def test_only_values_wholly_in_the_span_count():
     text, parsed = tree(plain("from Oslo to Bergen in 1999"))
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage("Nothing.")])
     assert matcher.unmatched_values(CharRange(5, 12), [0]) == ("Oslo",)
     assert matcher.unmatched_values(CharRange(5, 16), [0]) == ("Oslo",)
 
 
-def test_span_without_evidence_passages_is_held_against_all() -> None:
+def test_span_without_evidence_passages_is_held_against_all():
     text, parsed = tree(plain("from Oslo to Bergen"))
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage("Oslo"), Passage("Lund")])
     assert matcher.unmatched_values(CharRange(0, len(text)), []) == ("Bergen",)
     assert matcher.unmatched_values(CharRange(0, len(text)), [1]) == ("Oslo", "Bergen")
 
 
-def test_repeated_value_is_given_once() -> None:
+def test_repeated_value_is_given_once():
     assert unmatched("from Oslo and to Oslo", "Nothing.") == ("Oslo",)
 
 
@@ -177,29 +172,29 @@ def test_repeated_value_is_given_once() -> None:
         "it has 48 GB now",
     ],
 )
-def test_unit_or_currency_beside_a_number_is_no_name(answer: str) -> None:
+def test_unit_or_currency_beside_a_number_is_no_name(answer):
     assert unmatched(answer, "We read 48 and 48 million there.") == ()
 
 
 @pytest.mark.parametrize("answer", ["it is in NOK now", "the F came", "about 48 Gebs then"])
-def test_unit_that_stands_elsewhere_is_a_name(answer: str) -> None:
+def test_unit_that_stands_elsewhere_is_a_name(answer):
     assert unmatched(answer, "We read 48 there.") == (answer.split()[-2],)
 
 
-def test_bracketed_numbers_of_parts_are_no_values() -> None:
+def test_bracketed_numbers_of_parts_are_no_values():
     assert unmatched("it is (1) wet and (22) cold", "Nothing.") == ()
     assert unmatched("it is (1999) old", "Nothing.") == ("1999",)
 
 
-def test_initials_of_the_words_before_them_are_no_value() -> None:
+def test_initials_of_the_words_before_them_are_no_value():
     name = "the/det/4/DET Iron/compound/4/PROPN Ore/compound/4/PROPN Board/root/0/PROPN (/punct/6/PUNCT "
     passage = "The Iron-Ore board met."
     assert unmatched("", passage, notation=name + "~IOB/appos/4/PROPN ~)/punct/6/PUNCT") == ()
     assert unmatched("", passage, notation=name + "~IOC/appos/4/PROPN ~)/punct/6/PUNCT") == ("IOC",)
 
 
-def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[CharRange] = []
+def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch):
+    compared = []
     overlaps = CharRange.overlaps
     monkeypatch.setattr(CharRange, "overlaps", lambda one, other: (compared.append(one), overlaps(one, other))[1])
     text, parsed = tree("Ada/root/0/PROPN " + "5/nummod/1/NUM km/dep/1/PROPN " * 300)
@@ -208,11 +203,11 @@ def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch: pytest.
     assert len(compared) < 5 * len(parsed.words)
 
 
-def test_texts_are_read_once_unless_they_are_long() -> None:
-    read: list[int] = []
+def test_texts_are_read_once_unless_they_are_long():
+    read = []
 
     @remembered
-    def length(text: str) -> int:
+    def length(text):
         read.append(len(text))
         return len(text)
 
@@ -251,7 +246,7 @@ def test_texts_are_read_once_unless_they_are_long() -> None:
         ("one hundred and million-year-old", [["100"], ["1000000"]]),
     ],
 )
-def test_number_may_amount_to(text: str, expected: list[list[str]]) -> None:
+def test_number_may_amount_to(text, expected):
     assert [{*number.amounts} for number in numbers_in(text)] == [{*map(Decimal, one)} for one in expected]
 
 
@@ -266,24 +261,24 @@ SIGNS = ("600 W", "48.6 million NOK", "446 °F", "16 GB", "9 a.m.")
     [*((DATE, text) for text in MONTHS + DOTTED), *((QUANTITY, text) for text in UNITS + SIGNS)],
     ids=str,
 )
-def test_a_date_or_a_quantity_with_its_unit_is_one_match(pattern: re.Pattern[str], text: str) -> None:
+def test_a_date_or_a_quantity_with_its_unit_is_one_match(pattern, text):
     assert pattern.fullmatch(text)
 
 
 @pytest.mark.parametrize("text", ["600 Watts", "3 Big ships", "5 c"])
-def test_word_after_a_number_is_no_sign(text: str) -> None:
+def test_word_after_a_number_is_no_sign(text):
     assert QUANTITY.fullmatch(text) is None
 
 
 @pytest.mark.parametrize("text", ["he may", "maybe 12", "marching 5", "4.8.2", "40.12.2021", "4.13.2021", "1.2.2021.4"])
-def test_other_words_and_dotted_numbers_are_no_dates(text: str) -> None:
+def test_other_words_and_dotted_numbers_are_no_dates(text):
     assert DATE.search(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["on 5 March.", "on 5 Sept. Then 20 came", "in the 5th of May. 2019 was dry", "on 5 Dec. It"]
 )
-def test_full_stop_behind_a_date_is_no_part_of_it(text: str) -> None:
+def test_full_stop_behind_a_date_is_no_part_of_it(text):
     (found,) = DATE.finditer(text)
     assert not found.group().endswith(".")
     assert text[found.end()] == "."
@@ -323,12 +318,12 @@ DAY = 86_400
         ("one and a half million", "other amount", [1_500_000]),
     ],
 )
-def test_text_is_read_into_quantities(text: str, kind: str, expected: list[str | int]) -> None:
+def test_text_is_read_into_quantities(text, kind, expected):
     found = {size for quantity in quantities_in(text) for of, size in quantity.readings if of == kind}
     assert found == {*map(Decimal, expected)}
 
 
-def times(text: str) -> list[tuple[str, list[int]]]:
+def times(text):
     return [(text[one.start : one.end], sorted(int(at) for _, at in one.readings)) for one in clock_times_in(text)]
 
 
@@ -348,16 +343,16 @@ def times(text: str) -> list[tuple[str, list[int]]]:
         ("at noon, not at midnight", [("noon", [720]), ("midnight", [0])]),
     ],
 )
-def test_times_are_minutes_after_midnight(text: str, found: list[tuple[str, list[int]]]) -> None:
+def test_times_are_minutes_after_midnight(text, found):
     assert times(text) == found
 
 
 @pytest.mark.parametrize("text", ["at 25:00", "at 5:75", "1:2:3", "$5 p", "4.5 stars", "3 amps", "ratio of 1:100"])
-def test_other_numbers_are_no_times(text: str) -> None:
+def test_other_numbers_are_no_times(text):
     assert times(text) == []
 
 
-def pairs(text: str) -> list[tuple[str, str]]:
+def pairs(text):
     found = conversions_in(numbers_in(text), text)
     return [(text[first.start :].split()[0], text[second.start :].split()[0]) for first, second in found]
 
@@ -380,7 +375,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("A mile, or 1 mile (2 km) to be rough.", [("1", "2")]),
     ],
 )
-def test_a_measure_in_two_units_is_found_as_people_round(text: str, expected: list[tuple[str, str]]) -> None:
+def test_a_measure_in_two_units_is_found_as_people_round(text, expected):
     assert pairs(text) == expected
 
 
@@ -397,16 +392,16 @@ def test_a_measure_in_two_units_is_found_as_people_round(text: str, expected: li
         "Keep it at 60-75°F (24°C) .",
     ],
 )
-def test_numbers_that_disagree_or_stand_apart_are_not_one_measure(text: str) -> None:
+def test_numbers_that_disagree_or_stand_apart_are_not_one_measure(text):
     assert pairs(text) == []
 
 
 @cache
-def parser() -> AnswerParser:
+def parser():
     return AnswerParser.from_pretrained("bundled")
 
 
-def parsed_unmatched(answer: str, *texts: str) -> tuple[str, ...]:
+def parsed_unmatched(answer, *texts):
     matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage(one) for one in texts])
     return matcher.unmatched_values(CharRange(0, len(answer)), ())
 
@@ -530,7 +525,7 @@ def parsed_unmatched(answer: str, *texts: str) -> tuple[str, ...]:
         ("The walk takes 2 hours and 15 minutes, the ride 3 hours and 5 minutes.", "Walk: 135 minutes. Ride: 185 min."),
     ],
 )
-def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer: str, passage: str) -> None:
+def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer, passage):
     assert parsed_unmatched(answer, passage) == ()
 
 
@@ -659,11 +654,11 @@ def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer: str, passag
         ("They used 12 eggs.", "They used several dozen eggs.", ("12",)),
     ],
 )
-def test_what_no_passage_repeats_is_reported_whole(answer: str, passage: str, expected: tuple[str, ...]) -> None:
+def test_what_no_passage_repeats_is_reported_whole(answer, passage, expected):
     assert parsed_unmatched(answer, passage) == expected
 
 
-def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
+def test_a_span_within_an_unmatched_name_reports_the_whole_name():
     answer = "It was painted by Ada Byron."
     matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage("Ada Lovelace")])
     start = answer.index("Byron")
@@ -693,11 +688,11 @@ def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
         "Whichever you take, it rained.",
     ],
 )
-def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value(answer: str) -> None:
+def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value(answer):
     assert parsed_unmatched(answer, "Falkland, Runa: 4.5 stars, sides.") == ()
 
 
-def test_a_passage_more_matches_what_only_it_has() -> None:
+def test_a_passage_more_matches_what_only_it_has():
     answer = "It has 40 rooms in Bergen, near Oslo."
     parsed, everything = parser().parse(answer), CharRange(0, len(answer))
     matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
@@ -707,7 +702,7 @@ def test_a_passage_more_matches_what_only_it_has() -> None:
     assert matcher.unmatched_values(everything, ()) == ("40", "Bergen", "Oslo")
 
 
-def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things() -> None:
+def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things():
     answer = "There are two sides."
     parsed, everything = parser().parse(answer), CharRange(0, len(answer))
     matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
@@ -715,7 +710,7 @@ def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things(
     assert matcher.with_passage(Passage("It has 3 sides.")).unmatched_values(everything, ()) == ("two",)
 
 
-def test_a_temperature_of_forty_digits_is_compared() -> None:
+def test_a_temperature_of_forty_digits_is_compared():
     ones = "1" * 40
     assert parsed_unmatched(f"Heat it to {ones}°C ({ones}°F).", f"{ones}°F") == ()
     assert parsed_unmatched(f"Heat it to {ones}°C ({ones}°F).", "Heat it.") != ()
@@ -738,9 +733,7 @@ def test_a_temperature_of_forty_digits_is_compared() -> None:
         ("The tax is 0.5%.", "It costs 50 cents.", ("0.5",)),
     ],
 )
-def test_counts_rates_and_percentages_are_not_taken_for_other_amounts(
-    answer: str, passage: str, expected: tuple[str, ...]
-) -> None:
+def test_counts_rates_and_percentages_are_not_taken_for_other_amounts(answer, passage, expected):
     assert tuple(one.rstrip("%") for one in parsed_unmatched(answer, passage)) == tuple(
         one.rstrip("%") for one in expected
     )

@@ -1,14 +1,9 @@
 """The model as the rest of the system sees it: batches, one outcome per row, top-k, and where attention goes."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from itertools import pairwise, takewhile
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
@@ -40,7 +35,7 @@ from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 
-def record(passages: list[str], answer: str) -> QARecord:
+def record(passages, answer):
     return QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
 
 
@@ -53,21 +48,21 @@ RECORDS = [
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="module")
-def model(directory: Path) -> AttentionModel:
+def model(directory):
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
 
 
-def attribute(model: AttentionModel, records: list[QARecord]) -> list[TokenAttribution | RowFault]:
+def attribute(model, records):
     rows = [model.encode(one) for one in records]
     return model.attribute(rows, [len(one.passages) for one in records])
 
 
-def assert_same(found: TokenAttribution | RowFault, expected: TokenAttribution | RowFault) -> None:
+def assert_same(found, expected):
     assert isinstance(found, TokenAttribution)
     assert isinstance(expected, TokenAttribution)
     np.testing.assert_array_equal(found.top_columns, expected.top_columns)
@@ -75,21 +70,19 @@ def assert_same(found: TokenAttribution | RowFault, expected: TokenAttribution |
     np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-6)
 
 
-def test_each_row_gets_its_own_outcome_in_the_order_of_the_rows(model: AttentionModel) -> None:
+def test_each_row_gets_its_own_outcome_in_the_order_of_the_rows(model):
     together = attribute(model, RECORDS)
     assert len(together) == len(RECORDS)
     for one, outcome in zip(RECORDS, together, strict=True):
         assert_same(outcome, attribute(model, [one])[0])
 
 
-def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
-    model: AttentionModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(model, monkeypatch):
     expected = attribute(model, RECORDS)
     forward = model.network.forward
-    sizes: list[int] = []
+    sizes = []
 
-    def small_machine(*, input_ids: torch.Tensor, **options: object) -> object:
+    def small_machine(*, input_ids, **options):
         sizes.append(input_ids.numel())
         if input_ids.numel() > 60:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
@@ -108,7 +101,7 @@ def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
             assert outcome.reason is Reason.OUT_OF_MEMORY
 
 
-def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path: Path) -> None:
+def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
     poison = model.encode(RECORDS[1])
     unused = next(token for token in range(399, 0, -1) if all(token not in model.encode(r).token_ids for r in RECORDS))
@@ -122,7 +115,7 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path: Path) -> N
     assert_same(second, model.attribute([good], [2])[0])
 
 
-def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(directory: Path) -> None:
+def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(directory):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), max_tokens=20, device="cpu"))
     with pytest.raises(RowFault, match="at most 20 tokens") as caught:
         model.encode(RECORDS[0])
@@ -130,7 +123,7 @@ def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(directory: Path
     assert "Ada" not in str(caught.value)
 
 
-def test_template_with_its_own_bos_keeps_exactly_that(directory: Path, tmp_path: Path) -> None:
+def test_template_with_its_own_bos_keeps_exactly_that(directory, tmp_path):
     path = tmp_path / "template.json"
     path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), prompt_template=str(path), device="cpu"))
@@ -139,7 +132,7 @@ def test_template_with_its_own_bos_keeps_exactly_that(directory: Path, tmp_path:
     assert (row.token_ids == 0).sum() == 1
 
 
-def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path: Path) -> None:
+def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path):
     directory = save_tiny_model(tmp_path)
     defaults = {
         "layer": 2,
@@ -158,14 +151,14 @@ def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path: Path) ->
     assert (other.settings.top_k, other.settings.isolation_tau) == (1, 4)
 
 
-def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path: Path) -> None:
+def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path):
     directory = save_tiny_model(tmp_path, scale=300)
     assert AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).dtype == torch.float32
     with pytest.raises(ModelLoadError, match=r"NaN or infinity in torch\.float16"):
         AttentionModel.from_pretrained(ModelOptions(model=str(directory), dtype="float16", device="cpu"))
 
 
-def test_second_load_shares_the_weights_and_keeps_its_own_method(directory: Path) -> None:
+def test_second_load_shares_the_weights_and_keeps_its_own_method(directory):
     options = ModelOptions(model=str(directory), device="cpu")
     first = load_attention_model(options)
     second = load_attention_model(options, method=MethodOptions(method=ATTN_UNION, top_k=5))
@@ -174,7 +167,7 @@ def test_second_load_shares_the_weights_and_keeps_its_own_method(directory: Path
     assert second.settings.method == ATTN_UNION
 
 
-def test_provenance_holds_what_the_result_depends_on(model: AttentionModel) -> None:
+def test_provenance_holds_what_the_result_depends_on(model):
     provenance = model.provenance()
     assert provenance["model_revision"].startswith("sha256:")
     assert {name: provenance[name] for name in ("layer", "layer_count", "layer_type", "query_position")} == {
@@ -194,7 +187,7 @@ def test_provenance_holds_what_the_result_depends_on(model: AttentionModel) -> N
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
-def test_rows_are_packed_by_length_into_full_batches_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_rows_are_packed_by_length_into_full_batches_within_the_budget(lengths, budget):
     batches = pack_by_token_budget(lengths, budget)
     rows = [index for batch in batches for index in batch]
     assert rows == sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
@@ -202,14 +195,14 @@ def test_rows_are_packed_by_length_into_full_batches_within_the_budget(lengths: 
     assert all((len(batch) + 1) * lengths[then[0]] > budget for batch, then in pairwise(batches))
 
 
-def test_budget_below_one_is_refused() -> None:
+def test_budget_below_one_is_refused():
     with pytest.raises(ValueError, match="at least 1, was: 0"):
         pack_by_token_budget([1], 0)
     with pytest.raises(ValueError, match="at least 1, was: 0"):
         pack_end_to_end([row(1)], 0, share=True)
 
 
-def row(*tokens: int) -> npt.NDArray[np.int32]:
+def row(*tokens):
     return np.array(tokens, dtype=np.int32)
 
 
@@ -219,14 +212,12 @@ rows_with_prompts = st.lists(
 ).map(lambda pairs: [row(*prompt, *response) for prompt, response in pairs])
 
 
-def in_common(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> int:
+def in_common(first, second):
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 @given(rows_with_prompts, st.integers(1, 120), st.booleans())
-def test_rows_end_to_end_are_each_in_one_batch_within_the_budget(
-    rows: list[npt.NDArray[np.int32]], budget: int, share: bool
-) -> None:
+def test_rows_end_to_end_are_each_in_one_batch_within_the_budget(rows, budget, share):
     batches = pack_end_to_end(rows, budget, share=share)
     assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))
     for batch in batches:
@@ -237,7 +228,7 @@ def test_rows_end_to_end_are_each_in_one_batch_within_the_budget(
 
 
 @given(rows_with_prompts)
-def test_a_row_takes_over_what_it_begins_with_if_that_is_half_of_it(rows: list[npt.NDArray[np.int32]]) -> None:
+def test_a_row_takes_over_what_it_begins_with_if_that_is_half_of_it(rows):
     whole = None
     for one, shared in zip(rows, shared_lengths(rows), strict=True):
         common = 0 if whole is None else min(in_common(whole, one), len(one) - 1)
@@ -245,13 +236,13 @@ def test_a_row_takes_over_what_it_begins_with_if_that_is_half_of_it(rows: list[n
         whole = whole if shared else one
 
 
-def test_rows_of_one_prompt_come_together_and_count_it_once() -> None:
+def test_rows_of_one_prompt_come_together_and_count_it_once():
     rows = [row(*[7] * 10, 1, 2), row(*[5] * 15), row(*[7] * 10, 3, 3, 3)]
     assert pack_end_to_end(rows, 15, share=True) == [[0, 2], [1]]
     assert pack_end_to_end(rows, 15, share=False) == [[0], [2], [1]]
 
 
-def test_prompt_is_run_once_unless_its_rows_are_longer_than_two_batches() -> None:
+def test_prompt_is_run_once_unless_its_rows_are_longer_than_two_batches():
     rows = [row(*[7] * 10, answer) for answer in range(6)]
     assert pack_end_to_end([row(5), *rows], 8, share=True) == [[0], [1, 2, 3, 4, 5, 6]]
     batches = pack_end_to_end(rows, 7, share=True)
@@ -271,11 +262,11 @@ OUT_OF_MEMORY = [
 class Machine:
     """Doubles numbers as long as their sum fits; else fails as told."""
 
-    def __init__(self, memory: int, error: Exception) -> None:
+    def __init__(self, memory, error):
         self.memory, self.error = memory, error
-        self.sizes: list[int] = []
+        self.sizes = []
 
-    def run(self, rows: Sequence[int]) -> list[int]:
+    def run(self, rows):
         self.sizes.append(len(rows))
         if sum(rows) > self.memory:
             raise self.error
@@ -283,26 +274,26 @@ class Machine:
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["python", "cuda", "cpu", "driver", "cublas"])
-def test_batch_that_does_not_fit_is_halved(error: Exception) -> None:
+def test_batch_that_does_not_fit_is_halved(error):
     machine = Machine(memory=6, error=error)
     assert run_halving([3, 3, 3, 3], machine.run) == [6, 6, 6, 6]
     assert machine.sizes == [4, 2, 2]
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 20))
-def test_every_row_gets_its_own_outcome(rows: list[int], memory: int) -> None:
+def test_every_row_gets_its_own_outcome(rows, memory):
     outcomes = run_halving(rows, Machine(memory, MemoryError()).run)
     assert [one if isinstance(one, int) else one.reason for one in outcomes] == [
         2 * row if row <= memory else Reason.OUT_OF_MEMORY for row in rows
     ]
 
 
-def test_other_errors_propagate() -> None:
+def test_other_errors_propagate():
     with pytest.raises(RuntimeError, match="shapes"):
         run_halving([1, 2], Machine(0, RuntimeError("shapes do not match")).run)
 
 
-def test_a_real_allocation_failure_of_torch_is_recognised() -> None:
+def test_a_real_allocation_failure_of_torch_is_recognised():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -317,7 +308,7 @@ rows = st.integers(1, 9).flatmap(
 
 
 @given(rows, st.integers(1, 12))
-def test_best_columns_come_first_and_ties_go_to_the_lower_column(values: list[list[float]], top_k: int) -> None:
+def test_best_columns_come_first_and_ties_go_to_the_lower_column(values, top_k):
     columns, scores = top_columns(torch.tensor(values), top_k)
     for row, found, found_scores in zip(values, columns.tolist(), scores.tolist(), strict=True):
         expected = sorted(range(len(row)), key=lambda column: (-row[column], column))[:top_k]
@@ -325,15 +316,15 @@ def test_best_columns_come_first_and_ties_go_to_the_lower_column(values: list[li
         assert found_scores == torch.tensor(row)[expected].tolist()
 
 
-def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch):
     generator = torch.Generator().manual_seed(3)
     similarity = torch.rand(4, 500, generator=generator)
     column_passage = torch.randint(-1, 90, (500,), generator=generator)
     whole = reduction.passage_mass(similarity, column_passage, 90)
-    sizes: list[int] = []
+    sizes = []
     membership = reduction._membership
 
-    def measured(columns: torch.Tensor, passages: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    def measured(columns, passages, like):
         sizes.append(len(columns) * len(passages))
         return membership(columns, passages, like)
 
@@ -353,18 +344,18 @@ LONG = QARecord(
 )
 
 
-def load(directory: Path, max_tokens: int | None = None) -> AttentionModel:
+def load(directory, max_tokens=None):
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", max_tokens=max_tokens))
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
-def test_shares_are_those_of_the_whole_attention_matrix(tmp_path: Path, kind: str) -> None:
+def test_shares_are_those_of_the_whole_attention_matrix(tmp_path, kind):
     model = load(save_tiny_model(tmp_path, kind))
     row = model.encode(RECORD)
     request = model.request(row, len(RECORD.passages))
     seen = {}
 
-    def observe(layer_index: int, attention: object) -> None:
+    def observe(layer_index, attention):
         seen[layer_index] = attention.similarity(request.query_positions, len(row.token_ids))
 
     with observing(observe):
@@ -377,7 +368,7 @@ def test_shares_are_those_of_the_whole_attention_matrix(tmp_path: Path, kind: st
     assert found.passage_tokens == np.mean(row.column_passage >= 0)
 
 
-def test_shares_of_a_row_in_windows_are_the_mean_of_its_windows(tmp_path: Path) -> None:
+def test_shares_of_a_row_in_windows_are_the_mean_of_its_windows(tmp_path):
     model = load(save_tiny_model(tmp_path), max_tokens=160)
     row = model.encode(LONG)
     assert len(row.windows) > 1
@@ -388,12 +379,12 @@ def test_shares_of_a_row_in_windows_are_the_mean_of_its_windows(tmp_path: Path) 
     assert found.rest > 0
 
 
-def test_row_that_does_not_fit_is_an_error_of_the_model(tmp_path: Path) -> None:
+def test_row_that_does_not_fit_is_an_error_of_the_model(tmp_path):
     with pytest.raises(ModelLoadError, match="worked example"):
         attention_shares(load(save_tiny_model(tmp_path), max_tokens=20), LONG)
 
 
-def with_columns(*columns: tuple[int, ...]) -> TokenAttribution:
+def with_columns(*columns):
     """Attributions to these columns, best first."""
     count = len(columns)
     return TokenAttribution(
@@ -404,13 +395,13 @@ def with_columns(*columns: tuple[int, ...]) -> TokenAttribution:
     )
 
 
-def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order() -> None:
+def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order():
     found = [with_columns((4, 7, 1), (2, 3, 9)), with_columns((0, 5, 6))]
     expected = [with_columns((7, 4, 2), (2, 9, 3)), with_columns((0, 5, 8))]
     assert top_columns_agreement(found, expected) == pytest.approx(2 / 3)
 
 
-def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path: Path) -> None:
+def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path):
     options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", dtype="float32")
     assert agreement_with_float32(AttentionModel.from_pretrained(options), options) == 1
     rounded = options.replaced(dtype="bfloat16")
@@ -422,7 +413,7 @@ def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_pa
 
 
 @pytest.mark.parametrize("broken", [None, 0, 2])
-def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken, monkeypatch):
     monkeypatch.setattr(reduction, "MAX_WEIGHTS", 1)
     query, key = torch.ones(1, 4, 2), torch.ones(1, 4, 2)
     if broken is not None:
@@ -432,7 +423,7 @@ def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken: int | None, mon
     assert bool(reduce_row(attention, request, top_k=2).finite) is (broken is None)
 
 
-def test_layers_that_do_not_know_their_number_are_counted_from_0() -> None:
+def test_layers_that_do_not_know_their_number_are_counted_from_0():
     knows, layers = torch.nn.Identity(), LayerCount()
     knows.layer_idx = 7
     assert [layers.index_of(one) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]

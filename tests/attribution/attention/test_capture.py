@@ -10,12 +10,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -29,7 +25,7 @@ from tests.attribution.tiny_models import (
     tiny_model,
     tiny_wordpiece,
 )
-from transformers import AutoConfig, AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig, PreTrainedModel, masking_utils
+from transformers import AutoConfig, AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -40,19 +36,19 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, choose_layout
 from attribeam.attribution.attention.capture import capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
-from attribeam.attribution.attention.reduction import Capture, RowAttention, RowRequest
+from attribeam.attribution.attention.reduction import Capture, RowRequest
 from attribeam.attribution.models.layer_choice import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 TOLERANCE = 1e-5
 EVERYTHING = 10_000
 
 
-def record(passages: list[str], answer: str) -> QARecord:
+def record(passages, answer):
     parts = tuple(Passage(text=text, title=f"Part {index}") for index, text in enumerate(passages))
     return QARecord("r", "Who kept the lamp?", parts, answer, RowSource("log.parquet", 0))
 
@@ -79,11 +75,11 @@ class Case:
     layer: int | None
     position: QueryPosition
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.kind}-{self.layer or 'default'}-{self.position}"
 
 
-def windowed_layer(kind: str) -> int | None:
+def windowed_layer(kind):
     """The last layer with a window, sliding or not, in a model that has full ones as well."""
     kinds = layer_types(CONFIGS[kind])
     windows = [index + 1 for index, one in enumerate(kinds) if one in ("sliding_attention", "chunked_attention")]
@@ -101,22 +97,22 @@ TRIALS = [(case, "single") for case in CASES] + [(case, batch) for case in OWN_P
 
 
 @pytest.fixture(scope="module")
-def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def directories(tmp_path_factory):
     return {kind: save_tiny_model(tmp_path_factory.mktemp(kind), kind) for kind in CONFIGS}
 
 
 @cache
-def load(directory: Path, case: Case) -> AttentionModel:
+def load(directory, case):
     options = ModelOptions(model=str(directory), layer=case.layer, query_position=case.position, device="cpu")
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
 @cache
-def eager_model(directory: Path) -> PreTrainedModel:
+def eager_model(directory):
     return AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
 
 
-def eager_similarity(directory: Path, model: AttentionModel, row: EncodedRow) -> npt.NDArray[np.float32]:
+def eager_similarity(directory, model, row):
     """S by transformers' own means, over the whole model: [responses, prompt_length]."""
     reference = eager_model(directory)
     with torch.no_grad():
@@ -124,11 +120,11 @@ def eager_similarity(directory: Path, model: AttentionModel, row: EncodedRow) ->
     without_attention = layer_types(reference.config)[: model.layer].count("linear_attention")
     attention = outputs.attentions[model.layer - 1 - without_attention][0].mean(0).numpy()
     shift = 1 if model.query_position is QueryPosition.PREDICTING else 0
-    similarity: npt.NDArray[np.float32] = attention[row.prompt_length - shift : len(row.token_ids) - shift]
+    similarity = attention[row.prompt_length - shift : len(row.token_ids) - shift]
     return similarity[:, : row.prompt_length]
 
 
-def full_similarity(tokens: TokenAttribution) -> npt.NDArray[np.float32]:
+def full_similarity(tokens):
     """S put together again from a top-k that kept every column."""
     similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
     np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
@@ -136,7 +132,7 @@ def full_similarity(tokens: TokenAttribution) -> npt.NDArray[np.float32]:
 
 
 @pytest.mark.parametrize(("case", "batch"), TRIALS, ids=str)
-def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], case: Case, batch: str) -> None:
+def test_similarity_is_that_of_eager_attention(directories, case, batch):
     records, token_budget = BATCHES[batch]
     directory = directories[case.kind]
     model = copy(load(directory, case))
@@ -155,9 +151,7 @@ def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], cas
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(
-    directories: dict[str, Path], kind: str
-) -> None:
+def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(directories, kind):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directories[kind]), device="cpu"))
     assert model.query_position is (QueryPosition.SELF if kind in ENCODERS else QueryPosition.PREDICTING)
     assert model.layer == choose_layer(CONFIGS[kind], None).layer
@@ -168,12 +162,10 @@ KINDS = ["llama", "gemma3", "gpt2", "gpt_neox", "phi3", "bert"]
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUGHEST = {"bfloat16": 1e-4, "float16": 1e-5}
 ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3}
-recorded: list[tuple[torch.Tensor, torch.Tensor, float]] = []
+recorded = []
 
 
-def record_and_attend(
-    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, *rest: Any, scaling: float, **options: Any
-) -> tuple[torch.Tensor, None]:
+def record_and_attend(module, query, key, *rest, scaling, **options):
     recorded.append((query[0], key[0], scaling))
     return sdpa_attention_forward(module, query, key, *rest, scaling=scaling, **options)
 
@@ -183,11 +175,11 @@ ALL_MASK_ATTENTION_FUNCTIONS.register(RECORDING, sdpa_mask)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(request, tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
 
 
-def queries_and_keys(directory: Path, row: EncodedRow, layer: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+def queries_and_keys(directory, row, layer, dtype):
     """What the model itself, in its own precision, brings to the softmax of a layer: [heads, tokens, size], scaling."""
     model = AutoModel.from_pretrained(directory, dtype=dtype, attn_implementation=RECORDING).eval()
     recorded.clear()
@@ -198,9 +190,9 @@ def queries_and_keys(directory: Path, row: EncodedRow, layer: int, dtype: torch.
     return query, key.repeat_interleave(len(query) // len(key), dim=0), torch.tensor(scaling)
 
 
-def observed_queries_and_keys(model: AttentionModel, row: EncodedRow) -> tuple[torch.Tensor, ...]:
+def observed_queries_and_keys(model, row):
     """What our own pass brings to the softmax of layer L*: [heads, tokens, size], scaling."""
-    seen: list[RowAttention] = []
+    seen = []
     with observing(lambda layer, attention: seen.append(attention) if layer == model.layer - 1 else None):
         model.attribute([row], [3])
     (attention,) = seen
@@ -208,7 +200,7 @@ def observed_queries_and_keys(model: AttentionModel, row: EncodedRow) -> tuple[t
     return query, key.repeat_interleave(len(query) // len(key), dim=0), torch.tensor(attention.rule.scaling)
 
 
-def softmax_in(dtype: torch.dtype, parts: tuple[torch.Tensor, ...], *, causal: bool) -> torch.Tensor:
+def softmax_in(dtype, parts, *, causal):
     """The attention of one row with everything computed in ``dtype``, mean over attention heads: [tokens, tokens]."""
     query, key, scaling = (part.to(dtype) for part in parts)
     logits = query @ key.transpose(1, 2) * scaling
@@ -218,7 +210,7 @@ def softmax_in(dtype: torch.dtype, parts: tuple[torch.Tensor, ...], *, causal: b
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_softmax_of_half_precision_models_is_that_of_float32(directory: Path, dtype: str) -> None:
+def test_softmax_of_half_precision_models_is_that_of_float32(directory, dtype):
     options = ModelOptions(model=str(directory), dtype=dtype, query_position=QueryPosition.SELF, device="cpu")
     model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
     assert model.dtype == DTYPES[dtype]
@@ -248,13 +240,13 @@ class Attention(torch.nn.Module):
     is_causal = True
 
 
-def expected_weights() -> torch.Tensor:
+def expected_weights():
     """softmax(Q K^T / 2 + bias) under causality: [heads, tokens, tokens]."""
     logits = QUERY[0] @ KEY[0].transpose(1, 2) / 2 + BIAS[0]
     return logits.masked_fill(torch.ones(TOKENS, TOKENS).triu(1).bool(), float("-inf")).softmax(-1)
 
 
-def test_bias_counts_in_the_captured_layer() -> None:
+def test_bias_counts_in_the_captured_layer():
     request = RowRequest(torch.arange(TOKENS), TOKENS, torch.zeros(TOKENS, dtype=torch.int64), 1)
     capture = Capture(layer_index=0, top_k=TOKENS, rows=[request])
     with capturing(capture):
@@ -264,7 +256,7 @@ def test_bias_counts_in_the_captured_layer() -> None:
     np.testing.assert_allclose(found.numpy(), expected_weights().mean(0).numpy(), atol=1e-6)
 
 
-def test_bias_of_rows_end_to_end_is_refused() -> None:
+def test_bias_of_rows_end_to_end_is_refused():
     rows = EndToEndRows.of_lengths([3, 4], torch.device("cpu"))
     with rows_end_to_end(rows), pytest.raises(ValueError, match="no position_bias"):
         capture_attention(Attention(), QUERY, KEY, VALUE, None, position_bias=BIAS)
@@ -274,7 +266,7 @@ PADDED_ONLY = {"llama4", "qwen3_next", "falcon_h1", "roberta"}
 SHARING = ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "gpt2", "cohere2", "phi3", "bert"]
 
 
-def layout_record(passages: list[str], answer: str) -> QARecord:
+def layout_record(passages, answer):
     parts = tuple(Passage(text=text) for text in passages)
     return QARecord("r", "Who kept the lamp?", parts, answer, RowSource("log.parquet", 0))
 
@@ -293,12 +285,12 @@ LAYOUT_RECORDS = [
 
 
 @cache
-def layout_load(directory: Path) -> AttentionModel:
+def layout_load(directory):
     options = ModelOptions(model=str(directory), device="cpu", token_budget=EVERYTHING)
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
-def similarities(model: AttentionModel, rows: list[EncodedRow]) -> list[np.ndarray]:
+def similarities(model, rows):
     found = []
     for tokens in model.attribute(rows, [2] * len(rows)):
         assert isinstance(tokens, TokenAttribution)
@@ -308,13 +300,13 @@ def similarities(model: AttentionModel, rows: list[EncodedRow]) -> list[np.ndarr
     return found
 
 
-def assert_close(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+def assert_close(found, expected):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_padded_rows_have_the_attention_of_the_chosen_layout(directories: dict[str, Path], kind: str) -> None:
+def test_padded_rows_have_the_attention_of_the_chosen_layout(directories, kind):
     model = layout_load(directories[kind])
     assert model.layout is (RowLayout.PADDED if kind in PADDED_ONLY else RowLayout.END_TO_END)
     padded = copy(model)
@@ -324,20 +316,20 @@ def test_padded_rows_have_the_attention_of_the_chosen_layout(directories: dict[s
 
 
 @pytest.mark.parametrize("kind", SHARING)
-def test_rows_of_one_prompt_have_the_attention_that_they_have_alone(directories: dict[str, Path], kind: str) -> None:
+def test_rows_of_one_prompt_have_the_attention_that_they_have_alone(directories, kind):
     model = layout_load(directories[kind])
     rows = [model.encode(one) for one in LAYOUT_RECORDS]
     alone = [similarity for row in rows for similarity in similarities(model, [row])]
     assert_close(similarities(model, rows), alone)
 
 
-def test_prompt_in_common_is_computed_once(directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompt_in_common_is_computed_once(directories, monkeypatch):
     model = layout_load(directories["llama"])
     rows = [model.encode(one) for one in LAYOUT_RECORDS]
     forward = model.network.forward
-    sizes: list[int] = []
+    sizes = []
 
-    def counted(*, input_ids: torch.Tensor, **options: object) -> object:
+    def counted(*, input_ids, **options):
         sizes.append(input_ids.numel())
         return forward(input_ids=input_ids, **options)
 
@@ -349,16 +341,14 @@ def test_prompt_in_common_is_computed_once(directories: dict[str, Path], monkeyp
     assert sizes == [sum(own) - sum(saved)]
 
 
-def in_common(first: EncodedRow, second: EncodedRow) -> int:
+def in_common(first, second):
     pairs = zip(first.token_ids, second.token_ids, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
-def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(
-    directories: dict[str, Path], error: type[Exception]
-) -> None:
-    def fails() -> Capture:
+def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(directories, error):
+    def fails():
         raise error("its code wants one row below the other")
 
     network = layout_load(directories["llama"]).network
@@ -366,8 +356,8 @@ def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(
     assert layout is RowLayout.PADDED
 
 
-def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories: dict[str, Path]) -> None:
-    def fails() -> Capture:
+def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
+    def fails():
         raise torch.OutOfMemoryError("out of memory")
 
     network = layout_load(directories["llama"]).network
@@ -376,12 +366,10 @@ def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories: dict[s
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
-def test_transformers_does_not_look_for_rows_in_the_positions(
-    directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_transformers_does_not_look_for_rows_in_the_positions(directories, monkeypatch, kind):
     """Looking means that the host waits for a GPU before it launches a pass."""
 
-    def fail(_: torch.Tensor) -> None:
+    def fail(_):
         pytest.fail("the positions were looked into")
 
     model = layout_load(directories[kind])
@@ -398,25 +386,25 @@ ANSWER = "Ada Thorne built it in 1874."
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("bert"), "bert")
 
 
 @pytest.fixture(scope="module")
-def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def roberta(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("roberta"), "roberta")
 
 
-def encoder_load(encoder_directory: Path) -> AttentionModel:
+def encoder_load(encoder_directory):
     options = ModelOptions(model=str(encoder_directory), device="cpu")
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
-def encoder_record(passage: str) -> QARecord:
+def encoder_record(passage):
     return QARecord("r", QUESTION, (Passage(passage),), ANSWER, RowSource("log.parquet", 0))
 
 
-def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert: Path) -> None:
+def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert):
     row = encoder_load(bert).encode(encoder_record(PASSAGES[0]))
     assert row.token_ids[[0, -1]].tolist() == [WORDPIECE.cls_token_id, WORDPIECE.sep_token_id]
     assert row.column_passage[0] == -1
@@ -434,7 +422,7 @@ def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert:
         max_size=7,
     ).map("".join)
 )
-def test_pieces_of_words_cover_the_text_that_they_stand_for(answer: str) -> None:
+def test_pieces_of_words_cover_the_text_that_they_stand_for(answer):
     if not answer.strip(" \n\u200b\u0301"):
         return
     tokenizer = WORDPIECE.backend_tokenizer
@@ -449,10 +437,8 @@ def test_pieces_of_words_cover_the_text_that_they_stand_for(answer: str) -> None
 
 
 @pytest.mark.parametrize(("kind", "letter"), [("bert", " z"), ("roberta", "z")])
-def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(
-    kind: str, letter: str, request: pytest.FixtureRequest
-) -> None:
-    encoder_directory: Path = request.getfixturevalue(kind)
+def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(kind, letter, request):
+    encoder_directory = request.getfixturevalue(kind)
     model = encoder_load(encoder_directory)
     assert model.max_tokens == 512
     short = len(model.encode(encoder_record(letter)).token_ids)
@@ -467,7 +453,7 @@ def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
-def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path: Path) -> None:
+def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path):
     config = type(CONFIGS["bert"])(**{**CONFIGS["bert"].to_dict(), "is_decoder": True})
     tiny_model(config).save_pretrained(tmp_path)
     save_tiny_tokenizer(tmp_path)
@@ -502,13 +488,12 @@ GRANITE_CONFIGS = {
 
 
 @pytest.fixture(scope="module", params=GRANITE_CONFIGS, ids=["dense", "experts"])
-def code(request: pytest.FixtureRequest) -> ModuleType:
-    found: ModuleType = request.param
-    return found
+def code(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def encoder_directory(code: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def encoder_directory(code, tmp_path_factory):
     folder = tmp_path_factory.mktemp("granite_swa")
     tiny_model(GRANITE_CONFIGS[code]).save_pretrained(folder)
     save_tiny_tokenizer(folder)
@@ -516,9 +501,7 @@ def encoder_directory(code: ModuleType, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("layer", [1, 2, 3, 4])
-def test_weights_are_the_shares_that_the_layers_output_is_made_of(
-    encoder_directory: Path, code: ModuleType, layer: int
-) -> None:
+def test_weights_are_the_shares_that_the_layers_output_is_made_of(encoder_directory, code, layer):
     options = ModelOptions(model=str(encoder_directory), layer=layer, device="cpu")
     model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=10_000))
     row = model.encode(RECORDS[2])
@@ -533,14 +516,12 @@ def test_weights_are_the_shares_that_the_layers_output_is_made_of(
     assert (without_sinks - expected).min() > -1e-5
 
 
-def _shares(
-    encoder_directory: Path, code: ModuleType, token_ids: npt.NDArray[np.int32], index: int
-) -> npt.NDArray[np.float32]:
+def _shares(encoder_directory, code, token_ids, index):
     """What transformers' eager attention makes of the rows of the identity: the shares of all values, sinks counted."""
     model = AutoModel.from_pretrained(encoder_directory, attn_implementation="eager").eval()
     eager, shares = code.eager_attention_forward, {}
 
-    def watched(module, query, key, value, *arguments, **named):  # type: ignore[no-untyped-def]
+    def watched(module, query, key, value, *arguments, **named):
         identity = torch.eye(key.shape[2]).expand(1, key.shape[1], -1, -1)
         shares[module.layer_idx] = eager(module, query, key, identity, *arguments, **named)[0][0].mean(1)
         return eager(module, query, key, value, *arguments, **named)
@@ -548,5 +529,4 @@ def _shares(
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
         patch.setattr(code, "eager_attention_forward", watched)
         model(torch.from_numpy(token_ids.astype(np.int64))[None])
-    found: npt.NDArray[np.float32] = shares[index].numpy()
-    return found
+    return shares[index].numpy()

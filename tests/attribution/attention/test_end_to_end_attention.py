@@ -1,15 +1,10 @@
 """Attention of rows laid end to end, and through local layers, against rows on their own."""
 
-from __future__ import annotations
-
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +22,7 @@ from tests.attribution.tiny_models import (
 )
 from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config, PreTrainedConfig
+from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config
 
 from attribeam.attribution.attention import end_to_end_attention as attention_module
 from attribeam.attribution.attention import end_to_end_rows as module
@@ -44,10 +39,10 @@ from attribeam.attribution.attention.end_to_end_attention import (
     varlen_attention,
     varlen_kernels,
 )
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces, blocked_attention, runs_blocked
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, blocked_attention, runs_blocked
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from lab.benchmarks.attribution_memory import random_row
 
@@ -56,7 +51,7 @@ ATTENTION_HEADS, KEY_HEADS, SIZE = 4, 2, 8
 
 
 @st.composite
-def packed_rows(draw: st.DrawFn) -> EndToEndRows:
+def packed_rows(draw):
     """Groups of rows: one whole row, and others that share a part of it."""
     lengths, shared = [], []
     for _ in range(draw(st.integers(1, 3))):
@@ -78,7 +73,7 @@ rules = st.builds(
 )
 
 
-def states(places: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def states(places, seed):
     """Query, key and value of a sequence."""
     generator = torch.Generator().manual_seed(seed)
     heads = (ATTENTION_HEADS, KEY_HEADS, KEY_HEADS)
@@ -86,13 +81,11 @@ def states(places: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     return query, key, value
 
 
-def places_of(one: RowPlaces) -> list[int]:
+def places_of(one):
     return [*range(one.prefix_start, one.prefix_end), *range(one.start, one.end)]
 
 
-def attend_by_the_definition(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
-) -> torch.Tensor:
+def attend_by_the_definition(query, key, value, rows, rule):
     """Every query by itself: [1, places, attention heads, size]."""
     output = torch.empty(1, query.shape[2], ATTENTION_HEADS, SIZE)
     group = ATTENTION_HEADS // KEY_HEADS
@@ -118,7 +111,7 @@ def attend_by_the_definition(
 
 @settings(max_examples=25, deadline=None)
 @given(rows=packed_rows(), rule=rules, seed=st.integers(0, 99))
-def test_causal_attention_is_that_of_its_definition(rows: EndToEndRows, rule: AttentionRule, seed: int) -> None:
+def test_causal_attention_is_that_of_its_definition(rows, rule, seed):
     query, key, value = states(rows.token_count, seed)
     found = end_to_end_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(found, attend_by_the_definition(query, key, value, rows, rule), atol=1e-5, rtol=1e-4)
@@ -130,9 +123,7 @@ def test_causal_attention_is_that_of_its_definition(rows: EndToEndRows, rule: At
     reach=st.one_of(st.none(), st.integers(0, 12)),
     softcap=st.sampled_from([None, 1.5]),
 )
-def test_attention_to_both_sides_is_that_of_its_definition(
-    lengths: list[int], reach: int | None, softcap: float | None
-) -> None:
+def test_attention_to_both_sides_is_that_of_its_definition(lengths, reach, softcap):
     rows = EndToEndRows.of_lengths(lengths, CPU)
     rule = AttentionRule(causal=False, reach=reach, scaling=0.7, softcap=softcap)
     query, key, value = states(rows.token_count, 5)
@@ -142,9 +133,7 @@ def test_attention_to_both_sides_is_that_of_its_definition(
 
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("reach", [None, 40, 300])
-def test_blocks_of_queries_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, reach: int | None, softcap: float | None
-) -> None:
+def test_blocks_of_queries_change_nothing(monkeypatch, reach, softcap):
     rows = EndToEndRows.sharing([200, 420, 150], [0, 120, 100], CPU)
     rule = AttentionRule(causal=True, reach=reach, scaling=0.4, softcap=softcap)
     query, key, value = states(rows.token_count, 3)
@@ -155,7 +144,7 @@ def test_blocks_of_queries_change_nothing(
     torch.testing.assert_close(in_blocks, whole, atol=1e-5, rtol=1e-4)
 
 
-def test_row_that_shares_more_than_there_is_is_refused() -> None:
+def test_row_that_shares_more_than_there_is_is_refused():
     with pytest.raises(ValueError, match="should share fewer with a row of 3, was: 4"):
         EndToEndRows.sharing([3, 9], [0, 4], CPU)
     with pytest.raises(ValueError, match="a row of 3 tokens should share fewer"):
@@ -165,13 +154,11 @@ def test_row_that_shares_more_than_there_is_is_refused() -> None:
 class LargestTensor(TorchDispatchMode):
     """Remembers the size of the largest tensor that any operation puts out."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.elements = 0
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
         output = function(*arguments, **(options or {}))
         for one in output if isinstance(output, tuple | list) else (output,):
             if isinstance(one, torch.Tensor):
@@ -182,9 +169,7 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("reach", [None, 50])
 @pytest.mark.parametrize("shared", [0, 100])
-def test_no_tensor_grows_with_the_square_of_a_rows_tokens(
-    monkeypatch: pytest.MonkeyPatch, shared: int, reach: int | None, softcap: float | None
-) -> None:
+def test_no_tensor_grows_with_the_square_of_a_rows_tokens(monkeypatch, shared, reach, softcap):
     monkeypatch.setattr(attention_module, "_LARGEST_MASK", 64 * 200)
     monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 200 * 16)
     largest = []
@@ -200,15 +185,7 @@ def test_no_tensor_grows_with_the_square_of_a_rows_tokens(
 TORCH_SIGNATURE = inspect.signature(varlen.varlen_attn)
 
 
-def stand_in(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    starts: Sequence[torch.Tensor],
-    scale: float,
-    window: tuple[int, int],
-    softcap: float = 0.0,
-) -> torch.Tensor:
+def stand_in(query, key, value, starts, scale, window, softcap=0.0):
     """Attention row by row, as the kernels' documents have it: [tokens, heads, size], windows from the rows' ends."""
     group = query.shape[1] // key.shape[1]
     output = torch.empty_like(query)
@@ -223,7 +200,7 @@ def stand_in(
     return output
 
 
-def torch_kernel(*arguments: object, **named: object) -> torch.Tensor:
+def torch_kernel(*arguments, **named):
     """``torch.nn.attention.varlen.varlen_attn`` as it is installed here, up to what it computes."""
     given = TORCH_SIGNATURE.bind(*arguments, **named)
     given.apply_defaults()
@@ -236,19 +213,19 @@ def torch_kernel(*arguments: object, **named: object) -> torch.Tensor:
 
 
 def flash_attn_varlen_func(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-) -> torch.Tensor:
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+):
     """The signature of flash-attn 2.8, as far as it matters; ``causal`` hides what is ahead, whatever the window."""
     assert (dropout_p, softmax_scale is None) == (0.0, False)
     starts = (cu_seqlens_q, cu_seqlens_k)
@@ -258,13 +235,13 @@ def flash_attn_varlen_func(
 
 
 @pytest.fixture(params=["torch-varlen", "flash-attn"])
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def kernel(request, monkeypatch):
     package = ModuleType("flash_attn")
     package.__spec__ = ModuleSpec("flash_attn", None)
-    package.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
+    package.flash_attn_varlen_func = flash_attn_varlen_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(varlen, "varlen_attn", torch_kernel)
-    found: Callable[..., tuple[str, ...]] = lambda *_: (request.param,)  # noqa: E731
+    found = lambda *_: (request.param,)  # noqa: E731
     monkeypatch.setattr(attention_module, "varlen_kernels", found)
     return str(request.param)
 
@@ -279,9 +256,7 @@ CASES = [*((rule, (0, 0, 0)) for rule in RULES), *((rule, (0, 25, 28)) for rule 
 
 @pytest.mark.parametrize(("rule", "shared"), CASES, ids=str)
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2)], ids=["all heads", "grouped"])
-def test_kernels_are_asked_for_the_attention_of_each_row(
-    kernel: str, rule: AttentionRule, shared: Sequence[int], heads: tuple[int, int]
-) -> None:
+def test_kernels_are_asked_for_the_attention_of_each_row(kernel, rule, shared, heads):
     rows = EndToEndRows.sharing([30, 29, 50], shared, CPU)
     torch.manual_seed(1)
     query, key, value = (torch.randn(1, count, rows.token_count, 16) for count in (heads[0], heads[1], heads[1]))
@@ -293,7 +268,7 @@ def test_kernels_are_asked_for_the_attention_of_each_row(
     torch.testing.assert_close(found, row_by_row_attention(query, key, value, rows=rows, rule=rule))
 
 
-def test_heads_that_no_kernel_takes_are_left_to_others(kernel: str) -> None:
+def test_heads_that_no_kernel_takes_are_left_to_others(kernel):
     rule = AttentionRule(causal=True, reach=None, scaling=1.0)
     for size, fits in ((256, True), (264, False), (12, False)):
         states = torch.zeros(1, 1, 1, size)
@@ -304,7 +279,7 @@ def test_heads_that_no_kernel_takes_are_left_to_others(kernel: str) -> None:
 
 
 @pytest.fixture
-def gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     varlen_kernels.cache_clear()
@@ -322,14 +297,7 @@ def gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
     ids=["built for another torch", "written for another torch", "another version's package"],
 )
-def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(
-    file: str,
-    content: str,
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(file, content, told, monkeypatch, tmp_path, caplog):
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(content, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -339,10 +307,10 @@ def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there")
-def test_kernels_take_half_precision_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_take_half_precision_only(monkeypatch):
     package = ModuleType("flash_attn")
     package.__spec__ = ModuleSpec("flash_attn", None)
-    package.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
+    package.flash_attn_varlen_func = flash_attn_varlen_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     assert varlen_kernels(0, "cuda", torch.float16) == (FLASH_ATTN, TORCH_VARLEN)
     assert varlen_kernels(0, "cuda", torch.float32) == ()
@@ -362,7 +330,7 @@ RECORDS = [
 ]
 
 
-def attend_with_a_mask(states: list[torch.Tensor], row_of: torch.Tensor, window: int, scaling: float) -> torch.Tensor:
+def attend_with_a_mask(states, row_of, window, scaling):
     """The same by all pairs of tokens: [1, tokens, heads, size]."""
     query, key, value = states
     places = torch.arange(len(row_of))
@@ -373,7 +341,7 @@ def attend_with_a_mask(states: list[torch.Tensor], row_of: torch.Tensor, window:
 
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 25), min_size=1, max_size=5), window=st.integers(1, 9), seed=st.integers(0, 99))
-def test_local_attention_is_attention_under_the_band_of_its_row(lengths: list[int], window: int, seed: int) -> None:
+def test_local_attention_is_attention_under_the_band_of_its_row(lengths, window, seed):
     generator = torch.Generator().manual_seed(seed)
     states = [torch.randn(1, 2, sum(lengths), 4, generator=generator) for _ in range(3)]
     rows = EndToEndRows.of_lengths(lengths, CPU)
@@ -382,18 +350,18 @@ def test_local_attention_is_attention_under_the_band_of_its_row(lengths: list[in
 
 
 @pytest.fixture(scope="module", params=[SoftmaxOver.VISIBLE, SoftmaxOver.PROMPT])
-def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(request, tmp_path_factory):
     return save_tiny_encoder(
         tmp_path_factory.mktemp("encoder"), layer_types=[LOCAL, LOCAL, FULL], softmax_over=request.param
     )
 
 
-def load(directory: Path, token_budget: int = 2048) -> AttentionModel:
+def load(directory, token_budget=2048):
     options = ModelOptions(model=str(directory), token_budget=token_budget, device="cpu")
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=10_000))
 
 
-def eager_similarity(directory: Path, row: EncodedRow, softmax_over: SoftmaxOver) -> np.ndarray:
+def eager_similarity(directory, row, softmax_over):
     """S by transformers' own eager attention: [responses, prompt_length]."""
     reference = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     with torch.no_grad():
@@ -404,7 +372,7 @@ def eager_similarity(directory: Path, row: EncodedRow, softmax_over: SoftmaxOver
     return attention.mean(0).numpy()
 
 
-def spread(found: TokenAttribution) -> np.ndarray:
+def spread(found):
     """S again, from all of its columns."""
     similarity = np.zeros_like(found.top_scores)
     np.put_along_axis(similarity, found.top_columns.astype(np.int64), found.top_scores, axis=1)
@@ -412,7 +380,7 @@ def spread(found: TokenAttribution) -> np.ndarray:
 
 
 @pytest.mark.parametrize("token_budget", [1, 100_000])
-def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory: Path, token_budget: int) -> None:
+def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory, token_budget):
     model = load(directory, token_budget)
     rows = [model.encode(one) for one in RECORDS]
     found = model.attribute(rows, [len(one.passages) for one in RECORDS])
@@ -422,7 +390,7 @@ def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory
         np.testing.assert_allclose(spread(one), expected, atol=1e-5)
 
 
-def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path: Path) -> None:
+def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path):
     model = load(save_tiny_encoder(tmp_path, layer_types=[LOCAL, LOCAL, FULL]))
     poison, good = model.encode(RECORDS[1]), model.encode(RECORDS[2])
     unused = next(token for token in range(399, 0, -1) if token not in poison.token_ids and token not in good.token_ids)
@@ -458,23 +426,23 @@ PHI3 = Phi3Config(**SHAPE, original_max_position_embeddings=BORDER, rope_paramet
 DYNAMIC = LlamaConfig(**SHAPE, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0})
 
 
-def record(letters: int) -> QARecord:
+def record(letters):
     passages = (Passage("The keeper lived in the tower."), Passage("z" * letters))
     return QARecord("r", "Who?", passages, "Ada Thorne.", RowSource("log.parquet", 0))
 
 
-def save(rotary_model: Path, config: PreTrainedConfig) -> Path:
+def save(rotary_model, config):
     tiny_model(config).save_pretrained(rotary_model)
     save_tiny_tokenizer(rotary_model)
     return rotary_model
 
 
-def load_rotary(rotary_model: Path) -> AttentionModel:
+def load_rotary(rotary_model):
     options = ModelOptions(model=str(rotary_model), token_budget=EVERYTHING, device="cpu")
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
-def rows_around_the_border(model: AttentionModel) -> list[EncodedRow]:
+def rows_around_the_border(model):
     """Rows of one token less than the border, of as many, of one more, and a long one; not in this order."""
     base = len(model.encode(record(1)).token_ids) - 1
     rows = [model.encode(record(length - base)) for length in (BORDER + 1, BORDER - 1, 4 * BORDER, BORDER)]
@@ -483,11 +451,11 @@ def rows_around_the_border(model: AttentionModel) -> list[EncodedRow]:
 
 
 @pytest.fixture(scope="module", params=[PHI3, DYNAMIC], ids=["longrope", "dynamic"])
-def rotary_model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rotary_model(request, tmp_path_factory):
     return save(tmp_path_factory.mktemp("rope"), request.param)
 
 
-def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(rotary_model: Path) -> None:
+def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(rotary_model):
     model = load_rotary(rotary_model)
     rows = rows_around_the_border(model)
     for row, together in zip(rows, model.attribute(rows, [2] * len(rows)), strict=True):
@@ -510,7 +478,7 @@ def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(ro
     ],
     ids=["longrope", "dynamic", "default", "one for each kind of layer", "yarn"],
 )
-def test_border_is_the_original_context_of_longrope(config: PreTrainedConfig, border: int | None) -> None:
+def test_border_is_the_original_context_of_longrope(config, border):
     assert rope_border(config) == border
 
 
@@ -518,11 +486,11 @@ HEADS, BLOCK_KEY_HEADS, BLOCK_SIZE, VALUE_SIZE = 6, 2, 16, 24
 RULE = AttentionRule(causal=True, reach=None, scaling=0.2)
 
 
-def block_states(heads: int, tokens: int, size: int = BLOCK_SIZE, *, seed: int = 0) -> torch.Tensor:
+def block_states(heads, tokens, size=BLOCK_SIZE, *, seed=0):
     return 2 * torch.randn(heads, tokens, size, generator=torch.Generator().manual_seed(seed)).bfloat16()
 
 
-def exact(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, start: int, rule: AttentionRule) -> torch.Tensor:
+def exact(query, key, value, start, rule):
     places = torch.arange(key.shape[1])
     seen = rule.visible(places[start : start + query.shape[1]], places)
     return weighted_values(attention_weights(query, key, seen, rule), value).transpose(0, 1)
@@ -530,7 +498,7 @@ def exact(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, start: in
 
 @pytest.mark.parametrize("reach", [None, 1, 20, 70, 500])
 @pytest.mark.parametrize(("start", "queries"), [(0, 1), (0, 64), (0, 65), (0, 200), (130, 70), (150, 3)])
-def test_it_is_attention_with_the_weights_written_out(start: int, queries: int, reach: int | None) -> None:
+def test_it_is_attention_with_the_weights_written_out(start, queries, reach):
     tokens = start + queries
     query, key = block_states(HEADS, queries), block_states(BLOCK_KEY_HEADS, tokens, seed=1)
     value, rule = block_states(BLOCK_KEY_HEADS, tokens, VALUE_SIZE, seed=2), replace(RULE, reach=reach)
@@ -542,7 +510,7 @@ def test_it_is_attention_with_the_weights_written_out(start: int, queries: int, 
     assert (found - expected).abs().max() < 2e-2 * expected.abs().max()
 
 
-def test_rows_that_share_a_prefix_run_in_blocks_and_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_share_a_prefix_run_in_blocks_and_see_it(monkeypatch):
     rows = EndToEndRows.sharing([150, 130, 140], [0, 100, 100], torch.device("cpu"))
     places = 150 + 30 + 40
     query, key, value = (
@@ -558,7 +526,7 @@ def test_rows_that_share_a_prefix_run_in_blocks_and_see_it(monkeypatch: pytest.M
     assert (found[True] - found[False]).abs().max() < 2e-2 * found[False].abs().max()
 
 
-def test_a_value_that_is_not_finite_is_not_hidden() -> None:
+def test_a_value_that_is_not_finite_is_not_hidden():
     count = 96  # an AMX product of keys that are no multiple of 32 reads on into the next query's weights, times zero
     query, key = block_states(HEADS, count), block_states(BLOCK_KEY_HEADS, count, seed=1)
     query[0, 70] = torch.nan
@@ -579,9 +547,7 @@ def test_a_value_that_is_not_finite_is_not_hidden() -> None:
         (torch.bfloat16, replace(RULE, softcap=30.0), ("avx512_bf16",), False),
     ],
 )
-def test_it_runs_where_torch_has_nothing_faster(
-    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, rule: AttentionRule, instructions: tuple[str, ...], runs: bool
-) -> None:
+def test_it_runs_where_torch_has_nothing_faster(monkeypatch, dtype, rule, instructions, runs):
     monkeypatch.setattr(module, "half_precision_instructions", lambda: {"bfloat16": instructions})
     module._has_avx512_without_amx.cache_clear()
     try:
@@ -594,7 +560,7 @@ PASSAGES, RESPONSES = 8, 100
 SHORT, LONG = 1024, 4096
 
 
-def largest_tensor(model: AttentionModel, tokens: int) -> int:
+def largest_tensor(model, tokens):
     with LargestTensor() as largest:
         (found,) = model.attribute([random_row(tokens, VOCABULARY_SIZE)], [PASSAGES])
     assert isinstance(found, TokenAttribution)
@@ -603,9 +569,7 @@ def largest_tensor(model: AttentionModel, tokens: int) -> int:
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "mistral", "modernbert"])
-def test_largest_tensor_of_a_pass_grows_with_the_tokens_of_the_row(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_largest_tensor_of_a_pass_grows_with_the_tokens_of_the_row(tmp_path, kind, monkeypatch):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path, kind)), device="cpu"))
     assert model.layout is RowLayout.END_TO_END
     monkeypatch.setattr(reduction, "MAX_WEIGHTS", 1)  # slices have a fixed size, which would hide what grows

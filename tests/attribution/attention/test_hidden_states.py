@@ -1,7 +1,5 @@
 """Hidden states against those that transformers gives, and their similarities against the written-out ones."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -52,7 +50,7 @@ def test_states_are_those_that_transformers_gives(loaded, layer):
 
 def test_states_come_from_the_pass_that_gives_the_attention(loaded):
     model, row, expected = loaded
-    kept: list[torch.Tensor] = []
+    kept = []
     layer = model.layer - 1
     with keeping_hidden_states(model.network, kept, layer=layer):
         (tokens,) = model.attribute([row], [2])
@@ -63,7 +61,7 @@ def test_states_come_from_the_pass_that_gives_the_attention(loaded):
 
 def test_states_of_another_threads_pass_are_not_taken(loaded):
     model, row, expected = loaded
-    kept: list[torch.Tensor] = []
+    kept = []
     with keeping_hidden_states(model.network, kept, layer=1), ThreadPoolExecutor(1) as other_thread:
         states = other_thread.submit(hidden_states, model.network, row.token_ids, layer=2).result()
     assert kept == []
@@ -94,7 +92,7 @@ def layers_of(model):
     return layer_modules(model.network)
 
 
-def similarity(states: list[list[float]], column_passage: list[int], passages: int) -> HiddenSimilarity:
+def similarity(states, column_passage, passages):
     row = made_row(column_passage, responses=len(states) - len(column_passage))
     return HiddenSimilarity([torch.tensor(states)], encoded=row, passage_count=passages)
 

@@ -1,10 +1,7 @@
 """The fused pass of a small ModernBERT encoder, against the pass of transformers' own modules."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -14,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from tests.attribution.tiny_models import save_tiny_encoder, tiny_model
-from transformers import ModernBertConfig, ModernBertModel
+from transformers import ModernBertConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, shared_lengths
 from attribeam.attribution.attention.capture import LayerCapture
-from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
+from attribeam.attribution.attention.modernbert_pass import fused_capture
 from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.model_directory import AttributionConfig, ModelDirectory, read_model_directory
 from attribeam.attribution.models.row_encoder import RowEncoder
@@ -35,7 +32,7 @@ SHAPE = {
 }  # fmt: skip
 
 
-def row_of_tokens(prompt_length: int, responses: int) -> EncodedRow:
+def row_of_tokens(prompt_length, responses):
     """A row of made-up tokens; the second half of its prompt is the second of two passages."""
     ids = np.random.default_rng(prompt_length).integers(1, 60, prompt_length + responses).astype(np.int32)
     passage = (np.arange(prompt_length) > prompt_length // 2).astype(np.int32)
@@ -44,26 +41,26 @@ def row_of_tokens(prompt_length: int, responses: int) -> EncodedRow:
     return EncodedRow(ids, prompt_length, passage, passage > 1, prompt, prompt + 1, answer, answer + 1)
 
 
-def tiny_encoder(layer_types: list[str], **options: object) -> ModernBertModel:
+def tiny_encoder(layer_types, **options):
     shape = {**SHAPE, "num_hidden_layers": len(layer_types), "layer_types": layer_types, **options}
     model = tiny_model(ModernBertConfig(**shape), causal=False).eval()
     model.set_attn_implementation(CAPTURE_IMPLEMENTATION)
     return model
 
 
-def capture_of(model: ModernBertModel, **options: object) -> LayerCapture:
+def capture_of(model, **options):
     standard = {"query_position": QueryPosition.SELF, "softmax_over": SoftmaxOver.PROMPT}
     layer = model.config.num_hidden_layers
     return LayerCapture(network=model, layer=layer, bidirectional=True, **{**standard, **options})
 
 
-def similarities(capture: LayerCapture | FusedCapture, rows: list[EncodedRow]) -> list[torch.Tensor]:
+def similarities(capture, rows):
     """S of each row, every column of it."""
     found = capture.take([(row, 2) for row in rows], layout=RowLayout.END_TO_END, top_k=10_000)
     return [torch.zeros_like(one.top_scores).scatter_(1, one.top_columns, one.top_scores) for one in found.captured]
 
 
-def fused_of(capture: LayerCapture) -> FusedCapture | None:
+def fused_of(capture):
     """The same capture by the fused pass, from the model's files."""
     with TemporaryDirectory() as folder:
         capture.network.save_pretrained(folder)
@@ -73,7 +70,7 @@ def fused_of(capture: LayerCapture) -> FusedCapture | None:
         return fused_capture(directory, capture.layer)
 
 
-def assert_same(capture: LayerCapture, rows: list[EncodedRow]) -> None:
+def assert_same(capture, rows):
     fused = fused_of(capture)
     assert fused is not None
     for found, expected in zip(similarities(fused, rows), similarities(capture, rows), strict=True):
@@ -83,30 +80,28 @@ def assert_same(capture: LayerCapture, rows: list[EncodedRow]) -> None:
 @pytest.mark.parametrize("softmax_over", list(SoftmaxOver))
 @pytest.mark.parametrize("query_position", list(QueryPosition))
 @pytest.mark.parametrize("layer_types", [[FULL], [LOCAL, FULL], [FULL, LOCAL, FULL], [LOCAL, LOCAL, FULL]])
-def test_fused_pass_gives_the_models_own_attention(
-    layer_types: list[str], query_position: QueryPosition, softmax_over: SoftmaxOver
-) -> None:
+def test_fused_pass_gives_the_models_own_attention(layer_types, query_position, softmax_over):
     capture = capture_of(tiny_encoder(layer_types), query_position=query_position, softmax_over=softmax_over)
     assert_same(capture, [row_of_tokens(7, 3), row_of_tokens(70, 9), row_of_tokens(33, 1)])
 
 
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.tuples(st.integers(2, 90), st.integers(1, 12)), min_size=1, max_size=4))
-def test_rows_of_any_lengths_lie_side_by_side(lengths: list[tuple[int, int]]) -> None:
+def test_rows_of_any_lengths_lie_side_by_side(lengths):
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(*one) for one in lengths])
 
 
 @pytest.mark.parametrize("options", [{"hidden_activation": "gelu"}, {"local_attention": 70}, {"local_attention": 2}])
-def test_other_activations_and_windows_are_as_exact(options: dict[str, object]) -> None:
+def test_other_activations_and_windows_are_as_exact(options):
     assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(150, 20)])
 
 
-def test_rows_longer_than_the_rotations_at_hand_are_as_exact() -> None:
+def test_rows_longer_than_the_rotations_at_hand_are_as_exact():
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(2100, 5)])
 
 
 @pytest.mark.parametrize(("below", "reused"), [([LOCAL], 60 - 10), ([LOCAL, LOCAL], 60 - 20), ([LOCAL, FULL], None)])
-def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below: list[str], reused: int | None) -> None:
+def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below, reused):
     answers = ([5] * 9, [6] * 7, [6] * 7, [7, 5])
     prompt = row_of_tokens(60, 1).token_ids[:60]
     rows = [
@@ -121,7 +116,7 @@ def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below: list
         assert shared_lengths([one.token_ids for one in rows], fused.context) == [0, *[reused] * 3]
 
 
-def rope_of(kind: str, **options: object) -> dict[str, object]:
+def rope_of(kind, **options):
     """Rotary embeddings of ``kind`` in layers that see all of a row, plain ones in the others."""
     plain = {"rope_type": "default", "rope_theta": 1e4}
     return {FULL: {**plain, "rope_type": kind, **options}, LOCAL: plain}
@@ -153,7 +148,7 @@ LONGROPE = rope_of(
         "dynamic rope",
     ],
 )
-def test_other_models_have_no_fused_pass(model: ModernBertModel) -> None:
+def test_other_models_have_no_fused_pass(model):
     assert fused_of(capture_of(model)) is None
 
 
@@ -166,9 +161,7 @@ def test_other_models_have_no_fused_pass(model: ModernBertModel) -> None:
     ],
     ids=["missing", "another shape", "not finite"],
 )
-def test_files_that_do_not_fit_are_left_to_transformers(
-    tmp_path: Path, damaged: dict[str, torch.Tensor | None]
-) -> None:
+def test_files_that_do_not_fit_are_left_to_transformers(tmp_path, damaged):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu")
     assert fused_capture(read_model_directory(options), 2) is not None
@@ -179,14 +172,14 @@ def test_files_that_do_not_fit_are_left_to_transformers(
         AttentionModel.from_pretrained(options, fused=True)
 
 
-def test_heads_that_do_not_divide_the_states_are_left_to_transformers(tmp_path: Path) -> None:
+def test_heads_that_do_not_divide_the_states_are_left_to_transformers(tmp_path):
     file = save_tiny_encoder(tmp_path, layer_types=[FULL]) / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"num_attention_heads": 3}))
     with pytest.raises(ModelLoadError, match="not a multiple of the number of attention heads"):
         AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"), fused=True)
 
 
-def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path: Path) -> None:
+def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path):
     options = ModelOptions(model=str(save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])), device="cpu")
     fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
     assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused"}
@@ -195,7 +188,7 @@ def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path: Path) -
         _ = fused.network
 
 
-def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it() -> None:
+def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it():
     options = ModelOptions(device="cpu")
     fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
     directory = read_model_directory(options)
@@ -209,12 +202,12 @@ def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it() -> N
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("quantization", [Quantization.NF4, Quantization.INT8])
-def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path: Path, quantization: Quantization) -> None:
+def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path, quantization):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu", dtype="float32", quantization=quantization)
     assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
 
 
-def test_scaled_rope_is_as_exact() -> None:
+def test_scaled_rope_is_as_exact():
     model = tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("linear", factor=4.0))
     assert_same(capture_of(model), [row_of_tokens(100, 5)])

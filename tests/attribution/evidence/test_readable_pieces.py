@@ -1,9 +1,6 @@
 """What becomes a piece of evidence, step by step, on runs that are written by hand."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import NoReturn, SupportsIndex
 
 import pytest
 import regex
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 
 from attribeam.attribution.evidence import readable_pieces
 from attribeam.attribution.evidence.readable_pieces import (
-    Run,
     on_word_borders,
     readable_runs,
     text_of,
@@ -26,17 +22,17 @@ HARBOUR = (
 PASSAGES = [Passage(HARBOUR, "The bell"), Passage("A lamp burned there for nine winters, says the keeper's book.")]
 
 
-def run(part: str, score: float = 1.0, passage: int = 0, *, in_title: bool = False) -> Run:
+def run(part, score=1.0, passage=0, *, in_title=False):
     start = text_of((passage, in_title, 0, 0, 0.0), PASSAGES).index(part)
     return passage, in_title, start, start + len(part), score
 
 
-def pieces(*runs: Run, leading: int | None = None) -> list[tuple[str, float]]:
+def pieces(*runs, leading=None):
     found = readable_runs(runs, PASSAGES, leading=leading)
     return [(text_of(one, PASSAGES)[one[2] : one[3]], pytest.approx(one[4])) for one in found]
 
 
-def test_two_runs_of_one_word_are_one_piece_with_both_scores() -> None:
+def test_two_runs_of_one_word_are_one_piece_with_both_scores():
     assert pieces(run("har", 0.25), run("our", 0.5)) == [("harbour", 0.75)]
 
 
@@ -51,9 +47,7 @@ def test_two_runs_of_one_word_are_one_piece_with_both_scores() -> None:
         ("bell", "cast", None),
     ],
 )
-def test_neighbours_join_over_white_space_marks_and_one_function_word(
-    first: str, second: str, joined: str | None
-) -> None:
+def test_neighbours_join_over_white_space_marks_and_one_function_word(first, second, joined):
     expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
     assert pieces(run(first), run(second)) == expected
 
@@ -63,15 +57,15 @@ class _Untouched(tuple[CharRange, ...]):
 
     looked = 0
 
-    def __getitem__(self, place: SupportsIndex) -> CharRange:  # type: ignore[override]
+    def __getitem__(self, place):
         type(self).looked += 1
         return super().__getitem__(place)
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self):
         raise AssertionError("only the sentences that a run touches should be looked at")
 
 
-def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch):
     text = "Bells ring. " * 4000
     sentences = _Untouched([CharRange(start, start + 11) for start in range(0, len(text), 12)])
     monkeypatch.setattr(readable_pieces, "text_sentences", lambda _: sentences)
@@ -80,33 +74,33 @@ def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch: pytest
     assert _Untouched.looked < 100
 
 
-def test_faint_piece_and_piece_without_content_are_dropped() -> None:
+def test_faint_piece_and_piece_without_content_are_dropped():
     assert pieces(run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)) == [
         ("harbour", 4.0), ("brothers", 0.21)
     ]  # fmt: skip
 
 
-def test_only_piece_stays_though_it_says_nothing() -> None:
+def test_only_piece_stays_though_it_says_nothing():
     assert pieces(run("of", 0.5), run("by", 0.6)) == [("by", 0.6)]
 
 
-def test_best_piece_of_the_leading_passage_stays_however_faint() -> None:
+def test_best_piece_of_the_leading_passage_stays_however_faint():
     faint = run("lamp", 0.1, passage=1), run("winters", 0.2, passage=1)
     assert pieces(run("harbour", 9.0), *faint) == [("harbour", 9.0)]
     assert pieces(run("harbour", 9.0), *faint, leading=1) == [("harbour", 9.0), ("winters", 0.2)]
 
 
-def test_sentence_that_is_mostly_covered_is_one_piece() -> None:
+def test_sentence_that_is_mostly_covered_is_one_piece():
     assert pieces(run("Gulls sleep")) == [("Gulls sleep on it.", 1.0)]
     assert pieces(run("Gulls")) == [("Gulls", 1.0)]
 
 
-def test_title_and_text_stay_apart() -> None:
+def test_title_and_text_stay_apart():
     assert pieces(run("bell", in_title=True), run("harbour")) == [("The bell", 1.0), ("harbour", 1.0)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 9), st.sampled_from([0.01, 0.5, 2.0])), min_size=1))
-def test_pieces_are_disjoint_ascend_and_hold_no_more_than_the_runs(given_runs: list[tuple[int, int, float]]) -> None:
+def test_pieces_are_disjoint_ascend_and_hold_no_more_than_the_runs(given_runs):
     runs = [(0, False, start, start + length, score) for start, length, score in sorted(given_runs)]
     found = readable_runs(runs, PASSAGES)
     assert found
@@ -120,9 +114,7 @@ LETTERS = ["a", "b", "e\u0301", " ", "\n", ",", ".", "'", "-", "1", "船", "ー"
 
 
 @given(letters=st.lists(st.sampled_from(LETTERS), max_size=40), data=st.data())
-def test_widened_range_is_the_smallest_between_borders_of_the_whole_text(
-    letters: list[str], data: st.DataObject
-) -> None:
+def test_widened_range_is_the_smallest_between_borders_of_the_whole_text(letters, data):
     text = "".join(letters)
     borders = {0, len(text), *(match.start() for match in regex.finditer(r"\b", text, regex.WORD | regex.VERSION1))}
     end = data.draw(st.integers(0, len(text)))
@@ -135,7 +127,7 @@ def test_widened_range_is_the_smallest_between_borders_of_the_whole_text(
     assert last == min(place for place in borders | spaced if place >= end)
 
 
-def test_word_too_long_to_look_through_is_cut() -> None:
+def test_word_too_long_to_look_through_is_cut():
     first, last = on_word_borders("a" * 500, 250, 251)
     assert first < 250 < 251 < last
     assert last - first <= 130

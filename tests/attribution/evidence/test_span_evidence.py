@@ -17,7 +17,7 @@ from attribeam.attribution.evidence.passage_evidence import SharedWords, WordOve
 from attribeam.attribution.evidence.union_results import decide_support, span_evidence
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.evaluation.methods.words import match_words
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanKind, Support, TargetSpan
 
 UNION = MethodOptions(method=ATTN_UNION, token_evidence=True)
 DEP = MethodOptions(method=ATTN_UNION_DEP, token_evidence=True)
@@ -33,14 +33,12 @@ class Row:
     columns: list[tuple[int, bool, int, int]] = field(default_factory=lambda: [(-1, False, 0, 0)])
     empty_token_at: int | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         for index, passage in enumerate(self.passages):
             for in_title, text in ((True, passage.title or ""), (False, passage.text)):
                 self.columns += [(index, in_title, start, end) for start, end in _token_ranges(text)]
 
-    def evidence(
-        self, attention: list[list[tuple[int, float]]], *spans: CharRange, settings: MethodOptions = UNION
-    ) -> tuple[SpanEvidence, ...]:
+    def evidence(self, attention, *spans, settings=UNION):
         """Evidence of the spans where response token i attends to these (column, similarity) pairs."""
         tokens = _token_ranges(self.answer)
         if self.empty_token_at is not None:
@@ -64,7 +62,7 @@ class Row:
         )
 
 
-def _token_ranges(text: str) -> list[tuple[int, int]]:
+def _token_ranges(text):
     """Words with the blank before them, as byte-level tokenizers cut."""
     ranges, start = [], 0
     for word in text.split(" ") if text else []:
@@ -77,7 +75,7 @@ RAIN = "Rain/nsubj/2/NOUN fell/root/0/VERB here/advmod/2/ADV"
 PASSAGES = [Passage("heavy rain fell", "Weather", "a"), Passage("snow lay here", None, "b")]
 
 
-def rain() -> Row:
+def rain():
     answer, parsed = tree(RAIN)
     return Row(PASSAGES, answer, parsed)
 
@@ -85,7 +83,7 @@ def rain() -> Row:
 ATTENTION = [[(2, 0.4), (3, 0.2)], [(3, 0.5), (0, 0.3)], [(7, 0.8), (6, 0.1)]]
 
 
-def tokens(span: SpanEvidence) -> dict[str, float]:
+def tokens(span):
     """The score of each evidence token."""
     found = {}
     for token in span.token_evidence or ():
@@ -97,7 +95,7 @@ def tokens(span: SpanEvidence) -> dict[str, float]:
 RUNS = "Rain/nsubj/2/NOUN fell/root/0/VERB ~,/punct/2/PUNCT snow/dislocated/2/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
 
 
-def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
+def test_sentence_counts_in_the_passage_decision_and_nowhere_else():
     answer, parsed = tree(RUNS)
     row = Row(PASSAGES, answer, replace(parsed, dependency_heads=tuple(range(len(parsed.words)))))  # no atomic facts
     attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(5, 0.9), (6, 0.3)], [(7, 0.9), (6, 0.3)]]
@@ -110,7 +108,7 @@ def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
     assert (span.evidence, span.evidence_mass) == (alone.evidence, alone.evidence_mass)
 
 
-def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
+def test_sentence_gives_no_passage_to_a_span_without_evidence():
     attention = [[(0, 0.9)], [(0, 0.9)], [(5, 0.9)]]
     answer, parsed = tree(RAIN)
     row = Row(PASSAGES, answer, replace(parsed, dependency_heads=(0, 1, 2)))
@@ -118,7 +116,7 @@ def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
     assert (span.top_passage_index, span.margin, span.passage_scores) == (None, None, (0.0, 0.0))
 
 
-def test_words_decide_where_attention_is_divided_and_count_nowhere_else() -> None:
+def test_words_decide_where_attention_is_divided_and_count_nowhere_else():
     attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(7, 0.9), (6, 0.4)]]
     row = rain()
     place = row.answer.index("here")
@@ -139,12 +137,12 @@ def test_words_decide_where_attention_is_divided_and_count_nowhere_else() -> Non
     assert union.passage_scores == pytest.approx((0.0, 1.3))
 
 
-def test_words_give_no_passage_to_a_span_without_evidence() -> None:
+def test_words_give_no_passage_to_a_span_without_evidence():
     (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4), settings=DEP.replaced(word_weight=1.0))
     assert (span.evidence, span.top_passage_index, span.passage_scores) == ((), None, (0.0, 0.0))
 
 
-def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
+def test_evidence_outside_the_best_window_of_its_passage_is_left_out():
     attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
     (span,) = row.evidence(attention, CharRange(0, 14), settings=UNION.replaced(isolation_tau=9, evidence_window=2))
@@ -152,19 +150,19 @@ def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
     assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
 
 
-def test_span_without_evidence_is_unsupported() -> None:
+def test_span_without_evidence_is_unsupported():
     (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4))
     assert (span.evidence, span.passage_scores) == ((), (0.0, 0.0))
     assert (span.top_passage_index, span.top_passage_id, span.margin) == (None, None, None)
     assert (span.evidence_mass, span.evidence_isolated, span.support) == (0.0, False, Support.UNSUPPORTED)
 
 
-def test_span_that_no_token_overlaps_has_no_evidence() -> None:
+def test_span_that_no_token_overlaps_has_no_evidence():
     (span,) = rain().evidence([[(2, 0.6), (3, 0.3)]] * 3, CharRange(14, 15), settings=DEP)
     assert (span.evidence, span.evidence_mass, span.support) == ((), 0.0, Support.UNSUPPORTED)
 
 
-def test_token_without_code_points_is_in_no_span() -> None:
+def test_token_without_code_points_is_in_no_span():
     row = rain()
     with_empty = Row(PASSAGES, row.answer, row.parsed, empty_token_at=1)
     attention = [ATTENTION[0], [(6, 0.9), (7, 0.05)], *ATTENTION[1:]]
@@ -174,7 +172,7 @@ def test_token_without_code_points_is_in_no_span() -> None:
         )
 
 
-def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone() -> None:
+def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone():
     spans = [CharRange(start, end) for start in range(13) for end in range(start + 1, 15)]
     together = rain().evidence(ATTENTION, *spans, settings=DEP)
     assert [span.span_index for span in together] == list(range(len(spans)))
@@ -183,7 +181,7 @@ def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone() -> None:
         assert replace(span, span_index=0, claim_index=0) == alone
 
 
-def test_tokens_are_recorded_only_when_asked_for_and_change_nothing_else() -> None:
+def test_tokens_are_recorded_only_when_asked_for_and_change_nothing_else():
     (asked,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
     (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=MethodOptions(method=ATTN_UNION_DEP))
     assert span.token_evidence is None
@@ -193,12 +191,12 @@ def test_tokens_are_recorded_only_when_asked_for_and_change_nothing_else() -> No
     ] * 2
 
 
-def test_ties_go_to_the_first_passage() -> None:
+def test_ties_go_to_the_first_passage():
     (span,) = rain().evidence([[(4, 0.25), (5, 0.25)]] * 3, CharRange(0, 4))
     assert (span.top_passage_index, span.margin) == (0, 0.0)
 
 
-def test_token_of_no_word_counts_itself() -> None:
+def test_token_of_no_word_counts_itself():
     answer, parsed = tree(RAIN)
     row = Row(PASSAGES, f"{answer} **", parsed)
     attention = [*ATTENTION, [(2, 0.5), (3, 0.25)]]
@@ -207,7 +205,7 @@ def test_token_of_no_word_counts_itself() -> None:
     assert span.atomic_fact == (CharRange(15, 17),)
 
 
-def test_atomic_fact_ranges_leave_irrelevant_conjuncts_out() -> None:
+def test_atomic_fact_ranges_leave_irrelevant_conjuncts_out():
     answer, parsed = tree(COMPANY_UNIVERSAL)
     row = Row(PASSAGES, answer, parsed)
     start = answer.index("one")
@@ -220,7 +218,7 @@ def test_atomic_fact_ranges_leave_irrelevant_conjuncts_out() -> None:
 
 
 @st.composite
-def attentions(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
+def attentions(draw):
     pair = st.lists(st.integers(0, 7), min_size=2, max_size=2, unique=True)
     score = st.sampled_from([0.0, 0.0625, 0.125, 0.5])
     return [[(column, draw(score)) for column in draw(pair)] for _ in range(17)]
@@ -229,9 +227,7 @@ def attentions(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
 @given(
     attention=attentions(), words=st.tuples(st.integers(0, 14), st.integers(1, 3)), own_token_weight=st.integers(1, 5)
 )
-def test_augmented_scores_are_the_naive_sums(
-    attention: list[list[tuple[int, float]]], words: tuple[int, int], own_token_weight: int
-) -> None:
+def test_augmented_scores_are_the_naive_sums(attention, words, own_token_weight):
     answer, parsed = tree(COMPANY_UNIVERSAL.replace("~", ""))  # one token a word
     row = Row(PASSAGES, answer, parsed)
     first, end = words[0], words[0] + words[1]
@@ -267,16 +263,16 @@ SETTINGS = MethodOptions(supported_threshold=0.5, weak_threshold=0.25)
         (0.0, Support.UNSUPPORTED),
     ],
 )
-def test_support_falls_at_its_two_thresholds(mass: float, support: Support) -> None:
+def test_support_falls_at_its_two_thresholds(mass, support):
     assert decide_support(mass, False, SETTINGS) is support
 
 
 @pytest.mark.parametrize("mass", [0.0, 0.3, 1.0])
-def test_span_with_an_unmatched_value_is_unsupported(mass: float) -> None:
+def test_span_with_an_unmatched_value_is_unsupported(mass):
     assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED
 
 
-def test_spans_of_a_cut_sentence_say_so() -> None:
+def test_spans_of_a_cut_sentence_say_so():
     text, parsed = tree("Rain/nsubj/2/NOUN fell/root/0/VERB || Hail/nsubj/2/NOUN fell/root/0/VERB || Snow/root/0/NOUN")
     row = Row([Passage("rain hail snow")], text, replace(parsed, cut_starts=(2,)))
     spans = row.evidence([[(1, 0.5)]] * 5, *(parsed.words[word] for word in (0, 3, 4)))
@@ -290,7 +286,7 @@ WORDS_PASSAGES = st.lists(st.builds(Passage, text=TEXTS, title=st.none() | TEXTS
 
 
 @given(answer=TEXTS, passages=st.lists(st.builds(Passage, text=TEXTS), min_size=1, max_size=4), data=st.data())
-def test_shares_are_those_of_the_word_methods(answer: str, passages: list[Passage], data: st.DataObject) -> None:
+def test_shares_are_those_of_the_word_methods(answer, passages, data):
     start = data.draw(st.integers(0, len(answer)))
     chars = CharRange(start, data.draw(st.integers(start, len(answer))) + 1)
     overlap = WordOverlap(answer, passages)
@@ -301,9 +297,7 @@ def test_shares_are_those_of_the_word_methods(answer: str, passages: list[Passag
 
 
 @given(answer=TEXTS, passages=WORDS_PASSAGES, data=st.data())
-def test_span_stands_alone_where_one_passage_has_its_words_in_a_row(
-    answer: str, passages: list[Passage], data: st.DataObject
-) -> None:
+def test_span_stands_alone_where_one_passage_has_its_words_in_a_row(answer, passages, data):
     start = data.draw(st.integers(0, len(answer)))
     chars = CharRange(start, data.draw(st.integers(start, len(answer))) + 1)
     overlap = WordOverlap(answer, passages)
@@ -318,12 +312,12 @@ def test_span_stands_alone_where_one_passage_has_its_words_in_a_row(
     assert np.flatnonzero(alone).tolist() == (having if len(having) == 1 else [])
 
 
-def test_no_run_goes_on_from_a_title_to_its_text() -> None:
+def test_no_run_goes_on_from_a_title_to_its_text():
     overlap = WordOverlap("bell rings", [Passage("rings loud", "The bell"), Passage("no bell rings")])
     assert overlap.stand_alone(*overlap.words_of([CharRange(0, 10)])).tolist() == [[False, True]]
 
 
-def _spaced(text: str) -> str:
+def _spaced(text):
     return f" {' '.join(word for word in text.lower().split() if word not in ',.')} "
 
 
@@ -331,7 +325,7 @@ ANSWER = "Bell/nsubj/2/NOUN rang/root/0/VERB || Lamp/nsubj/2/NOUN burned/root/0/
 SHORE = [Passage("A bell rang."), Passage("A lamp burned, a bell did not.", "The lamp"), Passage("Snow fell.")]
 
 
-def test_parts_are_the_shares_of_span_and_sentence_and_one_for_the_passage_that_alone_has_the_span() -> None:
+def test_parts_are_the_shares_of_span_and_sentence_and_one_for_the_passage_that_alone_has_the_span():
     answer, parsed = tree(ANSWER)
     words = SharedWords(answer=answer, parsed=parsed, passages=SHORE, weight=2.0)
     bell, rang = answer.index("Bell"), answer.index("rang")
@@ -343,7 +337,7 @@ def test_parts_are_the_shares_of_span_and_sentence_and_one_for_the_passage_that_
     assert words.parts(spans) == pytest.approx(2 * np.array([of_bell + of_sentence, of_rang + of_sentence + alone]))
 
 
-def test_parts_of_a_span_do_not_depend_on_its_neighbours() -> None:
+def test_parts_of_a_span_do_not_depend_on_its_neighbours():
     answer, parsed = tree(ANSWER)
     words = SharedWords(answer=answer, parsed=parsed, passages=SHORE, weight=0.7)
     spans = [CharRange(start, end) for start in range(len(answer)) for end in range(start + 1, len(answer) + 1)]

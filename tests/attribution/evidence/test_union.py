@@ -1,7 +1,5 @@
 """The union and its filter against Algorithm 1, and its windows against the naive search."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -26,13 +24,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.schemas import CharRange
 
 
-def scores_of(
-    top: list[list[tuple[int, float]]],
-    column_passage: list[int],
-    *,
-    blank: int | None = None,
-    responses: list[int] | None = None,
-) -> PassageScores:
+def scores_of(top, column_passage, *, blank=None, responses=None):
     """The passage scores of response tokens with these (column, similarity) pairs; ``blank`` is white space alone."""
     size, length = len(column_passage), len(top)
     columns = [(column, column + (column != blank)) for column in range(size)]
@@ -42,11 +34,9 @@ def scores_of(
     return PassageScores(encoded=encoded, tokens=tokens, responses=np.array(responses))
 
 
-def algorithm_1(
-    top: list[list[tuple[int, float]]], column_passage: list[int], multiplicity: list[int], tau: float
-) -> dict[int, float]:
+def algorithm_1(top, column_passage, multiplicity, tau):
     """Algorithm 1 as the paper writes it."""
-    w: dict[int, float] = {}
+    w = {}
     for row, count in zip(top, multiplicity, strict=True):
         for _ in range(count):
             for j, similarity in row:
@@ -58,7 +48,7 @@ def algorithm_1(
     return {i: score for i, score in w.items() if any(i + step in w for step in near if step)}
 
 
-def split(found: UnionScores) -> list[tuple[list[int], list[float], bool]]:
+def split(found):
     """Columns, scores and evidence_isolated of each union."""
     return [
         (found.columns[found.unions == union].tolist(), found.scores[found.unions == union].tolist(), isolated)
@@ -66,7 +56,7 @@ def split(found: UnionScores) -> list[tuple[list[int], list[float], bool]]:
     ]
 
 
-def united(scores: PassageScores) -> tuple[list[int], list[float], bool]:
+def united(scores):
     """The union of a single response token."""
     return split(scores.unite(np.ones((1, 1), dtype=np.int64), isolation_tau=2))[0]
 
@@ -75,7 +65,7 @@ SIMILARITIES = st.sampled_from([0.0, 0.125, 0.25, 0.5])
 
 
 @st.composite
-def responses(draw: st.DrawFn) -> tuple[list[list[tuple[int, float]]], list[int], list[int]]:
+def responses(draw):
     column_passage = draw(st.lists(st.sampled_from([-1, 0, 0, 1]), min_size=3, max_size=16))
     columns = st.lists(st.sampled_from(range(len(column_passage))), min_size=2, max_size=2, unique=True)
     chosen = draw(st.lists(columns, min_size=1, max_size=6))
@@ -84,9 +74,7 @@ def responses(draw: st.DrawFn) -> tuple[list[list[tuple[int, float]]], list[int]
 
 
 @given(response=responses(), tau=st.sampled_from([0, 1, 2, 3, math.inf]))
-def test_union_and_filter_are_algorithm_1(
-    response: tuple[list[list[tuple[int, float]]], list[int], list[int]], tau: float
-) -> None:
+def test_union_and_filter_are_algorithm_1(response, tau):
     top, column_passage, multiplicity = response
     expected = algorithm_1(top, column_passage, multiplicity, tau)
     unfiltered = algorithm_1(top, column_passage, multiplicity, math.inf)
@@ -102,51 +90,48 @@ def test_union_and_filter_are_algorithm_1(
     assert scores == [kept[column] for column in sorted(kept)]
 
 
-def kept(columns: list[int], tau: float, unions: list[int] | None = None) -> list[int]:
+def kept(columns, tau, unions=None):
     found = keep_neighboured(np.array(columns), np.array(unions or [0] * len(columns)), isolation_tau=tau)
     return [column for column, stays in zip(columns, found.tolist(), strict=True) if stays]
 
 
-def test_token_within_tau_of_another_is_kept_both_ends_included() -> None:
+def test_token_within_tau_of_another_is_kept_both_ends_included():
     assert kept([5, 7, 20], 2) == [5, 7]
 
 
-def test_no_evidence_is_not_isolated_evidence() -> None:
+def test_no_evidence_is_not_isolated_evidence():
     assert united(scores_of([[(0, 0.5)]], [-1])) == ([], [], False)
 
 
-def test_mass_is_the_mean_of_the_spans_own_tokens() -> None:
+def test_mass_is_the_mean_of_the_spans_own_tokens():
     scores = scores_of([[(0, 0.5), (1, 0.25)], [(1, 0.5), (2, 0.25)], [(3, 1.0), (2, 0.0)]], [0, 0, -1, 0])
     found = scores.unite(np.array([[1, 1, 0], [0, 0, 1]]), isolation_tau=2)
     masses = scores.mean_masses(found, union_of_span=[0, 1, 0, 1], firsts=[0, 2, 1, 1], ends=[2, 3, 1, 3])
     assert masses == [(0.75 + 0.5) / 2, 1.0, 0.0, 0.5]
 
 
-def test_white_space_of_a_passage_is_no_evidence_and_no_neighbour() -> None:
+def test_white_space_of_a_passage_is_no_evidence_and_no_neighbour():
     scores = scores_of([[(1, 0.5), (2, 0.25), (5, 0.125)]], [-1, 0, 0, 0, 0, 0], blank=2)
     found = scores.unite(np.array([[1]]), isolation_tau=2)
     assert split(found) == [([1, 5], [0.5, 0.125], True)]
     assert scores.mean_masses(found, union_of_span=[0], firsts=[0], ends=[1]) == [0.625]
 
 
-def test_response_tokens_that_do_not_count_have_no_scores() -> None:
+def test_response_tokens_that_do_not_count_have_no_scores():
     encoded_scores = scores_of([[(0, 0.5), (1, 0.25)], [(1, 0.5), (2, 0.25)]], [0, 0, 0], responses=[1])
     assert united(encoded_scores) == ([1, 2], [0.5, 0.25], False)
 
 
 INFINITE = float("inf")
-Scores = list[dict[int, float]]
 
 
-def union_scores(evidence: Scores) -> UnionScores:
+def union_scores(evidence):
     cells = [(union, column, one[column]) for union, one in enumerate(evidence) for column in sorted(one)]
     unions, columns, scores = (np.array([cell[part] for cell in cells]) for part in range(3))
     return UnionScores(unions.astype(np.intp), columns.astype(np.intp), scores.astype(float), [False] * len(evidence))
 
 
-def naive(
-    evidence: dict[int, float], context: dict[int, float], column_passage: list[int], titles: set[int], window: float
-) -> tuple[set[int], list[float]]:
+def naive(evidence, context, column_passage, titles, window):
     """The kept columns and the passage scores of one union, window after window."""
     kept, sums = set(), []
     for passage in range(2):
@@ -167,7 +152,7 @@ VALUES = st.sampled_from([0.125, 0.25, 0.5, 1.0])
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> tuple[list[int], set[int], Scores, Scores]:
+def rows(draw):
     order = draw(st.sampled_from([(0, 1), (1, 0)]))
     lengths = [draw(st.integers(1, 9)) for _ in order]
     column_passage = [-1]
@@ -182,9 +167,7 @@ def rows(draw: st.DrawFn) -> tuple[list[int], set[int], Scores, Scores]:
 
 
 @given(row=rows(), window=st.sampled_from([1, 2, 3, 5, INFINITE]), with_context=st.booleans())
-def test_windows_are_those_of_the_naive_search(
-    row: tuple[list[int], set[int], Scores, Scores], window: float, with_context: bool
-) -> None:
+def test_windows_are_those_of_the_naive_search(row, window, with_context):
     column_passage, titles, evidence, added = row
     columns = sorted({column for one in [*evidence, *added] for column in one})
     values = np.array([[one.get(column, 0.0) for column in columns] for one in added]).reshape(len(added), -1)
@@ -202,7 +185,7 @@ def test_windows_are_those_of_the_naive_search(
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.5, float("nan")])
-def test_window_that_is_no_number_of_tokens_is_refused(window: float) -> None:
+def test_window_that_is_no_number_of_tokens_is_refused(window):
     with pytest.raises(ValueError, match="evidence_window"):
         MethodOptions(evidence_window=window)
 
@@ -212,7 +195,7 @@ WORDS = tuple(CharRange(start, end) for start, end in [(0, 3), (4, 8), (8, 9), (
 SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5], [0.0, 0.25], [0.0, 0.0]], np.float32)
 
 
-def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, ...] = WORDS) -> SentenceContext:
+def context(sentence_starts=(0, 3), words=WORDS):
     """One token a word, which attends to two passage columns as ``SCORES`` says."""
     count = len(words)
     parsed = ParsedAnswer(
@@ -232,30 +215,30 @@ def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, .
     return SentenceContext(parsed=parsed, alignment=alignment, scores=scores)
 
 
-def added(context: SentenceContext, first: int, end: int) -> list[float]:
+def added(context, first, end):
     """What the sentences of the span of tokens ``[first, end)`` have on the two columns."""
     (sums,) = context.of_spans(context.sentences_of([first], [end])).tolist()
     return sums
 
 
-def test_span_has_the_scores_of_its_whole_sentence() -> None:
+def test_span_has_the_scores_of_its_whole_sentence():
     assert added(context(), 0, 1) == [0.75, 0.25]
     assert added(context(), 4, 6) == [0.125, 1.25]
 
 
 @pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
-def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
+def test_weight_below_zero_or_without_end_is_refused(weight):
     with pytest.raises(ValueError, match="sentence_weight"):
         MethodOptions(sentence_weight=weight)
 
 
-def test_sums_over_runs_are_the_weighted_sums() -> None:
+def test_sums_over_runs_are_the_weighted_sums():
     scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
     weights = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0], [0] * 7])
     assert scores.run_sums([0, 2, 5], [3, 6, 5]).tolist() == scores.column_sums(weights).tolist()
 
 
-def test_spans_whose_weights_differ_by_a_factor_share_a_union() -> None:
+def test_spans_whose_weights_differ_by_a_factor_share_a_union():
     sentences = 100
     text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
     alignment = WordTokenAlignment(

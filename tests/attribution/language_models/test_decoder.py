@@ -1,11 +1,7 @@
 """Decoders beside the model: states up to one layer, token log-probabilities, and what predicts no next token."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +15,7 @@ from tests.attribution.tiny_models import (
     save_tiny_encoder,
     save_tiny_model,
 )
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
@@ -28,7 +24,6 @@ from attribeam.attribution.language_models.language_model import LanguageModel, 
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.state_probe import decoder_identity
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -51,40 +46,40 @@ PADDED_KINDS = ("llama4", "qwen3_next", "falcon_h1")
 """Their layers see chunks or carry a state along the sequence, so their rows are padded."""
 
 
-def load(directory: Path, *, layer: int = LAYER, **options: object) -> Decoder:
+def load(directory, *, layer=LAYER, **options):
     return Decoder.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options), layer=layer)
 
 
-def states(decoder: Decoder, rows: Sequence[EncodedRow]) -> list[torch.Tensor]:
+def states(decoder, rows):
     found = dict(decoder.response_states(rows))
     assert not any(isinstance(one, RowFault) for one in found.values())
     return [found[place] for place in range(len(rows))]
 
 
-def transformers_states(whole: PreTrainedModel, row: EncodedRow, layer: int) -> torch.Tensor:
+def transformers_states(whole, row, layer):
     ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
     with torch.no_grad():
         return whole(input_ids=ids, output_hidden_states=True).hidden_states[layer][0, row.prompt_length :]
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor, share: float = 5e-5) -> None:
+def assert_close(found, expected, share=5e-05):
     """Each token's states differ by at most this share of their norm."""
     assert found.shape == expected.shape
     assert bool(((found - expected).norm(dim=-1) <= share * expected.norm(dim=-1)).all())
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
-def decoder(directory: Path) -> Decoder:
+def decoder(directory):
     return load(directory)
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind: str, tmp_path: Path) -> None:
+def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind, tmp_path):
     decoder = load(save_tiny_model(tmp_path, kind))
     whole = AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
     rows = [decoder.encode(one) for one in RECORDS]
@@ -95,7 +90,7 @@ def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind: str, tmp
     assert decoder.layout is (RowLayout.PADDED if kind in PADDED_KINDS else RowLayout.END_TO_END)
 
 
-def test_text_model_of_an_image_model_is_read_alone(tmp_path: Path) -> None:
+def test_text_model_of_an_image_model_is_read_alone(tmp_path):
     whole = save_nested_model(tmp_path, "gemma3").eval()
     decoder = load(tmp_path)
     row = decoder.encode(RECORD)
@@ -105,7 +100,7 @@ def test_text_model_of_an_image_model_is_read_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["llama", "llama4"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_row_has_the_states_that_it_has_alone(kind: str, dtype: str, tmp_path: Path) -> None:
+def test_row_has_the_states_that_it_has_alone(kind, dtype, tmp_path):
     decoder = load(save_tiny_model(tmp_path, kind), dtype=dtype)
     rows = [decoder.encode(one) for one in RECORDS]
     for row, found in zip(rows, states(decoder, rows), strict=True):
@@ -113,10 +108,10 @@ def test_row_has_the_states_that_it_has_alone(kind: str, dtype: str, tmp_path: P
 
 
 @pytest.mark.parametrize("layer", [0, 1, 4])
-def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory: Path, layer: int) -> None:
+def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory, layer):
     decoder = load(directory, layer=layer)
     whole = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
-    taken: list[torch.Tensor] = []
+    taken = []
     if layer:
         whole.layers[layer - 1].register_forward_hook(lambda *given: taken.append(given[2]))  # before the final norm
     else:
@@ -126,7 +121,7 @@ def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory: Path, 
     assert_close(states(decoder, [row])[0], taken[0][0, row.prompt_length :])
 
 
-def test_nothing_above_the_layer_is_loaded(directory: Path, decoder: Decoder) -> None:
+def test_nothing_above_the_layer_is_loaded(directory, decoder):
     assert len(layer_modules(decoder._network)) == LAYER
     whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     assert len(layer_modules(whole.network)) == 4
@@ -135,7 +130,7 @@ def test_nothing_above_the_layer_is_loaded(directory: Path, decoder: Decoder) ->
     assert any(f"layers.{LAYER - 1}." in name for name in names)
 
 
-def test_decoder_is_identified_as_the_whole_language_model_is(directory: Path, decoder: Decoder) -> None:
+def test_decoder_is_identified_as_the_whole_language_model_is(directory, decoder):
     whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).provenance()
     found = decoder.provenance()
     assert {name: found[name] for name in whole} == whole
@@ -147,7 +142,7 @@ def test_decoder_is_identified_as_the_whole_language_model_is(directory: Path, d
     assert (found["language_model_layer"], found["language_model_row_layout"]) == (str(LAYER), "end_to_end")
 
 
-def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory: Path, decoder: Decoder) -> None:
+def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory, decoder):
     whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     rows = [whole.encode(one) for one in RECORDS]
     before = whole.token_log_probabilities(rows)
@@ -160,20 +155,18 @@ def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory: Pat
         np.testing.assert_array_equal(found, expected)
 
 
-def test_layer_that_the_model_lacks_is_refused(directory: Path) -> None:
+def test_layer_that_the_model_lacks_is_refused(directory):
     with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
         load(directory, layer=5)
 
 
-def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(directory, monkeypatch):
     decoder = load(directory)
     rows = [decoder.encode(one) for one in RECORDS]
     longest = len(rows[1].token_ids)
     expected, real = states(decoder, rows), Decoder._states
 
-    def limited(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+    def limited(self, some):
         if len(some) > 1 or len(some[0].token_ids) == longest:
             raise MemoryError
         return real(self, some)
@@ -187,14 +180,12 @@ def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(
         assert_close(one, expected[place])
 
 
-def test_row_that_is_not_finite_is_a_fault_and_its_neighbours_are_read_alone(
-    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_that_is_not_finite_is_a_fault_and_its_neighbours_are_read_alone(decoder, monkeypatch):
     rows = [decoder.encode(one) for one in RECORDS]
     shortest = min(len(row.token_ids) for row in rows)
     expected, real = states(decoder, rows), Decoder._states
 
-    def spreading(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+    def spreading(self, some):
         found = real(self, some)
         broken = any(len(row.token_ids) == shortest for row in some)
         return [torch.full_like(one, torch.nan) for one in found] if broken else found
@@ -210,12 +201,12 @@ def test_row_that_is_not_finite_is_a_fault_and_its_neighbours_are_read_alone(
             assert_close(one, expected[place])
 
 
-def test_encoder_is_no_decoder(tmp_path: Path) -> None:
+def test_encoder_is_no_decoder(tmp_path):
     with pytest.raises(NotCausalError, match="is an encoder"):
         load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))
 
 
-def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(directory: Path, decoder: Decoder) -> None:
+def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(directory, decoder):
     length = max(len(decoder.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
     assert not decoder.encode(RECORD).windows
     assert len(load(directory, max_tokens=length).encode(RECORD).windows) == 2
@@ -227,7 +218,7 @@ def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(direc
 LM_RECORD = replace(RECORD, passages=(*RECORD.passages, Passage(text="A bell buoy.")))
 
 
-def load_lm(directory, **options) -> LanguageModel:
+def load_lm(directory, **options):
     return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
 
 

@@ -4,12 +4,9 @@ It comes as a GGUF file, which is converted first. The rows were written for thi
 ``tests/pretrained_models.txt`` and the package ``gguf`` everything is skipped.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -29,7 +26,6 @@ from attribeam.attribution.attention.hidden_states import states_of_layers
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Passage, QARecord, RowSource
@@ -59,7 +55,7 @@ ANSWERS = (ANSWER, "Children travel free.", "It was bought in 1931.", ANSWER[:60
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     package = checked_package(SMOLLM2)
     pytest.importorskip("gguf", reason="gguf is not installed")
     folder = tmp_path_factory.mktemp("converted") / "SmolLM2-135M-Instruct"
@@ -68,29 +64,29 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def load(directory: Path, *, dtype: str = "float32", layer: int = LAYER) -> AttentionModel:
+def load(directory, *, dtype="float32", layer=LAYER):
     options = ModelOptions(model=str(directory), device="cpu", dtype=dtype, layer=layer)
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING), threads=1)
 
 
 @pytest.fixture(scope="module")
-def model(directory: Path) -> AttentionModel:
+def model(directory):
     return load(directory)
 
 
-def record(answer: str = ANSWER, *, name: str = "ferry") -> QARecord:
+def record(answer=ANSWER, *, name="ferry"):
     passages = tuple(Passage(text, title) for title, text in PASSAGES.items())
     return QARecord(name, QUESTION, passages, answer, RowSource("log", 0))
 
 
-def test_decoder_gets_its_own_chat_template_and_layer(directory: Path) -> None:
+def test_decoder_gets_its_own_chat_template_and_layer(directory):
     found = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"), threads=1)
     assert (found.layer, found.layer_count, found.query_position) == (16, 30, QueryPosition.PREDICTING)
     assert (found.max_tokens, found.network.config.num_key_value_heads) == (8192, 3)
     assert found.provenance()["prompt_template_name"] == "chat"
 
 
-def test_tokens_are_those_of_the_models_own_chat(model: AttentionModel, directory: Path) -> None:
+def test_tokens_are_those_of_the_models_own_chat(model, directory):
     tokenizer = AutoTokenizer.from_pretrained(directory)
     rendered = model.template.render(question=QUESTION, passages=record().passages).text
     opening, _, rest = rendered.partition("<|im_start|>user\n")
@@ -103,7 +99,7 @@ def test_tokens_are_those_of_the_models_own_chat(model: AttentionModel, director
     assert model.encode(record()).token_ids.tolist() == expected
 
 
-def test_every_token_covers_its_own_characters(model: AttentionModel, directory: Path) -> None:
+def test_every_token_covers_its_own_characters(model, directory):
     tokenizer, row = AutoTokenizer.from_pretrained(directory), model.encode(record())
     texts = [*PASSAGES.values()]
     for column in np.flatnonzero((row.column_passage >= 0) & ~row.column_in_title):
@@ -116,13 +112,13 @@ def test_every_token_covers_its_own_characters(model: AttentionModel, directory:
     assert tokenizer.decode(row.token_ids[row.prompt_length :]) == ANSWER
 
 
-def test_captured_attention_is_transformers_own(model: AttentionModel, directory: Path) -> None:
+def test_captured_attention_is_transformers_own(model, directory):
     row = model.encode(record())
     expected = eager_similarity(directory, model, row)
     np.testing.assert_allclose(full_similarity(attributed(model, row, len(PASSAGES))), expected, atol=1e-5, rtol=0)
 
 
-def test_hidden_states_are_transformers_own(model: AttentionModel, directory: Path) -> None:
+def test_hidden_states_are_transformers_own(model, directory):
     row, layers = model.encode(record()), (0, 1, LAYER - 1)
     reference = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     with torch.no_grad():
@@ -136,14 +132,14 @@ def test_hidden_states_are_transformers_own(model: AttentionModel, directory: Pa
         )
 
 
-def test_attention_finds_the_passages_of_paraphrases(directory: Path) -> None:
+def test_attention_finds_the_passages_of_paraphrases(directory):
     attributor = Attributor.from_pretrained(str(directory), layer=LAYER, spans="given", device="cpu", threads=1)
     places = [(ANSWER.index(claim), ANSWER.index(claim) + len(claim)) for claim in CLAIMS]
     found = attributor.attribute(question=QUESTION, passages=[*PASSAGES.values()], answer=ANSWER, target_spans=places)
     assert [one.top_passage_index for one in found] == [0, 1, 2, 3]
 
 
-def test_probability_of_an_answer_is_transformers_own_and_falls_without_its_passage(directory: Path) -> None:
+def test_probability_of_an_answer_is_transformers_own_and_falls_without_its_passage(directory):
     language = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     whole = record("In 1931.")
     rows = [language.encode(one) for one in (whole, replace(whole, passages=whole.passages[1:2]))]
@@ -155,14 +151,14 @@ def test_probability_of_an_answer_is_transformers_own_and_falls_without_its_pass
     assert sums[0] > sums[1] + 1
 
 
-def log_probabilities(plain: torch.nn.Module, row: EncodedRow) -> np.ndarray:
+def log_probabilities(plain, row):
     ids = torch.from_numpy(row.token_ids.astype(np.int64))
     with torch.no_grad():
         logits = plain(input_ids=ids[None]).logits[0].log_softmax(-1)
     return logits[torch.arange(row.prompt_length - 1, len(ids) - 1), ids[row.prompt_length :]].numpy()
 
 
-def test_converted_file_is_the_decoder_of_the_shipped_verdict(directory: Path) -> None:
+def test_converted_file_is_the_decoder_of_the_shipped_verdict(directory):
     judge = Attributor.from_pretrained(verdict="smollm2-135m", language_model=str(directory), device="cpu", threads=1)
     rows = [
         {"question": QUESTION, "passages": [*PASSAGES.values()], "answer": answer}
@@ -172,11 +168,11 @@ def test_converted_file_is_the_decoder_of_the_shipped_verdict(directory: Path) -
     assert true[0].answer_risk < judge_threshold(judge) <= invented[0].answer_risk
 
 
-def judge_threshold(judge: Attributor) -> float:
+def judge_threshold(judge):
     return float(judge.provenance()["answer_risk_threshold"])
 
 
-def test_audit_with_the_model_reconciles(directory: Path, tmp_path: Path) -> None:
+def test_audit_with_the_model_reconciles(directory, tmp_path):
     rows = [
         {"record_id": f"ferry-{number}", "question": QUESTION, "passages": [*PASSAGES.values()], "answer": answer}
         for number, answer in enumerate([*ANSWERS, None])

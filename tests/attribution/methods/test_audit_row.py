@@ -1,7 +1,5 @@
 """Evidence for long texts: what it takes grows with the length of a row's passages, and with that of its answer."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import cycle, islice
 
@@ -11,7 +9,7 @@ from attribeam import Attributor
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of, model_outcomes
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.schemas import Passage, QARecord, RowSource, SpanEvidence
+from attribeam.schemas import Passage, QARecord, RowSource
 from lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
 
 PAGES = made_up_pages(seed=0, pages=20, vocabulary=2000)
@@ -20,11 +18,11 @@ ROOM = 1.3
 
 
 @pytest.fixture(scope="module")
-def attributor() -> Attributor:
+def attributor():
     return Attributor.from_pretrained("bundled", device="cpu", threads=1)
 
 
-def audit_row(attributor: Attributor, part: str, words: int) -> AuditRow:
+def audit_row(attributor, part, words):
     """A row of which one part has that many words."""
     made = next(benchmark_rows(PAGES, rows=1, seed=0))
     text = list(islice(cycle(word for page in PAGES for word in page.words), words))
@@ -41,7 +39,7 @@ def audit_row(attributor: Attributor, part: str, words: int) -> AuditRow:
     return AuditRow(record, parsed, spans, attributor.model.encode(record))
 
 
-def evidence_and_peak(attributor: Attributor, row: AuditRow) -> tuple[tuple[SpanEvidence, ...], int]:
+def evidence_and_peak(attributor, row):
     """The evidence of a row, and the most bytes that making it had in use."""
     settings = attributor.model.settings
     (found,) = model_outcomes(attributor.method, settings, LoadedModels(attention=attributor.model), [row])
@@ -56,7 +54,7 @@ def evidence_and_peak(attributor: Attributor, row: AuditRow) -> tuple[tuple[Span
 
 
 @pytest.mark.parametrize("part", ["passage", "passages", "answer"])
-def test_memory_of_evidence_grows_no_faster_than_the_text(attributor: Attributor, part: str) -> None:
+def test_memory_of_evidence_grows_no_faster_than_the_text(attributor, part):
     evidence_and_peak(attributor, audit_row(attributor, part, 100))  # loads what the verdict reads
     rows = [audit_row(attributor, part, words) for words in (SHORT, LONG)]
     (_, short), (spans, long) = (evidence_and_peak(attributor, row) for row in rows)

@@ -1,15 +1,10 @@
 """The lines of docs/models.md make a directory of a GGUF file with the same model; the file itself is refused."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from tests.attribution.tiny_models import CONFIGS, SENTENCES, save_tiny_model, tiny_tokenizer
@@ -23,19 +18,15 @@ from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "models.md"
-Weights = dict[str, npt.NDArray[np.float32]]
-Packed = dict[str, tuple[npt.NDArray[np.uint8], object]]
 ROW = QARecord("r", "Who built it?", (Passage(SENTENCES[0]),), "Ada Thorne built it in 1874.", RowSource("log", 0))
 
 
 @pytest.fixture
-def gguf() -> ModuleType:
+def gguf():
     return pytest.importorskip("gguf", reason="gguf is not installed")
 
 
-def write_gguf(
-    gguf: ModuleType, path: Path, weights: Weights, *, packed: Packed | None = None, architecture: str = "llama"
-) -> Path:
+def write_gguf(gguf, path, weights, *, packed=None, architecture="llama"):
     """A file as llama.cpp's converter writes it, of the shape of the small Llama."""
     config, tokenizer = CONFIGS["llama"], json.loads(tiny_tokenizer().to_str())["model"]
     writer = gguf.GGUFWriter(path, architecture)
@@ -77,11 +68,11 @@ _PLACES = {
 _OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def weights_of(directory: Path) -> Weights:
+def weights_of(directory):
     """The model's weights under llama.cpp's names; queries and keys have their rotated halves interleaved there."""
     config = CONFIGS["llama"]
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    renamed: Weights = {}
+    renamed = {}
     for name, tensor in AutoModelForCausalLM.from_pretrained(directory).state_dict().items():
         values = tensor.numpy()
         module = name.removesuffix(".weight")
@@ -97,7 +88,7 @@ def weights_of(directory: Path) -> Weights:
     return renamed
 
 
-def convert_as_documented(file: Path, output: Path) -> None:
+def convert_as_documented(file, output):
     """Run the lines of docs/models.md on ``file``."""
     (lines,) = re.findall(
         r"```python\n(from transformers import.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL
@@ -106,7 +97,7 @@ def convert_as_documented(file: Path, output: Path) -> None:
     exec(re.sub(r"^folder, file, output = .*", lambda _: names, lines, flags=re.MULTILINE), {})
 
 
-def test_documented_lines_make_a_directory_of_the_same_model(gguf: ModuleType, tmp_path: Path) -> None:
+def test_documented_lines_make_a_directory_of_the_same_model(gguf, tmp_path):
     directory, output = save_tiny_model(tmp_path / "original"), tmp_path / "converted"
     weights, packed, name = weights_of(directory), gguf.GGMLQuantizationType.Q8_0, "model.layers.1.mlp.up_proj.weight"
     blocks = gguf.quants.quantize(weights["blk.1.ffn_up.weight"], packed)
@@ -124,9 +115,7 @@ def test_documented_lines_make_a_directory_of_the_same_model(gguf: ModuleType, t
 
 @pytest.mark.parametrize("named", ["small.gguf", "."])
 @pytest.mark.parametrize("load", [read_model_directory, LanguageModel.from_pretrained])
-def test_model_in_a_gguf_file_is_refused_with_where_its_conversion_is_told(
-    load: Callable[[ModelOptions], object], named: str, tmp_path: Path
-) -> None:
+def test_model_in_a_gguf_file_is_refused_with_where_its_conversion_is_told(load, named, tmp_path):
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     with pytest.raises(ModelLoadError, match=r"small\.gguf; convert it once as docs/models\.md#gguf-files says"):
         load(ModelOptions(model=str(tmp_path / named)))

@@ -1,14 +1,10 @@
 """Model directories that nobody should trust: each is a sentence that says what is wrong, and costs next to nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,98 +20,96 @@ WEIGHTS, INDEX, SETTINGS = "model.safetensors", "model.safetensors.index.json", 
 BILLION = 10**9
 DEEP = 100_000
 
-Damage = Callable[[Path], None]
 
-
-def _holds(name: str, content: bytes | str) -> Damage:
-    def write(folder: Path) -> None:
+def _holds(name, content):
+    def write(folder):
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
     return write
 
 
-def _without(name: str) -> Damage:
+def _without(name):
     return lambda folder: (folder / name).unlink()
 
 
-def _cut(name: str) -> Damage:
+def _cut(name):
     return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
 
 
-def _queue(name: str) -> Damage:
+def _queue(name):
     """A FIFO that nobody writes to."""
 
-    def replace(folder: Path) -> None:
+    def replace(folder):
         (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
 
     return replace
 
 
-def _link(name: str, target: str) -> Damage:
-    def replace(folder: Path) -> None:
+def _link(name, target):
+    def replace(folder):
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(target)
 
     return replace
 
 
-def _folder(name: str) -> Damage:
-    def replace(folder: Path) -> None:
+def _folder(name):
+    def replace(folder):
         (folder / name).unlink()
         (folder / name).mkdir()
 
     return replace
 
 
-def _edited(name: str, edit: Callable[[Any], object]) -> Damage:
-    def write(folder: Path) -> None:
+def _edited(name, edit):
+    def write(folder):
         values = json.loads((folder / name).read_text()) if (folder / name).exists() else {}
         (folder / name).write_text(json.dumps(edit(values) or values))
 
     return write
 
 
-def _says(name: str = CONFIG, **changes: object) -> Damage:
+def _says(name=CONFIG, **changes):
     return _edited(name, lambda values: values | changes)
 
 
-def _config_of(kind: str, **changes: object) -> Damage:
+def _config_of(kind, **changes):
     """The config of another architecture beside the same weights."""
     return _holds(CONFIG, json.dumps(CONFIGS[kind].to_diff_dict() | changes, default=str))
 
 
-def _model(**changes: object) -> Damage:
+def _model(**changes):
     """A tokenizer.json whose model has these parts."""
     return _edited(TOKENIZER, lambda values: values["model"].update(changes))
 
 
-def _nested(start: str, end: str, depth: int = DEEP) -> str:
+def _nested(start, end, depth=DEEP):
     return start * depth + end * depth
 
 
-def _weights(change: Callable[[torch.Tensor], torch.Tensor], name: str = "") -> Damage:
-    def write(folder: Path) -> None:
+def _weights(change, name=""):
+    def write(folder):
         found = load_file(folder / WEIGHTS)
         save_file({key: change(one) if name in key else one for key, one in found.items()}, folder / WEIGHTS)
 
     return write
 
 
-def _named(rename: Callable[[str], str | None]) -> Damage:
+def _named(rename):
     """Weights under other names, without those that get none."""
 
-    def write(folder: Path) -> None:
+    def write(folder):
         found = {rename(name): one for name, one in load_file(folder / WEIGHTS).items()}
         save_file({name: one for name, one in found.items() if name is not None}, folder / WEIGHTS)
 
     return write
 
 
-def _header(edit: Callable[[dict[str, Any]], object], *, length: int | None = None) -> Damage:
+def _header(edit, *, length=None):
     """Weights whose header says something else of the same bytes."""
 
-    def write(folder: Path) -> None:
+    def write(folder):
         content = (folder / WEIGHTS).read_bytes()
         size = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + size])
@@ -127,13 +121,13 @@ def _header(edit: Callable[[dict[str, Any]], object], *, length: int | None = No
     return write
 
 
-def _first(**changes: object) -> Damage:
+def _first(**changes):
     """A header whose first tensor says something else."""
     return _header(lambda header: next(one for name, one in header.items() if name != "__metadata__").update(changes))
 
 
-def _indexed(weight_map: object) -> Damage:
-    def write(folder: Path) -> None:
+def _indexed(weight_map):
+    def write(folder):
         (folder / WEIGHTS).rename(folder / "a.safetensors")
         (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
@@ -143,54 +137,54 @@ def _indexed(weight_map: object) -> Damage:
 class _Touch:
     """Touches a file where it is unpickled."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self._path = path
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self):
         return Path.touch, (self._path,)
 
 
-def _pickled(name: str) -> Damage:
-    def write(folder: Path) -> None:
+def _pickled(name):
+    def write(folder):
         (folder / WEIGHTS).unlink()
         (folder / name).write_bytes(pickle.dumps(_Touch(folder / "RAN")))
 
     return write
 
 
-def _named_by(name: str, key: str, code: str = "raise SystemExit(7)") -> Damage:
+def _named_by(name, key, code="raise SystemExit(7)"):
     """A file that names code of the directory."""
 
-    def write(folder: Path) -> None:
+    def write(folder):
         (folder / "own.py").write_text(f"import pathlib; pathlib.Path({str(folder / 'RAN')!r}).touch(); {code}")
         _says(name, auto_map={key: "own.Own"}, model_type="own")(folder)
 
     return write
 
 
-def _all_of(*damages: Damage) -> Damage:
-    def write(folder: Path) -> None:
+def _all_of(*damages):
+    def write(folder):
         for one in damages:
             one(folder)
 
     return write
 
 
-def _larger_vocabulary(values: Any) -> None:
+def _larger_vocabulary(values):
     vocabulary = values["model"]["vocab"]
     values["model"]["vocab"] = {word: number + VOCABULARY_SIZE for word, number in vocabulary.items()}
     for one in values["added_tokens"]:
         one["id"] += VOCABULARY_SIZE
 
 
-def _wide_numbers(values: Any) -> None:
+def _wide_numbers(values):
     values["model"]["vocab"] = {word: 2**32 - 1 - number for word, number in values["model"]["vocab"].items()}
 
 
 _QUANTIZED = {"quant_method": "bitsandbytes", "load_in_4bit": True}
 _NORMALIZERS = '{"type":"Sequence","normalizers":['
 
-CONFIGS_DAMAGED: Mapping[str, Damage] = {
+CONFIGS_DAMAGED = {
     "no config": _without(CONFIG),
     "empty config": _holds(CONFIG, ""),
     "cut config": _cut(CONFIG),
@@ -250,7 +244,7 @@ CONFIGS_DAMAGED: Mapping[str, Damage] = {
     "an encoder-decoder": _says(is_encoder_decoder=True),
 }
 
-TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
+TOKENIZERS_DAMAGED = {
     "no tokenizer": _all_of(_without(TOKENIZER), _without(TOKENIZER_CONFIG)),
     "empty tokenizer": _holds(TOKENIZER, ""),
     "cut tokenizer": _cut(TOKENIZER),
@@ -320,7 +314,7 @@ TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
     "chat is a queue": _queue("chat_template.jinja"),
 }
 
-WEIGHTS_DAMAGED: Mapping[str, Damage] = {
+WEIGHTS_DAMAGED = {
     "no weights": _without(WEIGHTS),
     "empty weights": _holds(WEIGHTS, b""),
     "cut weights": _cut(WEIGHTS),
@@ -371,7 +365,7 @@ WEIGHTS_DAMAGED: Mapping[str, Damage] = {
     "an adapter": _holds("adapter_config.json", "{}"),
 }
 
-SETTINGS_DAMAGED: Mapping[str, Damage] = {
+SETTINGS_DAMAGED = {
     "settings are garbage": _holds(SETTINGS, b"\xff" * 9),
     "settings nested deep": _holds(SETTINGS, _nested("[", "]")),
     "settings with a part nested deep": _holds(SETTINGS, '{"layer":' + _nested("[", "]") + "}"),
@@ -407,11 +401,11 @@ LONGEST_SENTENCE = 1_500
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def good(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("good"))
 
 
-def damaged(good: Path, tmp_path: Path, name: str) -> Path:
+def damaged(good, tmp_path, name):
     folder = tmp_path / "model"
     shutil.copytree(good, folder)
     DAMAGES[name](folder)
@@ -419,9 +413,7 @@ def damaged(good: Path, tmp_path: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(DAMAGES.keys() - HARMLESS))
-def test_a_hostile_directory_is_refused_in_one_sentence(
-    good: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_directory_is_refused_in_one_sentence(good, tmp_path, name, capfd):
     folder = damaged(good, tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError) as caught:
@@ -434,7 +426,7 @@ def test_a_hostile_directory_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good: Path, tmp_path: Path, name: str) -> None:
+def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good, tmp_path, name):
     folder = damaged(good, tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     attributor = Attributor.from_pretrained(str(folder), device="cpu")
@@ -442,17 +434,13 @@ def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good: Pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(
-    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(good, tmp_path, monkeypatch):
     folder = damaged(good, tmp_path, "ten million positions")
     monkeypatch.setattr("attribeam.attribution.models.weight_loading.AutoModel.from_pretrained", pytest.fail)
     with pytest.raises(UsageError, match=r"asks for 320,036,496 weights, the safetensors files hold 56,608"):
         Attributor.from_pretrained(str(folder), device="cpu")
 
 
-def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(
-    good: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(good, monkeypatch):
     monkeypatch.setattr(model_files.subprocess, "run", pytest.fail)
     model_files.check_tokenizer(good / model_files.TOKENIZER)

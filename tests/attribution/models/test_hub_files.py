@@ -1,11 +1,7 @@
 """Hub models: one commit, recorded; files that are needed; the cache alone offline; errors that name the way."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from shutil import copy
-from typing import Any
 
 import httpx2
 import pytest
@@ -35,7 +31,7 @@ OLDER = "89abcdef0123456789abcdef0123456789abcdef"
 CPU = torch.device("cpu")
 
 
-def cache_folder(cache: Path, commit: str, *, ref: str) -> Path:
+def cache_folder(cache, commit, *, ref):
     """The folder of a commit in a cache of the hub's layout, with the name that points to it."""
     repository = cache / "models--brigg--lighthouse"
     (repository / "refs").mkdir(parents=True, exist_ok=True)
@@ -46,14 +42,14 @@ def cache_folder(cache: Path, commit: str, *, ref: str) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """An empty cache, and a hub that must not be asked."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     return tmp_path / "hub"
 
 
-def test_cached_model_loads_offline_and_its_commit_is_recorded(cache: Path) -> None:
+def test_cached_model_loads_offline_and_its_commit_is_recorded(cache):
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
     model = AttentionModel.from_pretrained(ModelOptions(model=NAME, device="cpu"))
     provenance = model.provenance()
@@ -61,7 +57,7 @@ def test_cached_model_loads_offline_and_its_commit_is_recorded(cache: Path) -> N
 
 
 @pytest.mark.parametrize("revision", ["v1", OLDER])
-def test_revision_is_a_name_or_a_commit_and_what_is_recorded_is_the_commit(cache: Path, revision: str) -> None:
+def test_revision_is_a_name_or_a_commit_and_what_is_recorded_is_the_commit(cache, revision):
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
     save_tiny_model(cache_folder(cache, OLDER, ref="v1"), "qwen2")
     directory = read_model_directory(ModelOptions(model=NAME, revision=revision))
@@ -69,12 +65,12 @@ def test_revision_is_a_name_or_a_commit_and_what_is_recorded_is_the_commit(cache
     assert Path(directory.location).name == OLDER
 
 
-def test_model_that_is_not_cached_is_not_asked_for_offline(cache: Path) -> None:
+def test_model_that_is_not_cached_is_not_asked_for_offline(cache):
     with pytest.raises(ModelLoadError, match=rf"HF_HUB_OFFLINE is set, and it is not .* {cache}; fetch it with 'hf "):
         read_model_directory(ModelOptions(model=NAME))
 
 
-def test_cached_model_without_its_weights_says_so_offline(cache: Path) -> None:
+def test_cached_model_without_its_weights_says_so_offline(cache):
     folder = save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
     (folder / "model.safetensors").unlink()
     directory = read_model_directory(ModelOptions(model=NAME))
@@ -82,18 +78,18 @@ def test_cached_model_without_its_weights_says_so_offline(cache: Path) -> None:
         load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
 
 
-def test_revision_of_a_local_model_is_refused(tmp_path: Path) -> None:
+def test_revision_of_a_local_model_is_refused(tmp_path):
     with pytest.raises(ModelLoadError, match="leave --revision out"):
         read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path)), revision="v1"))
 
 
 @pytest.fixture
-def hub(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[dict[str, Any]]]:
+def hub(tmp_path, cache, monkeypatch):
     """A hub that holds a model in several files and hands out what is asked for; the model, and what was asked."""
     origin, asked = tmp_path / "origin", []
     save_in_shards(origin)
 
-    def download(model: str, *, revision: str | None, allow_patterns: list[str], **options: Any) -> str:
+    def download(model, *, revision, allow_patterns, **options):
         asked.append({"model": model, "revision": revision, "patterns": allow_patterns, **options})
         folder = cache / "models--brigg--lighthouse" / "snapshots" / COMMIT
         if not folder.is_dir():
@@ -107,7 +103,7 @@ def hub(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[P
     return origin, asked
 
 
-def test_of_a_hub_model_only_files_with_needed_layers_are_fetched(hub: tuple[Path, list[dict[str, Any]]]) -> None:
+def test_of_a_hub_model_only_files_with_needed_layers_are_fetched(hub):
     origin, asked = hub
     directory = read_model_directory(ModelOptions(model=NAME))
     folder = Path(directory.location)
@@ -118,9 +114,7 @@ def test_of_a_hub_model_only_files_with_needed_layers_are_fetched(hub: tuple[Pat
     assert [(one["revision"], set(one["patterns"]) == fetched) for one in asked] == [(None, False), (COMMIT, True)]
 
 
-def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
-    hub: tuple[Path, list[dict[str, Any]]],
-) -> None:
+def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(hub):
     origin, _ = hub
     for path in origin.iterdir():
         path.unlink()
@@ -130,7 +124,7 @@ def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
         read_model_directory(ModelOptions(model=NAME))
 
 
-def _answered(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
+def _answered(kind, status):
     request = httpx2.Request("GET", "https://hub.invalid/brigg/lighthouse")
     return kind("refused", response=httpx2.Response(status, request=request))
 
@@ -155,10 +149,8 @@ def _answered(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
         (HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
     ],
 )
-def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, offline: bool, complaint: str
-) -> None:
-    def refuse(*_: Any, **__: Any) -> Callable[[], None]:
+def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, monkeypatch, error, offline, complaint):
+    def refuse(*_, **__):
         raise error
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
@@ -169,12 +161,10 @@ def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(
     assert not cache.exists()
 
 
-def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach(cache, monkeypatch):
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
 
-    def incomplete(*_: Any, **__: Any) -> str:
+    def incomplete(*_, **__):
         raise LocalEntryNotFoundError("README.md is missing")
 
     monkeypatch.setattr(hub_files, "snapshot_download", incomplete)

@@ -1,12 +1,9 @@
 """Reading a model's directory, what is refused there, and how many tokens a model can place."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,24 +50,22 @@ from attribeam.schemas.errors import ModelLoadError
 CPU = torch.device("cpu")
 
 
-def options(directory: Path | str) -> ModelOptions:
+def options(directory):
     return ModelOptions(model=str(directory))
 
 
-def load(directory: Path, layer: int = 3) -> torch.nn.Module:
+def load(directory, layer=3):
     return load_weights(read_model_directory(options(directory)), layer=layer, dtype=torch.float32, device=CPU)
 
 
-def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path: Path) -> None:
+def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path):
     model = load(save_tiny_model(tmp_path), layer=2)
     assert len(model.layers) == 2
     assert not hasattr(model, "lm_head")
     assert not model.training
 
 
-def test_loading_says_nothing_and_leaves_verbosity_as_it_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_loading_says_nothing_and_leaves_verbosity_as_it_was(tmp_path, caplog, capfd):
     directory = save_tiny_model(tmp_path)
     capfd.readouterr()
     verbosity = logging.getLogger("transformers").level
@@ -80,19 +75,19 @@ def test_loading_says_nothing_and_leaves_verbosity_as_it_was(
 
 
 @pytest.mark.parametrize("name", ["./absent", "/absent/model", "a/b/c"])
-def test_missing_directory_is_named_without_asking_the_hub(name: str) -> None:
+def test_missing_directory_is_named_without_asking_the_hub(name):
     with pytest.raises(ModelLoadError, match="there is none; check --model"):
         read_model_directory(options(name))
 
 
 @pytest.mark.parametrize("name", ["mps", "xpu:3", "hpu", "npu:1", "cuda:99", "gpu"])
-def test_device_that_is_not_there_is_named(name: str) -> None:
+def test_device_that_is_not_there_is_named(name):
     with pytest.raises(ModelLoadError, match=f"device .*{name}"):
         choose_device(name)
 
 
-def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
+def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch):
+    def fail(*_, **__):
         raise RuntimeError("CUDA error: invalid device ordinal\nCompile with TORCH_USE_CUDA_DSA\n")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -101,7 +96,7 @@ def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch
         choose_device("cuda:7")
 
 
-def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path: Path) -> None:
+def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
     path = save_tiny_model(tmp_path) / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
     tokenizer["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
@@ -112,9 +107,7 @@ def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "alibi"])
 @pytest.mark.parametrize("family", [BertConfig, RobertaConfig, ElectraConfig])
-def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(
-    tmp_path: Path, family: type[PreTrainedConfig], kind: str
-) -> None:
+def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_path, family, kind):
     family(position_embedding_type=kind).save_pretrained(tmp_path)
     with pytest.raises(ModelLoadError, match=f"says position_embedding_type '{kind}', which is ignored"):
         read_model_directory(ModelOptions(model=str(tmp_path)))
@@ -132,11 +125,11 @@ def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(
     ],
     ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
 )
-def test_positions_that_are_computed_as_the_config_says_are_taken(config: PreTrainedConfig) -> None:
+def test_positions_that_are_computed_as_the_config_says_are_taken(config):
     check_position_embeddings("lamp", config)
 
 
-def test_config_of_a_models_own_code_is_not_asked() -> None:
+def test_config_of_a_models_own_code_is_not_asked():
     class OwnConfig(BertConfig):
         pass
 
@@ -155,11 +148,11 @@ def test_config_of_a_models_own_code_is_not_asked() -> None:
     ],
     ids=["bert", "gpt2", "roberta", "nested", "none"],
 )
-def test_context_is_the_number_of_tokens_with_a_position(config: PreTrainedConfig, context: int | None) -> None:
+def test_context_is_the_number_of_tokens_with_a_position(config, context):
     assert model_context(config) == context
 
 
-def modeling_file(model_type: str) -> Path | None:
+def modeling_file(model_type):
     """The file of transformers that ``model_type``'s network is in."""
     package, kind = model_type.replace("-", "_"), ""
     if model_type.startswith("data2vec"):
@@ -171,7 +164,7 @@ def modeling_file(model_type: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def test_every_text_model_that_begins_behind_the_padding_is_known() -> None:
+def test_every_text_model_that_begins_behind_the_padding_is_known():
     types = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES}
     files = {model_type: path for model_type in types if (path := modeling_file(model_type)) is not None}
     assert len(files) > 150
@@ -187,8 +180,8 @@ def test_every_text_model_that_begins_behind_the_padding_is_known() -> None:
 KERNEL = "someone/some-attn"
 
 
-def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(name: str, **_: object) -> None:
+def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypatch):
+    def fetch(name, **_):
         raise AssertionError(f"{name} was fetched")
 
     monkeypatch.setattr(modeling_utils, "lazy_import_flash_attention", fetch)
@@ -216,7 +209,7 @@ class OwnModel(LlamaModel):
 
 
 @pytest.fixture
-def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_modules(tmp_path, monkeypatch):
     """A place of its own for the code that transformers imports, which is forgotten afterwards."""
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -228,7 +221,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.fixture
-def directory(tmp_path: Path, own_modules: None) -> Path:  # noqa: ARG001 - for what it does
+def directory(tmp_path, own_modules):  # noqa: ARG001 - for what it does
     """A model whose config and class come with it."""
     path = save_tiny_model(tmp_path / "own")
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
@@ -240,13 +233,13 @@ def directory(tmp_path: Path, own_modules: None) -> Path:  # noqa: ARG001 - for 
     return path
 
 
-def test_code_of_the_repository_is_not_run_unasked(directory: Path) -> None:
+def test_code_of_the_repository_is_not_run_unasked(directory):
     (directory / "configuration_own.py").write_text("raise RuntimeError('this ran')", encoding="utf-8")
     with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
         read_model_directory(ModelOptions(model=str(directory)))
 
 
-def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory: Path) -> None:
+def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", trust_remote_code=True))
     assert type(model.network).__name__ == "OwnModel"
     assert model.provenance()["model_code"] == "of its repository"
@@ -255,7 +248,7 @@ def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory:
     assert isinstance(tokens, TokenAttribution)
 
 
-def test_flag_alone_runs_no_code_and_is_not_named(tmp_path: Path) -> None:
+def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
     options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", trust_remote_code=True)
     assert AttentionModel.from_pretrained(options).provenance()["model_code"] == "of transformers"
 
@@ -268,7 +261,7 @@ class OwnTokenizer(PreTrainedTokenizerFast):
 """
 
 
-def with_own_tokenizer(directory: Path, name: str) -> Path:
+def with_own_tokenizer(directory, name):
     """A plain model whose tokenizer's class comes with it, under this name."""
     path = save_tiny_model(directory / "tokenizer")
     (path / "tokenization_own.py").write_text(TOKENIZER, encoding="utf-8")
@@ -279,7 +272,7 @@ def with_own_tokenizer(directory: Path, name: str) -> Path:
     return path
 
 
-def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path: Path) -> None:
+def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path):
     path = with_own_tokenizer(tmp_path, "tokenization_own.OwnTokenizer")
     (path / "tokenization_own.py").write_text("raise RuntimeError('this ran')", encoding="utf-8")
     with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
@@ -287,7 +280,7 @@ def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path: Path, file: str) -> None:
+def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path, file):
     path = save_tiny_model(tmp_path)
     config = json.loads((path / file).read_text(encoding="utf-8"))
     config |= {"auto_map": {"AutoModel": "someone/else--modeling_own.OwnModel"}}
@@ -338,7 +331,7 @@ class OwnModel(LlamaModel):
 """
 
 
-def save(directory: Path, code: str) -> Path:
+def save(directory, code):
     """A tiny Llama whose config names ``OwnModel`` of its own repository."""
     save_tiny_model(directory)
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
@@ -349,13 +342,13 @@ def save(directory: Path, code: str) -> Path:
     return directory
 
 
-def own_load(directory: Path, *, trusted: bool = True) -> AttentionModel:
+def own_load(directory, *, trusted=True):
     options = ModelOptions(model=str(directory), trust_remote_code=trusted, device="cpu")
     return AttentionModel.from_pretrained(options)
 
 
 @pytest.fixture(autouse=True)
-def _modules_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _modules_of_its_own(monkeypatch, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("modules"))
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", folder)
 
@@ -369,18 +362,18 @@ def _modules_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     ],
     ids=["past the interface", "other arguments", "unknown numbers"],
 )
-def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path: Path, code: str, complaint: str) -> None:
+def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path, code, complaint):
     with pytest.raises(ModelLoadError, match=complaint):
         own_load(save(tmp_path, code))
 
 
-def written(tmp_path: Path, values: object) -> Path:
+def written(tmp_path, values):
     path = tmp_path / "attribution_config.json"
     path.write_text(json.dumps(values), encoding="utf-8")
     return path
 
 
-def test_file_gives_every_field(tmp_path: Path) -> None:
+def test_file_gives_every_field(tmp_path):
     values = {
         "layer": 3,
         "query_position": "self",
@@ -420,13 +413,13 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
         ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
     ],
 )
-def test_bad_file_is_an_error_with_its_name_and_key(tmp_path: Path, values: object, complaint: str) -> None:
+def test_bad_file_is_an_error_with_its_name_and_key(tmp_path, values, complaint):
     with pytest.raises(ValueError, match=complaint) as caught:
         AttributionConfig.from_file(written(tmp_path, values))
     assert "attribution_config.json" in str(caught.value)
 
 
-def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -> None:
+def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model():
     own = MethodOptions(supported_threshold=0.4, weak_threshold=0.2)
     given = MethodOptions().with_model(own).given()
     decided = [one.name for one in declared(MethodOptions).values() if one.in_directory]
@@ -444,14 +437,12 @@ def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -
         (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
     ],
 )
-def test_threshold_given_alone_moves_the_one_it_would_cross(
-    given: MethodOptions, expected: tuple[float, float]
-) -> None:
+def test_threshold_given_alone_moves_the_one_it_would_cross(given, expected):
     settings = given.with_model(MethodOptions(supported_threshold=0.3, weak_threshold=0.2))
     assert (settings.supported_threshold, settings.weak_threshold) == expected
 
 
-def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path: Path) -> None:
+def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path):
     model = save_tiny_model(tmp_path / "model")
     (model / "attribution_config.json").write_text('{"layer": 2, "top_k": 5}', encoding="utf-8")
     own = tmp_path / "own.json"

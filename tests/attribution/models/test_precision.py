@@ -1,7 +1,5 @@
 """What ``--dtype auto`` chooses on a CPU, and what leaves nothing to choose."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 from pathlib import Path
@@ -37,18 +35,18 @@ from attribeam.schemas.errors import ModelLoadError
 READS_ATTENTION = frozenset({Need.ATTENTION})
 
 
-def stored_in(directory: Path, dtype: str) -> ModelOptions:
+def stored_in(directory, dtype):
     save_tiny_model(directory, "qwen2")
     path = directory / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": dtype}), encoding="utf-8")
     return ModelOptions(model=str(directory), device="cpu")
 
 
-def processor_with(monkeypatch: pytest.MonkeyPatch, *dtypes: str, faster: bool = True) -> list[torch.dtype]:
+def processor_with(monkeypatch, *dtypes, faster=True):
     """Pretend that the processor multiplies in these dtypes; returns the dtypes that are measured."""
-    measured: list[torch.dtype] = []
+    measured = []
 
-    def measure(dtype: torch.dtype) -> bool:
+    def measure(dtype):
         measured.append(dtype)
         return faster
 
@@ -58,9 +56,7 @@ def processor_with(monkeypatch: pytest.MonkeyPatch, *dtypes: str, faster: bool =
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_model_stored_in_half_precision_runs_in_it_where_products_are_faster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
-) -> None:
+def test_model_stored_in_half_precision_runs_in_it_where_products_are_faster(tmp_path, monkeypatch, dtype):
     measured = processor_with(monkeypatch, dtype)
     choice = choose_half_precision(stored_in(tmp_path, dtype))
     assert choice is not None
@@ -69,9 +65,7 @@ def test_model_stored_in_half_precision_runs_in_it_where_products_are_faster(
     assert measured == [getattr(torch, dtype)]
 
 
-def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(tmp_path, monkeypatch):
     processor_with(monkeypatch, "bfloat16")
     options = stored_in(tmp_path / "model", "bfloat16")
     config = tmp_path / "own_config.json"
@@ -80,9 +74,7 @@ def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(
     assert choose_half_precision(options.replaced(attribution_config=str(config))) is None
 
 
-def test_float32_is_chosen_without_a_measurement_on_a_processor_without_instructions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_float32_is_chosen_without_a_measurement_on_a_processor_without_instructions(tmp_path, monkeypatch):
     measured = processor_with(monkeypatch, "bfloat16")
     choice = choose_half_precision(stored_in(tmp_path, "float16"))
     assert choice is not None
@@ -91,7 +83,7 @@ def test_float32_is_chosen_without_a_measurement_on_a_processor_without_instruct
     assert not measured
 
 
-def test_float32_is_chosen_where_the_measurement_shows_no_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float32_is_chosen_where_the_measurement_shows_no_gain(tmp_path, monkeypatch):
     processor_with(monkeypatch, "bfloat16", faster=False)
     choice = choose_half_precision(stored_in(tmp_path, "bfloat16"))
     assert choice is not None
@@ -100,11 +92,11 @@ def test_float32_is_chosen_where_the_measurement_shows_no_gain(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("times", [(1.0, 0.5), (1.0, 0.9)])
-def test_the_best_times_of_both_are_compared(monkeypatch: pytest.MonkeyPatch, times: tuple[float, float]) -> None:
+def test_the_best_times_of_both_are_compared(monkeypatch, times):
     seconds = dict(zip((torch.float32, torch.bfloat16), times, strict=True))
     disturbed = iter([9.0, 9.0])
 
-    def timed(left: torch.Tensor, right: torch.Tensor) -> float:
+    def timed(left, right):
         assert left.dtype == right.dtype
         return seconds[left.dtype] + next(disturbed, 0.0)
 
@@ -117,14 +109,12 @@ def test_the_best_times_of_both_are_compared(monkeypatch: pytest.MonkeyPatch, ti
     [{"dtype": "float32"}, {"dtype": "bfloat16"}, {"quantization": Quantization.NF4}],
     ids=["float32", "bfloat16", "quantised"],
 )
-def test_nothing_is_chosen_where_the_user_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, object]
-) -> None:
+def test_nothing_is_chosen_where_the_user_has(tmp_path, monkeypatch, given):
     processor_with(monkeypatch, "bfloat16")
     assert choose_half_precision(stored_in(tmp_path, "bfloat16").replaced(**given)) is None
 
 
-def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path, monkeypatch):
     processor_with(monkeypatch, "bfloat16", "float16")
     assert choose_half_precision(stored_in(tmp_path, "float32")) is None
 
@@ -138,14 +128,12 @@ def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path: Path, monkeyp
         (frozenset({Need.PARSER}), "auto"),
     ],
 )
-def test_only_models_whose_attention_or_states_are_read_leave_float32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs: frozenset[Need], chosen: str
-) -> None:
+def test_only_models_whose_attention_or_states_are_read_leave_float32(tmp_path, monkeypatch, needs, chosen):
     processor_with(monkeypatch, "bfloat16")
     assert with_chosen_dtype(stored_in(tmp_path, "bfloat16"), needs).dtype == chosen
 
 
-def test_attributor_runs_in_what_is_chosen_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attributor_runs_in_what_is_chosen_and_says_so(tmp_path, monkeypatch):
     options = stored_in(tmp_path, "bfloat16")
     processor_with(monkeypatch)
     assert Attributor.from_pretrained(options.model, device="cpu").model.dtype == torch.float32
@@ -155,9 +143,7 @@ def test_attributor_runs_in_what_is_chosen_and_says_so(tmp_path: Path, monkeypat
     assert chosen.model.provenance()["dtype"] == "bfloat16"
 
 
-def test_attributor_chooses_for_the_decoder_of_a_probe_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attributor_chooses_for_the_decoder_of_a_probe_and_says_so(tmp_path, monkeypatch):
     decoder = stored_in(tmp_path, "bfloat16").model
     verdict = str(save_probed_verdict(tmp_path / "verdict", Path(decoder)))
     given = {"verdict": verdict, "language_model": decoder, "device": "cpu"}
@@ -187,18 +173,14 @@ ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd bf16 asimdhp i8
     ],
     ids=["amx", "amx with float16", "avx2", "arm"],
 )
-def test_instructions_are_those_of_the_line_of_flags(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, description: str, expected: dict[str, tuple[str, ...]]
-) -> None:
+def test_instructions_are_those_of_the_line_of_flags(tmp_path, monkeypatch, description, expected):
     (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
     monkeypatch.setattr(processor, "_DESCRIPTION", tmp_path / "cpuinfo")
     assert half_precision_instructions() == expected
 
 
 @pytest.mark.parametrize("description", [None, "processor\t: 0\n"], ids=["no file", "no flags"])
-def test_torch_is_asked_where_the_system_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, description: str | None
-) -> None:
+def test_torch_is_asked_where_the_system_says_nothing(tmp_path, monkeypatch, description):
     if description is not None:
         (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
     monkeypatch.setattr(processor, "_DESCRIPTION", tmp_path / "cpuinfo")
@@ -221,7 +203,7 @@ CONFIG = LlamaConfig(
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("llama")
     torch.manual_seed(7)
     model = AutoModelForCausalLM.from_config(CONFIG)
@@ -234,12 +216,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def load(directory: Path, kind: Quantization, dtype: str = "float32") -> AttentionModel:
+def load(directory, kind, dtype="float32"):
     options = ModelOptions(model=str(directory), device="cpu", layer=LAYER, dtype=dtype, quantization=kind)
     return AttentionModel.from_pretrained(options)
 
 
-def masses(model: AttentionModel) -> np.typing.NDArray[np.float32]:
+def masses(model):
     (tokens,) = model.attribute([model.encode(RECORD)], [2])
     assert isinstance(tokens, TokenAttribution)
     return tokens.passage_mass
@@ -248,15 +230,13 @@ def masses(model: AttentionModel) -> np.typing.NDArray[np.float32]:
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize(("kind", "difference"), [(Quantization.NF4, 0.05), (Quantization.INT8, 0.01)])
-def test_attention_is_close_to_that_of_the_unquantised_model(
-    directory: Path, kind: Quantization, difference: float, dtype: str
-) -> None:
+def test_attention_is_close_to_that_of_the_unquantised_model(directory, kind, difference, dtype):
     expected, found = masses(load(directory, Quantization.NONE)), masses(load(directory, kind, dtype))
     assert expected.std() > 0.03
     assert 0 < np.abs(found - expected).max() < difference
 
 
-def test_int8_weights_that_no_pass_reaches_are_released(directory: Path) -> None:
+def test_int8_weights_that_no_pass_reaches_are_released(directory):
     released = load(directory, Quantization.INT8).network.layers[LAYER - 1].mlp.up_proj
     assert isinstance(released, Linear8bitLt)
     assert (released.weight, released.state.CB, released.state.SCB) == (None, None, None)
@@ -264,13 +244,13 @@ def test_int8_weights_that_no_pass_reaches_are_released(directory: Path) -> None
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("kind", Quantization)
-def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path, kind: Quantization) -> None:
+def test_memory_of_the_loaded_layers_is_what_was_computed(directory, kind):
     held = held_size(load(directory, kind, "bfloat16").network.layers[0])
     below = [group for group in weight_groups(CONFIG, 2) if group.name == "layers 1 to 1"]
     assert held == pytest.approx(total_size(below, torch.bfloat16, kind), rel=0.001)
 
 
-def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> None:
+def test_provenance_names_the_quantisation_and_its_library(directory):
     provenance = load(directory, Quantization.NF4, "bfloat16").provenance()
     assert provenance["quantization"] == "nf4"
     assert provenance["bitsandbytes_version"] == version("bitsandbytes")
@@ -282,9 +262,7 @@ def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> N
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
-def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(
-    directory: Path, tmp_path: Path, kind: Quantization
-) -> None:
+def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(directory, tmp_path, kind):
     how = quantization_config(kind, CONFIG, torch.float32)
     AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"}).save_pretrained(
         tmp_path
@@ -296,7 +274,7 @@ def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(
     np.testing.assert_array_equal(masses(stored), masses(load(directory, kind)))
 
 
-def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra_to_install(directory, monkeypatch):
     monkeypatch.setattr(precision, "find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(ModelLoadError, match=r"needs bitsandbytes, not installed here.*'attribeam\[quantization\]'"):
         load(directory, Quantization.NF4)
@@ -312,7 +290,7 @@ def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch
     ],
     ids=["gptq", "fp8", "as an object", "empty"],
 )
-def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(entries: object, name: str) -> None:
+def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(entries, name):
     config = LlamaConfig()
     config.quantization_config = entries
     with pytest.raises(ModelLoadError, match=f"are stored as {name} .*leave --quantization out"):
@@ -321,9 +299,7 @@ def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(en
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize(("kind", "layer"), [(Quantization.NF4, Linear4bit), (Quantization.INT8, Linear8bitLt)])
-def test_language_model_is_quantised_but_for_its_head(
-    directory: Path, kind: Quantization, layer: type[torch.nn.Linear]
-) -> None:
+def test_language_model_is_quantised_but_for_its_head(directory, kind, layer):
     options = ModelOptions(model=str(directory), device="cpu", quantization=kind)
     model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
     assert isinstance(model.model.layers[3].mlp.up_proj, layer)
@@ -335,14 +311,14 @@ def test_language_model_is_quantised_but_for_its_head(
 FOUR_BIT_ROWS = 96
 
 
-def four_bit(columns: int, dtype: torch.dtype | None, *, bias: bool = True) -> Linear4bit:
+def four_bit(columns, dtype, *, bias=True):
     torch.manual_seed(columns)
     layer = Linear4bit(columns, FOUR_BIT_ROWS, bias=bias, compute_dtype=dtype, quant_type="nf4").to("cpu").eval()
     keep_weights_as_loaded(torch.nn.Sequential(layer))
     return layer.requires_grad_(False)
 
 
-def weights_of_blocks(layer: Linear4bit) -> torch.Tensor:
+def weights_of_blocks(layer):
     """float32 [rows, columns], worked out weight by weight: a value of the code times the scale of its block."""
     state, packed = layer.weight.quant_state, layer.weight.data.flatten()
     codes = torch.stack([packed >> 4, packed & 15], dim=1).flatten().long()
@@ -353,7 +329,7 @@ def weights_of_blocks(layer: Linear4bit) -> torch.Tensor:
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("columns", [15, 16, 24, 32, 80, 128])
-def test_product_is_that_of_the_weights_that_the_layer_holds(columns: int, dtype: torch.dtype) -> None:
+def test_product_is_that_of_the_weights_that_the_layer_holds(columns, dtype):
     layer, states = four_bit(columns, dtype), torch.randn(2, 5, columns)
     weights, bias = weights_of_blocks(layer).to(dtype), layer.bias.to(dtype)
     expected = torch.nn.functional.linear(states.to(dtype), weights, bias)
@@ -363,7 +339,7 @@ def test_product_is_that_of_the_weights_that_the_layer_holds(columns: int, dtype
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("columns", [80, 128])
-def test_layer_without_bias_and_dtype_of_its_own_takes_that_of_its_input(columns: int) -> None:
+def test_layer_without_bias_and_dtype_of_its_own_takes_that_of_its_input(columns):
     layer, states = four_bit(columns, None, bias=False), torch.randn(3, columns, dtype=torch.bfloat16)
     expected = states @ weights_of_blocks(layer).to(torch.bfloat16).T
     torch.testing.assert_close(layer(states), expected, rtol=0, atol=0)
@@ -371,13 +347,13 @@ def test_layer_without_bias_and_dtype_of_its_own_takes_that_of_its_input(columns
 
 @pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("columns", [80, 128])
-def test_gradients_pass_through_four_bits(columns: int) -> None:
+def test_gradients_pass_through_four_bits(columns):
     layer, states = four_bit(columns, torch.float32), torch.randn(3, columns, requires_grad=True)
     (found,) = torch.autograd.grad(layer(states).sum(), states)
     torch.testing.assert_close(found, weights_of_blocks(layer).sum(0).expand(3, columns))
 
 
-def test_layers_that_cannot_be_kept_from_repacking_are_refused() -> None:
+def test_layers_that_cannot_be_kept_from_repacking_are_refused():
     layer = four_bit(64, torch.float32)
     assert layer.support_avx512bf16_for_cpu is False
     del layer.support_avx512bf16_for_cpu

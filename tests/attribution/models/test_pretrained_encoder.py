@@ -3,10 +3,6 @@
 The rows were written for this test. Without the package of ``tests/pretrained_models.txt`` everything is skipped.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
@@ -38,28 +34,28 @@ ANSWER = "; ".join(CLAIMS.values()) + "."
 
 
 @pytest.fixture(scope="module")
-def directory() -> Path:
+def directory():
     return checked_package(MINILM) / "model"
 
 
 @pytest.fixture(scope="module")
-def model(directory: Path) -> AttentionModel:
+def model(directory):
     method = MethodOptions(top_k=EVERYTHING)
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"), method=method, threads=1)
 
 
-def record(repeats: int = 1) -> QARecord:
+def record(repeats=1):
     passages = tuple(Passage(text, name) for _ in range(repeats) for name, text in PASSAGES.items())
     return QARecord("ferry", QUESTION, passages, ANSWER, RowSource("log", 0))
 
 
-def test_captured_attention_is_transformers_own(model: AttentionModel, directory: Path) -> None:
+def test_captured_attention_is_transformers_own(model, directory):
     row = model.encode(record())
     expected = eager_similarity(directory, model, row)
     np.testing.assert_allclose(full_similarity(attributed(model, row, len(PASSAGES))), expected, atol=1e-5)
 
 
-def test_each_window_of_a_long_row_has_transformers_own_attention(model: AttentionModel, directory: Path) -> None:
+def test_each_window_of_a_long_row_has_transformers_own_attention(model, directory):
     row, count = model.encode(record(6)), 6 * len(PASSAGES)
     assert len(row.windows) >= 2
     shown = [sorted({*window.row.column_passage.tolist()} - {-1}) for window in row.windows]
@@ -72,7 +68,7 @@ def test_each_window_of_a_long_row_has_transformers_own_attention(model: Attenti
         np.testing.assert_allclose(whole.passage_mass[:, passages].T, inside, atol=1e-4)
 
 
-def test_passage_longer_than_the_positions_is_refused_and_never_cut(model: AttentionModel) -> None:
+def test_passage_longer_than_the_positions_is_refused_and_never_cut(model):
     long = QARecord("r", QUESTION, (Passage("ice " * 600),), ANSWER, RowSource("log", 0))
     with pytest.raises(RowFault, match="512") as caught:
         model.encode(long)
@@ -80,7 +76,7 @@ def test_passage_longer_than_the_positions_is_refused_and_never_cut(model: Atten
 
 
 @pytest.mark.parametrize("others", [0, 16])
-def test_hidden_states_find_the_passages_of_paraphrases(directory: Path, others: int) -> None:
+def test_hidden_states_find_the_passages_of_paraphrases(directory, others):
     """Claims in other words than their passages, in a row that fits and in one of several windows."""
     attributor = Attributor.from_pretrained(
         str(directory),

@@ -1,11 +1,8 @@
 """The encoder without weights gives what the loaded model would give."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -36,12 +33,12 @@ TEMPLATES = {
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_row_is_encoded_as_the_model_encodes_it(directory: Path, tmp_path: Path, name: str) -> None:
+def test_row_is_encoded_as_the_model_encodes_it(directory, tmp_path, name):
     options = ModelOptions(model=str(directory), device="cpu")
     if TEMPLATES[name] is not None:
         (tmp_path / "template.json").write_text(json.dumps(TEMPLATES[name]))
@@ -54,7 +51,7 @@ def test_row_is_encoded_as_the_model_encodes_it(directory: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("max_tokens", [20, None])
-def test_length_limit_is_that_of_the_model(directory: Path, max_tokens: int | None) -> None:
+def test_length_limit_is_that_of_the_model(directory, max_tokens):
     options = ModelOptions(model=str(directory), device="cpu", max_tokens=max_tokens)
     record = replace(RECORD, passages=(Passage("tower " * 900),))
     faults = []
@@ -66,7 +63,7 @@ def test_length_limit_is_that_of_the_model(directory: Path, max_tokens: int | No
     assert faults[0][0] is Reason.TOO_MANY_TOKENS
 
 
-def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directory: Path) -> None:
+def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directory):
     encoder = load_row_encoder(ModelOptions(model=str(directory), device="cpu", max_tokens=60))
     record = replace(RECORD, passages=(Passage("tower " * 9),) * 4)
     assert len(encoder.encode(record).windows) > 1
@@ -78,17 +75,17 @@ def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directo
 THREADS = 4
 
 
-def test_threads_that_ask_together_load_once() -> None:
-    loads: list[str] = []
+def test_threads_that_ask_together_load_once():
+    loads = []
     together = Barrier(THREADS)
 
     @loaded_once
-    def load(name: str) -> list[str]:
+    def load(name):
         loads.append(name)
         sum(range(200_000))  # long enough for the other threads to come
         return [name]
 
-    def ask(_: int) -> list[str]:
+    def ask(_):
         together.wait()
         return load("model")
 
@@ -98,11 +95,11 @@ def test_threads_that_ask_together_load_once() -> None:
     assert all(one is found[0] for one in found)
 
 
-def test_a_load_that_failed_is_tried_again() -> None:
+def test_a_load_that_failed_is_tried_again():
     answers = iter([ValueError("not yet"), "model"])
 
     @loaded_once
-    def load() -> object:
+    def load():
         answer = next(answers)
         if isinstance(answer, ValueError):
             raise answer
@@ -113,7 +110,7 @@ def test_a_load_that_failed_is_tried_again() -> None:
     assert load() == "model"
 
 
-def test_threads_of_a_worker_share_one_model_and_one_encoder() -> None:
+def test_threads_of_a_worker_share_one_model_and_one_encoder():
     choice = ModelChoice(model=ModelOptions(device="cpu"))
     needs = frozenset({Need.PARSER, Need.ATTENTION})
     with ThreadPoolExecutor(THREADS) as pool:

@@ -1,10 +1,5 @@
 """The revision of a model: equal where what is used of its files is equal."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,49 +11,49 @@ from attribeam.attribution.models.weight_files import revision_of, weights_diges
 from attribeam.attribution.options import ModelOptions
 
 
-def revision(directory: Path, layer: int | None = 2) -> str:
+def revision(directory, layer=2):
     return revision_of(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
 
 
-def add_to(directory: Path, name: str) -> None:
+def add_to(directory, name):
     path = directory / "model.safetensors"
     tensors = load_file(path)
     tensors[name] = tensors[name] + 1e-3
     save_file(tensors, path, metadata={"format": "pt"})
 
 
-def other_defaults(directory: Path) -> None:
+def other_defaults(directory):
     (directory / "attribution_config.json").write_text('{"layer": 2}', encoding="utf-8")
 
 
-def other_tokenizer(directory: Path) -> None:
+def other_tokenizer(directory):
     path = directory / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
 
 
-def other_weight_below(directory: Path) -> None:
+def other_weight_below(directory):
     add_to(directory, "model.layers.1.self_attn.q_proj.weight")
 
 
-def other_weight_above(directory: Path) -> None:
+def other_weight_above(directory):
     add_to(directory, "model.layers.2.self_attn.q_proj.weight")
 
 
 @pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_below])
-def test_change_of_what_is_used_is_another_revision(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_change_of_what_is_used_is_another_revision(change, tmp_path):
     before = revision(save_tiny_model(tmp_path))
     change(tmp_path)
     assert revision(tmp_path) != before
 
 
-def test_change_above_the_captured_layer_counts_only_where_that_is_used(tmp_path: Path) -> None:
+def test_change_above_the_captured_layer_counts_only_where_that_is_used(tmp_path):
     save_tiny_model(tmp_path)
     before = {layer: revision(tmp_path, layer) for layer in (2, 3, None)}
     other_weight_above(tmp_path)
     assert {layer: revision(tmp_path, layer) == before[layer] for layer in before} == {2: True, 3: False, None: False}
 
 
-def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
+def test_every_byte_of_a_used_tensor_counts(tmp_path):
     path = save_tiny_model(tmp_path) / "model.safetensors"
     name = max(load_file(path), key=lambda one: (load_file(path)[one].numel(), one))
     tensors = load_file(path)
@@ -70,14 +65,12 @@ def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
         assert revision(tmp_path, None) != before
 
 
-def weights(directory: Path, layer: int = 2) -> str:
+def weights(directory, layer=2):
     return weights_digest(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
 
 
 @pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_above])
-def test_weights_digest_counts_nothing_but_the_weights_of_its_layers(
-    change: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_weights_digest_counts_nothing_but_the_weights_of_its_layers(change, tmp_path):
     before = weights(save_tiny_model(tmp_path))
     change(tmp_path)
     assert weights(tmp_path) == before
@@ -85,7 +78,7 @@ def test_weights_digest_counts_nothing_but_the_weights_of_its_layers(
     assert weights(tmp_path) != before
 
 
-def test_weights_digest_is_the_same_in_one_file_and_in_several(tmp_path: Path) -> None:
+def test_weights_digest_is_the_same_in_one_file_and_in_several(tmp_path):
     files = save_in_shards(tmp_path)
     assert len(set(files.values())) > 1
     before = weights(tmp_path)
@@ -97,7 +90,7 @@ def test_weights_digest_is_the_same_in_one_file_and_in_several(tmp_path: Path) -
     assert weights(tmp_path) == before
 
 
-def test_digest_of_weights_is_the_same_in_float32_and_bfloat16(tmp_path: Path) -> None:
+def test_digest_of_weights_is_the_same_in_float32_and_bfloat16(tmp_path):
     before = weights(save_tiny_model(tmp_path))
     path = tmp_path / "model.safetensors"
     save_file({name: tensor.bfloat16() for name, tensor in load_file(path).items()}, path, metadata={"format": "pt"})

@@ -1,10 +1,6 @@
 """What is read from disk and kept: the text model's layers up to the captured one, and nothing else."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +23,6 @@ from transformers import (
     EsmcConfig,
     Gemma3nTextConfig,
     GPTNeoXJapaneseConfig,
-    PreTrainedConfig,
     modeling_utils,
 )
 
@@ -43,12 +38,12 @@ from attribeam.schemas.errors import ModelLoadError
 CPU = torch.device("cpu")
 
 
-def load(directory: Path, layer: int) -> torch.nn.Module:
+def load(directory, layer):
     options = ModelOptions(model=str(directory))
     return load_weights(read_model_directory(options), layer=layer, dtype=torch.float32, device=CPU)
 
 
-def save_in_shards(directory: Path) -> dict[str, str]:
+def save_in_shards(directory):
     """A small model of several files; returns its index, tensor to file."""
     save_tiny_model(directory)
     model = AutoModelForCausalLM.from_pretrained(directory)
@@ -61,41 +56,40 @@ def save_in_shards(directory: Path) -> dict[str, str]:
 class _Slice:
     """A tensor of a file that is read when it is indexed, and says so."""
 
-    def __init__(self, inner: Any, name: str, read: set[str]) -> None:
+    def __init__(self, inner, name, read):
         self._inner, self._name, self._read = inner, name, read
 
-    def __getitem__(self, key: Any) -> torch.Tensor:
+    def __getitem__(self, key):
         self._read.add(self._name)
-        tensor: torch.Tensor = self._inner[key]
-        return tensor
+        return self._inner[key]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._inner, name)
 
 
 @pytest.fixture
-def tensors_read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def tensors_read(monkeypatch):
     """The names of all tensors whose bytes were asked for."""
-    read: set[str] = set()
+    read = set()
 
     class Watched:
-        def __init__(self, *arguments: Any, **options: Any) -> None:
+        def __init__(self, *arguments, **options):
             self._inner = safe_open(*arguments, **options)
 
-        def get_slice(self, name: str) -> _Slice:
+        def get_slice(self, name):
             return _Slice(self._inner.get_slice(name), name, read)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(self._inner, name)
 
-        def __exit__(self, *arguments: Any) -> Any:
+        def __exit__(self, *arguments):
             return self._inner.__exit__(*arguments)
 
     monkeypatch.setattr(modeling_utils, "safe_open", Watched)
     return read
 
 
-def test_of_one_file_only_the_tensors_of_the_layers_that_run_are_read(tmp_path: Path, tensors_read: set[str]) -> None:
+def test_of_one_file_only_the_tensors_of_the_layers_that_run_are_read(tmp_path, tensors_read):
     directory = save_tiny_model(tmp_path)
     load(directory, layer=2)
     everything = set(load_file(directory / "model.safetensors"))
@@ -104,7 +98,7 @@ def test_of_one_file_only_the_tensors_of_the_layers_that_run_are_read(tmp_path: 
     assert tensors_read == everything - above
 
 
-def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path: Path, tensors_read: set[str]) -> None:
+def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path, tensors_read):
     save_nested_model(tmp_path, "gemma3")
     load(tmp_path, layer=2)
     assert {name.split(".")[0] for name in tensors_read} == {"language_model"}
@@ -112,7 +106,7 @@ def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path: Pa
     assert any("layers.1." in name for name in tensors_read)
 
 
-def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path: Path) -> None:
+def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path):
     files = save_in_shards(tmp_path)
     whole = load(tmp_path, layer=2).state_dict()
     unneeded = set(files.values()) - set(entries_up_to_layer(files, 2).values())
@@ -124,7 +118,7 @@ def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path: Path) -> Non
     assert all(torch.equal(found[name], whole[name]) for name in whole)
 
 
-def test_file_that_is_needed_and_missing_is_named(tmp_path: Path) -> None:
+def test_file_that_is_needed_and_missing_is_named(tmp_path):
     files = save_in_shards(tmp_path)
     file = files["model.layers.1.mlp.up_proj.weight"]
     (tmp_path / file).unlink()
@@ -132,7 +126,7 @@ def test_file_that_is_needed_and_missing_is_named(tmp_path: Path) -> None:
         load(tmp_path, layer=2)
 
 
-def test_pickled_weights_are_refused_and_named(tmp_path: Path) -> None:
+def test_pickled_weights_are_refused_and_named(tmp_path):
     directory = save_tiny_model(tmp_path)
     torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
@@ -143,7 +137,7 @@ def test_pickled_weights_are_refused_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_text_model_alone_has_the_attention_of_the_whole(kind: str, tmp_path: Path) -> None:
+def test_text_model_alone_has_the_attention_of_the_whole(kind, tmp_path):
     whole = save_nested_model(tmp_path, kind)
     model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
     assert not any("vis" in name for name, _ in model.network.named_parameters())
@@ -163,18 +157,18 @@ SCALED_BY_DEPTH = {"minicpm3", "albert", "distilbert"}
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_most_models_only_build_their_layers_by_their_number(kind: str) -> None:
+def test_most_models_only_build_their_layers_by_their_number(kind):
     assert depth_matters(CONFIGS[kind]) is (kind in SCALED_BY_DEPTH)
 
 
 @pytest.mark.parametrize(
     "config", [EsmcConfig(), Gemma3nTextConfig(), GPTNeoXJapaneseConfig()], ids=lambda c: c.model_type
 )
-def test_scales_shared_keys_and_last_layers_are_found(config: PreTrainedConfig) -> None:
+def test_scales_shared_keys_and_last_layers_are_found(config):
     assert depth_matters(config)
 
 
-def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path: Path) -> None:
+def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path):
     """MiniCPM3 adds to the stream in proportion to 1 / sqrt(layers): a cut config would change layer 1 already."""
     config = type(CONFIGS["minicpm3"])(**{**CONFIGS["minicpm3"].to_dict(), "num_hidden_layers": 9})
     tiny_model(config).save_pretrained(tmp_path)
@@ -191,19 +185,19 @@ def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path: Path) -> None
 _ONE_LAYER_FOR_ALL = ("albert",)
 
 
-def size(directory: Path, **options: object) -> int:
+def size(directory, **options):
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
     return sum(parameter.numel() for parameter in model.network.parameters())
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "phi3", "bert", "modernbert", *_ONE_LAYER_FOR_ALL])
-def test_weights_behind_the_attention_are_not_kept(kind: str, tmp_path: Path) -> None:
+def test_weights_behind_the_attention_are_not_kept(kind, tmp_path):
     """That no attention needs them is what ``test_capture`` shows of every kind, against transformers' whole models."""
     directory = save_tiny_model(tmp_path, kind)
     assert (size(directory) < size(directory, loaded_layers=1)) is (kind not in _ONE_LAYER_FOR_ALL)
 
 
-def test_feed_forward_and_output_of_the_captured_layer_are_gone_and_all_below_is_kept(tmp_path: Path) -> None:
+def test_feed_forward_and_output_of_the_captured_layer_are_gone_and_all_below_is_kept(tmp_path):
     options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", layer=2)
     kept = {name for name, _ in AttentionModel.from_pretrained(options).network.named_parameters()}
     assert {name for name in kept if name.startswith("layers.1.")} == {
@@ -214,13 +208,13 @@ def test_feed_forward_and_output_of_the_captured_layer_are_gone_and_all_below_is
 
 
 class _Layer(torch.nn.Module):
-    def __init__(self, shared: torch.nn.Parameter) -> None:
+    def __init__(self, shared):
         super().__init__()
         self.shared = shared
         self.spare = torch.nn.Linear(2, 2)
 
 
-def test_weight_that_is_used_elsewhere_under_another_name_stays() -> None:
+def test_weight_that_is_used_elsewhere_under_another_name_stays():
     shared = torch.nn.Parameter(torch.ones(2))
     model = torch.nn.Module()
     model.layers = torch.nn.ModuleList([_Layer(shared)])

@@ -1,12 +1,9 @@
 """The table of the weights' memory, from a config alone, and what is left on the device."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -41,30 +38,26 @@ CPU = torch.device("cpu")
         (torch.bfloat16, Quantization.NF4, 2.89),
     ],
 )
-def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(
-    dtype: torch.dtype, quantization: Quantization, gigabytes: float
-) -> None:
+def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(dtype, quantization, gigabytes):
     groups = weight_groups(QWEN2_7B, 15)
     assert total_size(groups, dtype, quantization) / 1e9 == pytest.approx(gigabytes, abs=0.005)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_every_weight_that_is_loaded_is_counted_once(kind: str, tmp_path: Path) -> None:
+def test_every_weight_that_is_loaded_is_counted_once(kind, tmp_path):
     directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path, kind))))
     model = load_weights(directory, layer=3, dtype=torch.float32, device=CPU)
     loaded = sum(parameter.nbytes for parameter in model.parameters())
     assert total_size(weight_groups(directory.config, 3), torch.float32, Quantization.NONE) == loaded
 
 
-def test_of_a_nested_model_the_text_model_alone_counts() -> None:
+def test_of_a_nested_model_the_text_model_alone_counts():
     config = Gemma3Config()
     text = config.get_text_config()
     assert weight_groups(config, 2) == weight_groups(text, 2)
 
 
-def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):
     QWEN2_7B.save_pretrained(tmp_path)
     monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
     directory = read_model_directory(ModelOptions(model=str(tmp_path)))
@@ -74,7 +67,7 @@ def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(
         load_weights(directory, layer=15, dtype=torch.float32, device=CPU)
 
 
-def _proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, limit: str) -> None:
+def _proc(tmp_path, monkeypatch, *, limit):
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:  8000 kB\n", encoding="ascii")
     (tmp_path / "memory.max").write_text(f"{limit}\n", encoding="ascii")
     (tmp_path / "memory.current").write_text("3000000\n", encoding="ascii")
@@ -83,26 +76,24 @@ def _proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, limit: str) -> Non
     monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
 
 
-def test_free_memory_is_what_the_system_has_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_memory_is_what_the_system_has_available(tmp_path, monkeypatch):
     _proc(tmp_path, monkeypatch, limit="max")
     assert weight_memory.free_memory(CPU) == 8000 * 1024
 
 
-def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(tmp_path, monkeypatch):
     _proc(tmp_path, monkeypatch, limit="5000000")
     assert weight_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
 
 
-def test_memory_that_torch_holds_unused_on_a_gpu_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_torch_holds_unused_on_a_gpu_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (3_000, 80_000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 9_000)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2_000)
     assert weight_memory.free_memory(torch.device("cuda:1")) == 3_000 + 7_000
 
 
-def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "none")
     monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
     assert weight_memory.free_memory(CPU) is None
@@ -110,8 +101,8 @@ def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monke
     check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
 
 
-def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_out(*_: object, **__: object) -> None:
+def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path, monkeypatch):
+    def run_out(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
@@ -143,14 +134,14 @@ PAGES_OF_A_PASS = 3 * 20 * 2**20 // 4096
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_freed_states_are_kept_for_the_next_pass() -> None:
+def test_freed_states_are_kept_for_the_next_pass():
     unset = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     page_faults = subprocess.run([sys.executable, "-c", PASS], env=unset, capture_output=True, text=True, check=True)
     assert int(page_faults.stdout) < PAGES_OF_A_PASS
 
 
-def thresholds_set(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) -> list[tuple[int, int]]:
-    taken: list[tuple[int, int]] = []
+def thresholds_set(monkeypatch, network):
+    taken = []
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.setattr(weight_memory.ctypes, "CDLL", lambda _: glibc)
@@ -158,7 +149,7 @@ def thresholds_set(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) ->
     return taken
 
 
-def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch):
     for name in os.environ:
         if name.startswith(("MALLOC_", "GLIBC_")):
             monkeypatch.delenv(name)
@@ -173,7 +164,7 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: py
     ("name", "value"),
     [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")],
 )
-def test_thresholds_of_the_user_stay(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_of_the_user_stay(name, value, monkeypatch):
     monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
     monkeypatch.setenv(name, value)
     assert not thresholds_set(monkeypatch, torch.nn.Linear(8, 8))

@@ -1,10 +1,6 @@
 """Rows cut into windows, and the windows' attributions put together, by hand and through a model."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +19,7 @@ from attribeam.attribution.prompts.passage_windows import (
     cut_into_windows,
     merge_windows,
 )
-from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate, Template
+from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource, SpanKind
@@ -50,15 +46,13 @@ wild_passages = st.lists(
 limits = st.integers(min_value=140, max_value=400)
 
 
-def encoded(
-    passages: Sequence[Passage], template: Template, shown: range | None = None, *, answer: str = ANSWER
-) -> EncodedPrompt:
+def encoded(passages, template, shown=None, *, answer=ANSWER):
     shown = range(len(passages)) if shown is None else shown
     prompt = template.render(question=QUESTION, passages=passages[shown.start : shown.stop], first_index=shown.start)
     return EncodedPrompt(prompt, *encode_page(prompt, answer, TOKENIZER))
 
 
-def cut(passages: Sequence[Passage], template: Template, max_tokens: int, *, answer: str = ANSWER) -> EncodedRow:
+def cut(passages, template, max_tokens, *, answer=ANSWER):
     return cut_into_windows(
         encoded(passages, template, answer=answer),
         encode=lambda shown: encoded(passages, template, shown, answer=answer),
@@ -67,7 +61,7 @@ def cut(passages: Sequence[Passage], template: Template, max_tokens: int, *, ans
     )
 
 
-def assert_same_row(found: EncodedRow, expected: EncodedRow) -> None:
+def assert_same_row(found, expected):
     assert found.prompt_length == expected.prompt_length
     for name in ("token_ids", "column_passage", "column_in_title", "column_char_start", "column_char_end"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -78,9 +72,7 @@ def assert_same_row(found: EncodedRow, expected: EncodedRow) -> None:
 @EVERY_TEMPLATE
 @settings(max_examples=30, deadline=None)
 @given(passages=wild_passages, max_tokens=limits)
-def test_every_passage_is_whole_in_one_window_within_the_limit(
-    name: str, passages: list[Passage], max_tokens: int
-) -> None:
+def test_every_passage_is_whole_in_one_window_within_the_limit(name, passages, max_tokens):
     row = cut(passages, TEMPLATES[name], max_tokens)
     shown = [sorted({*window.row.column_passage.tolist()} - {-1}) for window in row.windows]
     assert [index for some in shown for index in some] == sorted({*row.column_passage.tolist()} - {-1})
@@ -97,9 +89,7 @@ def test_every_passage_is_whole_in_one_window_within_the_limit(
 @EVERY_TEMPLATE
 @settings(max_examples=30, deadline=None)
 @given(passages=wild_passages, max_tokens=limits)
-def test_columns_of_a_window_ascend_and_all_columns_of_the_row_are_some_windows(
-    name: str, passages: list[Passage], max_tokens: int
-) -> None:
+def test_columns_of_a_window_ascend_and_all_columns_of_the_row_are_some_windows(name, passages, max_tokens):
     row = cut(passages, TEMPLATES[name], max_tokens)
     assert all((np.diff(window.columns) > 0).all() for window in row.windows)
     assert {*range(row.prompt_length)} == {column for window in row.windows for column in window.columns.tolist()}
@@ -113,14 +103,12 @@ def test_columns_of_a_window_ascend_and_all_columns_of_the_row_are_some_windows(
 @pytest.mark.parametrize("name", ["plain", "paper"])
 @settings(max_examples=30, deadline=None)
 @given(passages=tidy_passages, max_tokens=limits)
-def test_windows_make_up_the_row_as_it_would_be_in_one_piece(
-    name: str, passages: list[Passage], max_tokens: int
-) -> None:
+def test_windows_make_up_the_row_as_it_would_be_in_one_piece(name, passages, max_tokens):
     assert_same_row(cut(passages, TEMPLATES[name], max_tokens), encoded(passages, TEMPLATES[name]).row)
 
 
 @EVERY_TEMPLATE
-def test_bos_and_question_are_one_column_in_all_windows(name: str) -> None:
+def test_bos_and_question_are_one_column_in_all_windows(name):
     passages = [Passage(f"{SENTENCES[number % 3]} It was number {number}.") for number in range(9)]
     row = cut(passages, TEMPLATES[name], 120)
     assert len(row.windows) > 2
@@ -134,7 +122,7 @@ def test_bos_and_question_are_one_column_in_all_windows(name: str) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(passages=tidy_passages, max_tokens=limits)
-def test_windows_are_filled_greedily(passages: list[Passage], max_tokens: int) -> None:
+def test_windows_are_filled_greedily(passages, max_tokens):
     row = cut(passages, PLAIN_TEMPLATE, max_tokens)
     firsts = [int(window.row.column_passage[window.row.column_passage >= 0].min()) for window in row.windows]
     for first, following in pairwise(firsts):
@@ -142,7 +130,7 @@ def test_windows_are_filled_greedily(passages: list[Passage], max_tokens: int) -
         assert longer.row.token_count > max_tokens
 
 
-def test_passage_that_does_not_fit_alone_is_a_fault_that_names_it_and_its_length() -> None:
+def test_passage_that_does_not_fit_alone_is_a_fault_that_names_it_and_its_length():
     passages = [Passage("A lamp."), Passage("tower " * 200), Passage("A tower.")]
     alone = encoded(passages, PLAIN_TEMPLATE, range(1, 2)).row
     own = int((alone.column_passage == 1).sum())
@@ -153,13 +141,13 @@ def test_passage_that_does_not_fit_alone_is_a_fault_that_names_it_and_its_length
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
-def test_row_without_passages_that_is_too_long_is_a_fault() -> None:
+def test_row_without_passages_that_is_too_long_is_a_fault():
     with pytest.raises(RowFault, match="at most 10 tokens; there is no passage") as caught:
         cut([], PLAIN_TEMPLATE, 10)
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
-def test_answer_that_melts_into_the_passage_before_it_is_a_fault() -> None:
+def test_answer_that_melts_into_the_passage_before_it_is_a_fault():
     template = JinjaTemplate("{{ question }}\n{% for p in passages %}\n{{ p.text }}{% endfor %}")
     passages = [
         Passage("The lighthouse was built. " + end) for end in ("It is t", "It is here. ", "It is t", "It is. ")
@@ -169,7 +157,7 @@ def test_answer_that_melts_into_the_passage_before_it_is_a_fault() -> None:
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
-def test_template_that_shows_the_passages_backwards_is_cut_as_well() -> None:
+def test_template_that_shows_the_passages_backwards_is_cut_as_well():
     template = JinjaTemplate("{{ question }}\n{% for p in passages | reverse %}{{ p.text }}\n{% endfor %}Answer: ")
     passages = [Passage(f"{SENTENCES[number % 3]} It was number {number}.") for number in range(9)]
     row = cut(passages, template, 120)
@@ -180,18 +168,18 @@ def test_template_that_shows_the_passages_backwards_is_cut_as_well() -> None:
 RESPONSES = 3
 
 
-def made_row(prompt_length: int, windows: tuple[PassageWindow, ...] = ()) -> EncodedRow:
+def made_row(prompt_length, windows=()):
     zeros, ends = np.zeros(prompt_length, np.int32), np.ones(RESPONSES, np.int32)
     ids = np.zeros(prompt_length + RESPONSES, np.int32)
     return EncodedRow(ids, prompt_length, zeros, zeros.astype(bool), zeros, zeros, ends - 1, ends, windows)
 
 
-def row_with_windows(columns: Sequence[Sequence[int]]) -> EncodedRow:
+def row_with_windows(columns):
     length = 1 + max(column for some in columns for column in some)
     return made_row(length, tuple(PassageWindow(made_row(len(some)), np.array(some, np.int32)) for some in columns))
 
 
-def largest(similarity: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+def largest(similarity, top_k):
     order = [
         sorted(range(similarity.shape[1]), key=lambda column, row=row: (-row[column], column)) for row in similarity
     ]
@@ -199,13 +187,13 @@ def largest(similarity: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]
     return top, np.take_along_axis(similarity, top, axis=1)
 
 
-def attributed(similarity: np.ndarray, top_k: int, passage_mass: np.ndarray, sink_mass: float = 0) -> TokenAttribution:
+def attributed(similarity, top_k, passage_mass, sink_mass=0):
     outside = np.full(RESPONSES, sink_mass, np.float32)
     return TokenAttribution(*largest(similarity, top_k), passage_mass, outside)
 
 
 @st.composite
-def windows_and_scores(draw: st.DrawFn) -> tuple[list[list[int]], list[np.ndarray], int]:
+def windows_and_scores(draw):
     """Windows over some columns that share the outer ones, and whole matrices with many ties."""
     sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     shared, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
@@ -223,9 +211,7 @@ def windows_and_scores(draw: st.DrawFn) -> tuple[list[list[int]], list[np.ndarra
 
 @settings(max_examples=60, deadline=None)
 @given(case=windows_and_scores())
-def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(
-    case: tuple[list[list[int]], list[np.ndarray], int],
-) -> None:
+def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(case):
     columns, matrices, top_k = case
     row = row_with_windows(columns)
     merged = np.full((RESPONSES, row.prompt_length), -1, np.float32)
@@ -242,7 +228,7 @@ def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(
     assert found.passage_mass.dtype == np.float32
 
 
-def test_mass_outside_the_passages_is_the_mean_over_windows_and_shares_still_add_up() -> None:
+def test_mass_outside_the_passages_is_the_mean_over_windows_and_shares_still_add_up():
     similarity, nothing = np.zeros((RESPONSES, 3), np.float32), np.zeros((RESPONSES, 2), np.float32)
     first, second = nothing + np.array([0.5, 0], np.float32), nothing + np.array([0, 0.125], np.float32)
     parts = [attributed(similarity, 2, first, sink_mass=0.5), attributed(similarity, 2, second, sink_mass=0.875)]
@@ -252,14 +238,14 @@ def test_mass_outside_the_passages_is_the_mean_over_windows_and_shares_still_add
     assert (found.passage_mass.sum(1) / len(parts) + found.sink_mass).tolist() == [1] * RESPONSES
 
 
-def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_its_rows() -> None:
+def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_its_rows():
     rows = [made_row(4), row_with_windows([[0, 1, 2], [0, 3]]), row_with_windows([[0, 1], [0, 2]])]
-    seen: list[tuple[int, int]] = []
+    seen = []
 
-    def attribute(some: Sequence[EncodedRow], counts: Sequence[int]) -> list[TokenAttribution | RowFault]:
+    def attribute(some, counts):
         seen.extend((row.prompt_length, count) for row, count in zip(some, counts, strict=True))
         mass = [np.zeros((RESPONSES, count), np.float32) for count in counts]
-        found: list[TokenAttribution | RowFault] = [
+        found = [
             attributed(np.ones((RESPONSES, row.prompt_length), np.float32), 2, mass[place])
             for place, row in enumerate(some)
         ]
@@ -278,7 +264,7 @@ def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_i
 EVERYTHING = 10_000
 
 
-def record(count: int, *, name: str = "r") -> QARecord:
+def record(count, *, name="r"):
     """About 40 tokens a passage; every passage has a number of its own."""
     passages = [
         Passage(f"Lamp {number} of the tower was lit in {1800 + number} by Ada Thorne, and seen far away.", title)
@@ -289,23 +275,23 @@ def record(count: int, *, name: str = "r") -> QARecord:
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
-def model(directory: Path) -> AttentionModel:
+def model(directory):
     method = MethodOptions(top_k=4)
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"), method=method, threads=1)
 
 
-def attributed_by(model: AttentionModel, row: EncodedRow, count: int) -> TokenAttribution:
+def attributed_by(model, row, count):
     (found,) = model.attribute([row], [count])
     assert isinstance(found, TokenAttribution)
     return found
 
 
-def full_matrix(model: AttentionModel, row: EncodedRow, count: int) -> np.ndarray:
+def full_matrix(model, row, count):
     """S of a row without windows, float32 [responses, prompt_length]."""
     found = attributed_by(model.with_method(MethodOptions(top_k=EVERYTHING)), row, count)
     similarity = np.empty(found.top_scores.shape, np.float32)
@@ -313,12 +299,12 @@ def full_matrix(model: AttentionModel, row: EncodedRow, count: int) -> np.ndarra
     return similarity
 
 
-def assert_same(found: TokenAttribution, expected: TokenAttribution) -> None:
+def assert_same(found, expected):
     for name in ("top_columns", "top_scores", "passage_mass", "sink_mass"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-def test_long_row_has_the_top_k_of_the_merged_matrices_of_its_windows(model: AttentionModel) -> None:
+def test_long_row_has_the_top_k_of_the_merged_matrices_of_its_windows(model):
     row = model.encode(record(40))
     assert len(row.windows) > 2
     merged = np.zeros((len(row.response_chars), row.prompt_length), np.float32)
@@ -336,7 +322,7 @@ def test_long_row_has_the_top_k_of_the_merged_matrices_of_its_windows(model: Att
     np.testing.assert_allclose(found.sink_mass, np.mean(outside, axis=0), rtol=1e-5, atol=1e-7)
 
 
-def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: AttentionModel) -> None:
+def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model):
     short, long = record(5), record(40, name="long")
     row = model.encode(short)
     assert row.windows == ()
@@ -348,7 +334,7 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: 
     assert_same(outcomes[0], outcomes[2])
 
 
-def test_evidence_of_a_long_row_points_at_its_passages_own_words(directory: Path, tmp_path: Path) -> None:
+def test_evidence_of_a_long_row_points_at_its_passages_own_words(directory, tmp_path):
     parser = save_tiny_parser(tmp_path / "parser")
     attributor = Attributor.from_pretrained(
         str(directory), parser=str(parser), spans=[SpanKind.WORDS], top_k=12, threads=1, device="cpu"

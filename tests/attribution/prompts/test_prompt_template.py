@@ -1,9 +1,6 @@
 """Prompts: what they look like, whose they are, and that every range holds what it says."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attribution.small_tokenizers import byte_level, hostile_answers, hostile_passages, hostile_texts, metaspace
 from tests.attribution.tiny_models import save_tiny_model
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
+from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.attribution.prompts.prompt_template import (
@@ -35,7 +31,7 @@ passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max
 
 
 @given(question=texts, passages=passages)
-def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, passages: list[Passage]) -> None:
+def test_every_range_holds_its_text_whatever_the_texts_contain(question, passages):
     template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
     prompt = template.render(question=question, passages=passages)
     for region in prompt.regions:
@@ -64,20 +60,20 @@ def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, pa
         ("question", "{question} {}", r"has: \{question\}, \{\}"),
     ],
 )
-def test_bad_format_is_refused_with_its_name(name: str, text: str, complaint: str) -> None:
+def test_bad_format_is_refused_with_its_name(name, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptTemplate(**{name: text})
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"header": ""}', '{"passage": 3}', '{"passage": "none"}'])
-def test_bad_file_is_an_error_with_its_path(tmp_path: Path, content: str) -> None:
+def test_bad_file_is_an_error_with_its_path(tmp_path, content):
     path = tmp_path / "template.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"template\.json"):
         PromptTemplate.from_file(path)
 
 
-def test_some_of_the_passages_keep_their_numbers_in_the_row() -> None:
+def test_some_of_the_passages_keep_their_numbers_in_the_row():
     template = PromptTemplate(titled_passage="[{index}] {title}: {text}\n", passage="[{index}] {text}\n")
     prompt = template.render(question="q", passages=[Passage("d", "D"), Passage("e")], first_index=3)
     assert prompt.text.startswith("[4] D: d\n[5] e\n")
@@ -85,9 +81,7 @@ def test_some_of_the_passages_keep_their_numbers_in_the_row() -> None:
 
 
 @given(question=texts, passages=passages)
-def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(
-    question: str, passages: list[Passage]
-) -> None:
+def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(question, passages):
     template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
     prompt = template.render(question=question, passages=passages)
     literal = list(prompt.literal_ranges())
@@ -98,7 +92,7 @@ def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(
     assert "".join(prompt.text[start:end] for start, end in literal) == "{" + written + "Question: \nAnswer: "
 
 
-def test_paper_template_is_documents_question_response_without_labels() -> None:
+def test_paper_template_is_documents_question_response_without_labels():
     prompt = PAPER_TEMPLATE.render(question="Who?", passages=[Passage("Body.", "Title"), Passage("Untitled.")])
     assert prompt.text == "Title\nBody.\n\nUntitled.\n\nWho?\n"
 
@@ -115,7 +109,7 @@ THINKING = (
 PASSAGES = [Passage("Ada Thorne built it.", "Brigg"), Passage("The lamp was seen.")]
 
 
-def fast(template: str | None, tokenizer: Tokenizer | None = None) -> PreTrainedTokenizerFast:
+def fast(template, tokenizer=None):
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer or byte_level(), bos_token="<s>", eos_token="</s>", chat_template=template
     )
@@ -123,7 +117,7 @@ def fast(template: str | None, tokenizer: Tokenizer | None = None) -> PreTrained
 
 @pytest.mark.parametrize("template", [CHATML, INST], ids=["chatml", "inst"])
 @pytest.mark.parametrize("kind", [byte_level, lambda: metaspace("first"), lambda: metaspace("always")])
-def test_tokens_are_those_of_the_tokenizers_own_chat(template: str, kind: object) -> None:
+def test_tokens_are_those_of_the_tokenizers_own_chat(template, kind):
     tokenizer = fast(template, kind())
     message = USER_MESSAGE.render(question="Who built it?", passages=PASSAGES).text
     chat = [{"role": "user", "content": message}]
@@ -138,16 +132,14 @@ def test_tokens_are_those_of_the_tokenizers_own_chat(template: str, kind: object
 @pytest.mark.parametrize("template", [CHATML, INST, DATED], ids=["chatml", "inst", "dated"])
 @settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
-def test_columns_hold_the_passages_own_characters(
-    template: str, question: str, passages: list[Passage], answer: str
-) -> None:
+def test_columns_hold_the_passages_own_characters(template, question, passages, answer):
     chat = chat_prompt_template(fast(template))
     backend = byte_level()
     row = encode_row(
         chat.render(question=question, passages=passages), answer, PageTokenizer(backend, add_special_tokens=False)
     )
     own = [backend.decode([token], skip_special_tokens=False).strip() for token in row.token_ids.tolist()]
-    seen: dict[tuple[int, bool], set[int]] = {}
+    seen = {}
     for column in np.flatnonzero(row.column_passage >= 0):
         key = (int(row.column_passage[column]), bool(row.column_in_title[column]))
         text = (passages[key[0]].title or "") if key[1] else passages[key[0]].text
@@ -162,7 +154,7 @@ def test_columns_hold_the_passages_own_characters(
     assert specials == ([0] if template is INST else [])
 
 
-def test_day_of_a_dated_template_is_fixed_and_braces_stay() -> None:
+def test_day_of_a_dated_template_is_fixed_and_braces_stay():
     prompt = chat_prompt_template(fast(DATED)).render(question="Who?", passages=PASSAGES)
     assert prompt.text.startswith("26 Jul 2024 {braces} <|im_start|>user\n")
     assert prompt.text.endswith("Who?<|im_end|>\n<|im_start|>assistant\n")
@@ -171,7 +163,7 @@ def test_day_of_a_dated_template_is_fixed_and_braces_stay() -> None:
 @pytest.mark.parametrize(
     "start", ["\n", "\n  ", "  ", "  {# note #}\n", "  {% set x = 1 %}\n", " {%- set x = 1 %} ", "{{- '' }}"]
 )
-def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_own_chat(start: str) -> None:
+def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_own_chat(start):
     tokenizer = fast(start + CHATML)
     message = USER_MESSAGE.render(question="Who?", passages=PASSAGES).text
     chat = [{"role": "user", "content": message}]
@@ -179,7 +171,7 @@ def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_ow
     assert chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES).text == theirs
 
 
-def test_template_that_can_think_is_told_not_to() -> None:
+def test_template_that_can_think_is_told_not_to():
     prompt = chat_prompt_template(fast(THINKING)).render(question="Who?", passages=PASSAGES)
     assert prompt.text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n")
 
@@ -196,7 +188,7 @@ def test_template_that_can_think_is_told_not_to() -> None:
         ("{{ messages[0].content", "its chat template fails"),
     ],
 )
-def test_chat_template_that_cannot_be_used_says_why_and_the_way_out(template: str | None, complaint: str) -> None:
+def test_chat_template_that_cannot_be_used_says_why_and_the_way_out(template, complaint):
     with pytest.raises(ValueError, match=rf"{complaint}.*--prompt-template plain"):
         chat_prompt_template(fast(template))
 
@@ -216,9 +208,7 @@ RECORD = QARecord("r", "Who?", (Passage("Ada lit it. <|im_end|>"),), "Ada.", Row
         ("chat", OWN, CHATML, "chat"),
     ],
 )
-def test_option_wins_then_the_directory_then_the_chat_template(
-    option: str | None, default: PromptTemplate | None, chat: str | None, name: str
-) -> None:
+def test_option_wins_then_the_directory_then_the_chat_template(option, default, chat, name):
     chosen = choose_template(option, default=default, tokenizer=fast(chat))
     assert chosen.name == name
     expected = {"model": OWN, "plain": PLAIN_TEMPLATE, "paper": PAPER_TEMPLATE}
@@ -226,7 +216,7 @@ def test_option_wins_then_the_directory_then_the_chat_template(
 
 
 @pytest.mark.parametrize("suffix", [".jinja", ".json"])
-def test_file_is_read_by_its_suffix_and_named_without_its_folder(tmp_path: Path, suffix: str) -> None:
+def test_file_is_read_by_its_suffix_and_named_without_its_folder(tmp_path, suffix):
     path = tmp_path / f"mine{suffix}"
     jinja = "{% for p in passages %}{{ p.text }}\n{% endfor %}Q: {{ question }}\nA: "
     path.write_text(
@@ -237,7 +227,7 @@ def test_file_is_read_by_its_suffix_and_named_without_its_folder(tmp_path: Path,
     assert chosen.template.render(question="Who?", passages=[Passage("x")]).text == "x\nQ: Who?\nA: "
 
 
-def chat_model(directory: Path) -> Path:
+def chat_model(directory):
     save_tiny_model(directory)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=byte_level(), bos_token="<s>", eos_token="</s>", pad_token="<pad>", chat_template=CHATML
@@ -246,11 +236,11 @@ def chat_model(directory: Path) -> Path:
     return directory
 
 
-def encoder(directory: Path, option: str | None) -> RowEncoder:
+def encoder(directory, option):
     return load_row_encoder(ModelOptions(model=str(directory), prompt_template=option, device="cpu"))
 
 
-def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path: Path) -> None:
+def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path):
     directory = chat_model(tmp_path)
     chosen = encoder(directory, None)
     row = chosen.encode(RECORD)
@@ -264,7 +254,7 @@ def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path: Path) 
     assert plain.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 0
 
 
-def test_bundled_model_keeps_its_own_template() -> None:
+def test_bundled_model_keeps_its_own_template():
     chosen = load_row_encoder(ModelOptions())
     assert (chosen.template_name, chosen.template) == ("model", PLAIN_TEMPLATE)
 
@@ -278,9 +268,7 @@ def test_bundled_model_keeps_its_own_template() -> None:
         ("chat", None, "should have a chat template, has none; use --prompt-template plain"),
     ],
 )
-def test_template_that_cannot_be_used_is_a_load_error(
-    tmp_path: Path, name: str, content: str | None, complaint: str
-) -> None:
+def test_template_that_cannot_be_used_is_a_load_error(tmp_path, name, content, complaint):
     directory = save_tiny_model(tmp_path / "model")
     if content is not None:
         (tmp_path / name).write_text(content)
@@ -297,13 +285,13 @@ Answer: """
 TEMPLATE = JinjaTemplate(SOURCE)
 
 
-def looped(passage: str) -> str:
+def looped(passage):
     return "{{ question }}{% for p in passages %}" + passage + "\n{% endfor %}"
 
 
 @settings(max_examples=30, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages)
-def test_every_range_of_a_jinja_template_holds_its_text(question: str, passages: list[Passage]) -> None:
+def test_every_range_of_a_jinja_template_holds_its_text(question, passages):
     prompt = TEMPLATE.render(question=question, passages=passages, first_index=5)
     for region in prompt.regions:
         passage = passages[region.passage_index - 5]
@@ -346,13 +334,13 @@ def test_every_range_of_a_jinja_template_holds_its_text(question: str, passages:
         (looped("{{ p.text }}{{ '\\ufdd1' }}"), "changes it"),
     ],
 )
-def test_template_that_does_not_show_the_texts_as_they_are_is_refused(source: str, complaint: str) -> None:
+def test_template_that_does_not_show_the_texts_as_they_are_is_refused(source, complaint):
     with pytest.raises(ValueError, match=complaint):
         JinjaTemplate(source)
 
 
 @pytest.mark.parametrize("content", [b"{{ question", b"\xff\xfe"])
-def test_bad_jinja_file_is_an_error_with_its_path(tmp_path: Path, content: bytes) -> None:
+def test_bad_jinja_file_is_an_error_with_its_path(tmp_path, content):
     path = tmp_path / "prompt.jinja"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"prompt\.jinja"):
@@ -368,7 +356,7 @@ def test_bad_jinja_file_is_an_error_with_its_path(tmp_path: Path, content: bytes
         ("{% if p.text | length > 9 and p.text | length < 12 %}(short) {% endif %}{{ p.text }}", "ten chars."),
     ],
 )
-def test_template_that_fails_on_one_row_only_is_that_rows_fault(passage: str, text: str) -> None:
+def test_template_that_fails_on_one_row_only_is_that_rows_fault(passage, text):
     template = JinjaTemplate(looped(passage))
     template.render(question="Who?", passages=[Passage("A lamp.")])
     with pytest.raises(RowFault) as caught:
@@ -380,7 +368,7 @@ def test_template_that_fails_on_one_row_only_is_that_rows_fault(passage: str, te
 @pytest.mark.parametrize(
     "lookup", ["{{ {}[question] }}", "{{ question[p.text] }}", "{{ passages[question] }}", "{% include question %}"]
 )
-def test_template_that_looks_a_text_up_tells_the_kind_of_error_and_no_text(lookup: str) -> None:
+def test_template_that_looks_a_text_up_tells_the_kind_of_error_and_no_text(lookup):
     template = JinjaTemplate(looped("{{ p.text }}{% if p.text == 'a harbour' %}" + lookup + "{% endif %}"), "own.jinja")
     with pytest.raises(RowFault, match=r"own\.jinja: it should render every row, fails with \w+$") as caught:
         template.render(question="Who is Marta?", passages=[Passage("a harbour")])
@@ -388,7 +376,7 @@ def test_template_that_looks_a_text_up_tells_the_kind_of_error_and_no_text(looku
     assert "harbour" not in str(caught.value)
 
 
-def test_file_is_read_without_the_newline_at_its_end(tmp_path: Path) -> None:
+def test_file_is_read_without_the_newline_at_its_end(tmp_path):
     path = tmp_path / "prompt.jinja"
     path.write_text(SOURCE.rstrip() + "\n", encoding="utf-8")
     template = JinjaTemplate.from_file(path)
@@ -397,6 +385,6 @@ def test_file_is_read_without_the_newline_at_its_end(tmp_path: Path) -> None:
     assert JinjaTemplate(SOURCE).digest == TEMPLATE.digest
 
 
-def test_template_nested_too_deeply_is_refused() -> None:
+def test_template_nested_too_deeply_is_refused():
     with pytest.raises(ValueError, match="nest less deeply"):
         JinjaTemplate("{% if 1 %}" * 3000 + "{% endif %}" * 3000)

@@ -1,7 +1,5 @@
 """The tokens of a page, and the characters of each token."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
@@ -21,11 +19,10 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from attribeam.attribution.prompts.prompt_template import PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, Reason, RowFault
 
 
-def trimming_tokenizer() -> Tokenizer:
+def trimming_tokenizer():
     """The same pieces, with offsets that leave the blanks out, as the bundled tokenizer gives them."""
     tokenizer = tiny_tokenizer()
     bos = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
@@ -49,23 +46,23 @@ visible_texts = texts.filter(lambda text: bool(text.strip()))
 passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=3)
 
 
-def encode(passages: list[Passage], answer: str, tokenizer: Tokenizer, template: PromptTemplate) -> EncodedRow:
+def encode(passages, answer, tokenizer, template):
     prompt = template.render(question="Who?", passages=passages)
     return encode_row(prompt, answer, PAGE_TOKENIZERS[id(tokenizer)])
 
 
-def covered(starts: np.ndarray, ends: np.ndarray) -> set[int]:
+def covered(starts, ends):
     return {place for start, end in zip(starts.tolist(), ends.tolist(), strict=True) for place in range(start, end)}
 
 
-def visible(text: str) -> set[int]:
+def visible(text):
     return {place for place, character in enumerate(text) if not character.isspace()}
 
 
 @TOKENIZERS
 @settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
-def test_ranges_hold_the_tokens_own_text(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
+def test_ranges_hold_the_tokens_own_text(tokenizer, passages, answer):
     row = encode(passages, answer, tokenizer, PromptTemplate())
     own = [tokenizer.decode([token]).strip() for token in row.token_ids.tolist()]
     for column in np.flatnonzero(row.column_passage >= 0):
@@ -82,9 +79,7 @@ def test_ranges_hold_the_tokens_own_text(tokenizer: Tokenizer, passages: list[Pa
 @pytest.mark.parametrize("template", [PromptTemplate(), DENSE], ids=["default", "dense"])
 @settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
-def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered(
-    tokenizer: Tokenizer, template: PromptTemplate, passages: list[Passage], answer: str
-) -> None:
+def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered(tokenizer, template, passages, answer):
     row = encode(passages, answer, tokenizer, template)
     assert covered(row.response_char_start, row.response_char_end) >= visible(answer)
     for starts, ends in (
@@ -104,14 +99,14 @@ def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered
 @TOKENIZERS
 @settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
-def test_ranges_have_no_white_space_at_their_ends(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
+def test_ranges_have_no_white_space_at_their_ends(tokenizer, passages, answer):
     row = encode(passages, answer, tokenizer, DENSE)
     for chars in row.response_chars:
         assert chars is None or chars.of(answer) == chars.of(answer).strip()
 
 
 @TOKENIZERS
-def test_blank_before_the_answer_goes_into_its_first_token_but_not_into_its_range(tokenizer: Tokenizer) -> None:
+def test_blank_before_the_answer_goes_into_its_first_token_but_not_into_its_range(tokenizer):
     row = encode([Passage("A tower.")], "the lamp", tokenizer, PromptTemplate())
     assert tokenizer.decode([int(row.token_ids[row.prompt_length])]) == " the"
     assert row.response_chars[0] is not None
@@ -119,7 +114,7 @@ def test_blank_before_the_answer_goes_into_its_first_token_but_not_into_its_rang
 
 
 @TOKENIZERS
-def test_white_space_within_a_passage_lies_in_it_and_covers_nothing(tokenizer: Tokenizer) -> None:
+def test_white_space_within_a_passage_lies_in_it_and_covers_nothing(tokenizer):
     row = encode([Passage("tower\n\n\nlamp")], "Yes", tokenizer, PromptTemplate())
     inside = (row.column_passage == 0) & (row.column_char_start == row.column_char_end)
     assert inside.any()
@@ -127,27 +122,27 @@ def test_white_space_within_a_passage_lies_in_it_and_covers_nothing(tokenizer: T
 
 
 @pytest.mark.parametrize("text", ["🦊", "漢", "e\u0301"])
-def test_every_part_of_a_split_character_covers_all_of_it(text: str) -> None:
+def test_every_part_of_a_split_character_covers_all_of_it(text):
     row = encode([Passage("x")], text, PLAIN, PromptTemplate())
     assert len(row.response_chars) >= 2
     assert {chars.of(text) for chars in row.response_chars if chars} <= {*text}
     assert all(chars and chars.char_end - chars.char_start == 1 for chars in row.response_chars[1:])
 
 
-def test_title_tokens_count_in_the_title() -> None:
+def test_title_tokens_count_in_the_title():
     row = encode([Passage("The lamp.", "The tower")], "Yes", PLAIN, PromptTemplate())
     assert covered(row.column_char_start[row.column_in_title], row.column_char_end[row.column_in_title]) == visible(
         "The tower"
     )
 
 
-def test_tokens_that_only_touch_a_passage_lie_outside_it() -> None:
+def test_tokens_that_only_touch_a_passage_lie_outside_it():
     row = encode([Passage("tower")], "Yes", PLAIN, PromptTemplate(passage="|{text}|"))
     tokens = [PLAIN.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
     assert [int(row.column_passage[column]) for column, token in enumerate(tokens) if token == "|"] == [-1, -1]
 
 
-def test_white_space_at_the_end_of_a_token_is_no_part_of_its_range() -> None:
+def test_white_space_at_the_end_of_a_token_is_no_part_of_its_range():
     words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r"\S+\s*"), "isolated")
     prompt = PLAIN_TEMPLATE.render(question="Who? ", passages=[Passage("A tower. ")])
@@ -158,7 +153,7 @@ def test_white_space_at_the_end_of_a_token_is_no_part_of_its_range() -> None:
 @pytest.mark.parametrize(
     ("passage", "answer", "reason"), [("\ud800", "Yes", Reason.INVALID_UTF8), ("Text.", "", Reason.EMPTY_ANSWER)]
 )
-def test_row_without_tokens_of_its_own_is_a_fault(passage: str, answer: str, reason: Reason) -> None:
+def test_row_without_tokens_of_its_own_is_a_fault(passage, answer, reason):
     with pytest.raises(RowFault) as caught:
         encode([Passage(passage)], answer, PLAIN, PromptTemplate())
     assert caught.value.reason is reason
@@ -172,27 +167,25 @@ harmless_passages = st.lists(st.builds(Passage, text=harmless_texts, title=st.no
 
 
 @lru_cache
-def page_tokenizer(kind: str) -> PageTokenizer:
+def page_tokenizer(kind):
     return PageTokenizer(KINDS[kind]())
 
 
 @lru_cache
-def untouched(kind: str, *, specials_are_text: bool) -> Tokenizer:
+def untouched(kind, *, specials_are_text):
     tokenizer = KINDS[kind]()
     tokenizer.encode_special_tokens = specials_are_text
     return tokenizer
 
 
-def special_ids(kind: str) -> list[int]:
+def special_ids(kind):
     return [untouched(kind, specials_are_text=False).token_to_id(text) for text in SPECIALS]
 
 
 @EVERY_KIND
 @settings(max_examples=25, deadline=None)
 @given(question=harmless_texts, passages=harmless_passages, answer=harmless_texts)
-def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(
-    kind: str, question: str, passages: list[Passage], answer: str
-) -> None:
+def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(kind, question, passages, answer):
     if kind == "normalizing specials":
         return  # there the tokenizer itself misses the template's special tokens; ours are real
     prompt = CHAT.render(question=question, passages=passages)
@@ -206,9 +199,7 @@ def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(
 @EVERY_KIND
 @settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
-def test_only_the_templates_own_special_tokens_are_real(
-    kind: str, question: str, passages: list[Passage], answer: str
-) -> None:
+def test_only_the_templates_own_special_tokens_are_real(kind, question, passages, answer):
     prompt = CHAT.render(question=question, passages=passages)
     found = page_tokenizer(kind).tokenise(prompt, answer)
     real = np.flatnonzero(np.isin(found.ids, special_ids(kind)))
@@ -223,9 +214,7 @@ def test_only_the_templates_own_special_tokens_are_real(
 @EVERY_KIND
 @settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
-def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(
-    kind: str, question: str, passages: list[Passage], answer: str
-) -> None:
+def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(kind, question, passages, answer):
     prompt = PLAIN_TEMPLATE.render(question=question, passages=passages)
     page = (prompt.text + answer).replace("\ufdd0", "\ufffd")
     found = page_tokenizer(kind).tokenise(prompt, answer)
@@ -237,7 +226,7 @@ def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(
     assert found.offsets.tolist() == [list(pair) for pair in expected.offsets]
 
 
-def test_special_token_between_a_template_and_a_text_is_text() -> None:
+def test_special_token_between_a_template_and_a_text_is_text():
     template = PromptTemplate(passage="<{text}", question="</{question}")
     prompt = template.render(question="s>", passages=[Passage("s>")])
     assert prompt.text == "<s></s>"

@@ -1,11 +1,7 @@
 """Verifiers of the hub: pair classifiers and token classifiers."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,29 +30,29 @@ MADE = ("MiniCheck-RoBERTa", "nli")
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verifiers")
     return {kind: save_verifier(folder, kind) for kind in KINDS}
 
 
-def options(folder: Path | str, **more: object) -> ModelOptions:
-    return ModelOptions(model=str(folder), device="cpu", **more)  # type: ignore[arg-type]
+def options(folder, **more):
+    return ModelOptions(model=str(folder), device="cpu", **more)
 
 
-def asked(premises: Sequence[str], *claims: str, order: Sequence[int] | None = None) -> AnswerToVerify:
+def asked(premises, *claims, order=None):
     passages = tuple(Passage(text=one) for one in premises)
     record = QARecord("1", "Who?", passages, " ".join(claims), RowSource("log", 0))
     places = tuple(order or range(len(premises)))
     return AnswerToVerify(record, tuple(ClaimToVerify(CharRange(0, len(one)), one, places) for one in claims))
 
 
-def support(kind: str, folders: dict[str, Path], *answers: AnswerToVerify) -> list[tuple[float, ...]]:
+def support(kind, folders, *answers):
     found = load_verifier(options(folders[kind])).verify(answers)
     return [one.support for one in found if isinstance(one, VerifiedAnswer)]
 
 
 @torch.inference_mode()
-def by_hand(kind: str, folder: Path, premise: str, claim: str) -> float:
+def by_hand(kind, folder, premise, claim):
     """As the authors' own code does it, one pair at a time."""
     if kind == "hhem":
         foundation = folder.parent / "foundation"
@@ -83,7 +79,7 @@ def by_hand(kind: str, folder: Path, premise: str, claim: str) -> float:
 
 
 @pytest.mark.parametrize("kind", PAIRS)
-def test_support_is_what_the_authors_code_gives_for_each_pair(kind: str, folders: dict[str, Path]) -> None:
+def test_support_is_what_the_authors_code_gives_for_each_pair(kind, folders):
     claims = (CLAIM, "Its keeper painted the tower in a week, twice.", "Nobody.")
     batch = support(kind, folders, asked([PREMISE], *claims), asked(["Rain fell."], CLAIM))
     expected = [by_hand(kind, folders[kind], PREMISE, one) for one in claims]
@@ -93,9 +89,7 @@ def test_support_is_what_the_authors_code_gives_for_each_pair(kind: str, folders
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_passages_are_read_in_the_order_of_their_evidence_with_their_titles(
-    kind: str, folders: dict[str, Path]
-) -> None:
+def test_passages_are_read_in_the_order_of_their_evidence_with_their_titles(kind, folders):
     titled = QARecord(
         "1", "", (Passage(text="Rain fell."), Passage(text=PREMISE, title="Light")), CLAIM, RowSource("", 0)
     )
@@ -105,23 +99,21 @@ def test_passages_are_read_in_the_order_of_their_evidence_with_their_titles(
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_of_several_windows_the_one_that_supports_most_counts_and_no_more_than_four_are_read(
-    kind: str, folders: dict[str, Path]
-) -> None:
+def test_of_several_windows_the_one_that_supports_most_counts_and_no_more_than_four_are_read(kind, folders):
     passages = [f"Ferry {number} has {number + 40} cars. " * 22 for number in range(7)]  # each fills a window
     (found,) = support(kind, folders, asked(passages, CLAIM, order=[6, 2, 0, 1, 3, 4, 5]))
     each = [by_hand(kind, folders[kind], passages[place], CLAIM) for place in (6, 2, 0, 1)]
     assert found == (pytest.approx(max(each), abs=1e-5),)
 
 
-def test_claim_beyond_what_it_reads_is_refused_alone(folders: dict[str, Path]) -> None:
+def test_claim_beyond_what_it_reads_is_refused_alone(folders):
     found = load_verifier(options(folders["nli"])).verify([asked([PREMISE], "cars " * 600), asked([PREMISE], CLAIM)])
     assert isinstance(found[0], RowFault)
     assert found[0].reason is Reason.TOO_MANY_TOKENS
     assert isinstance(found[1], VerifiedAnswer)
 
 
-def _changed(folder: Path, **changes: object) -> None:
+def _changed(folder, **changes):
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | changes), encoding="utf-8")
 
@@ -139,9 +131,7 @@ def _changed(folder: Path, **changes: object) -> None:
         ("hhem", {"foundation": "/nowhere"}, "'/nowhere' should be a directory"),
     ],
 )
-def test_model_that_is_no_verifier_is_refused(
-    kind: str, changes: dict[str, object], complaint: str, tmp_path: Path
-) -> None:
+def test_model_that_is_no_verifier_is_refused(kind, changes, complaint, tmp_path):
     folder = save_verifier(tmp_path, kind)
     _changed(folder, **changes)
     with pytest.raises(ModelLoadError, match=complaint):
@@ -151,23 +141,21 @@ def test_model_that_is_no_verifier_is_refused(
 class OwnVerifier:
     device = torch.device("cpu")
 
-    def __init__(self, asked: ModelOptions) -> None:
+    def __init__(self, asked):
         self.asked = asked
 
-    def provenance(self) -> dict[str, str]:
+    def provenance(self):
         return {"verifier_revision": "1"}
 
-    def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer]:
+    def verify(self, answers):
         return [VerifiedAnswer(tuple(0.25 for _ in one.claims)) for one in answers]
 
 
 @pytest.mark.parametrize(
     ("name", "complaint"), [("OwnVerifier", None), ("dict", "gave dict"), ("MADE", "should take the options")]
 )
-def test_verifier_of_another_package_is_found_by_its_entry_point(
-    name: str, complaint: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def found(*, group: str, name: str) -> list[EntryPoint]:
+def test_verifier_of_another_package_is_found_by_its_entry_point(name, complaint, monkeypatch):
+    def found(*, group, name):
         return [EntryPoint(name, f"{__name__}:{kind}", group)] if name == "own" else []
 
     kind = name
@@ -198,23 +186,23 @@ SPANS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return save_verifier(tmp_path_factory.mktemp("verifiers"), "lettucedetect")
 
 
 @pytest.fixture(scope="module")
-def verifier(folder: Path) -> TokenClassifier:
+def verifier(folder):
     found = load_verifier(ModelOptions(model=str(folder), device="cpu"))
     assert isinstance(found, TokenClassifier)
     return found
 
 
-def record(name: str) -> QARecord:
+def record(name):
     question, passages, answer = CASES[name]
     return QARecord(name, question, tuple(Passage(text=one) for one in passages), answer, RowSource("log", 0))
 
 
-def spans_of(found: AnswerDoubts | RowFault) -> list[tuple[int, int, float]]:
+def spans_of(found):
     """As LettuceDetect gives them: the range of each run, and its largest doubt."""
     assert isinstance(found, AnswerDoubts)
     doubts = dict(zip(found.chars, found.doubts.tolist(), strict=True))
@@ -225,13 +213,13 @@ def spans_of(found: AnswerDoubts | RowFault) -> list[tuple[int, int, float]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_spans_are_those_that_lettucedetect_gave(name: str, verifier: TokenClassifier) -> None:
+def test_spans_are_those_that_lettucedetect_gave(name, verifier):
     found = spans_of(verifier.doubts([record(name)])[0])
     assert [one[:2] for one in found] == [one[:2] for one in SPANS[name]]
     assert [one[2] for one in found] == pytest.approx([one[2] for one in SPANS[name]], abs=1e-5)
 
 
-def test_spans_are_those_of_the_package_where_it_is_installed(folder: Path, verifier: TokenClassifier) -> None:
+def test_spans_are_those_of_the_package_where_it_is_installed(folder, verifier):
     package = pytest.importorskip("lettucedetect.detectors.transformer")
     detector = package.TransformerDetector(str(folder), device="cpu")
     batch = verifier.doubts([record(name) for name in CASES])
@@ -243,7 +231,7 @@ def test_spans_are_those_of_the_package_where_it_is_installed(folder: Path, veri
         assert [one[2] for one in found] == pytest.approx([one["confidence"] for one in theirs], abs=1e-5)
 
 
-def test_long_row_is_read_in_windows_and_the_least_doubt_of_a_token_counts(verifier: TokenClassifier) -> None:
+def test_long_row_is_read_in_windows_and_the_least_doubt_of_a_token_counts(verifier):
     passages = tuple(
         Passage(text=f"Ferry {number} carries forty cars to the island at noon. " * 4) for number in range(9)
     )
@@ -260,7 +248,7 @@ def test_long_row_is_read_in_windows_and_the_least_doubt_of_a_token_counts(verif
     assert found.doubts == pytest.approx(np.min([one.numpy() for one in doubts], axis=0), abs=1e-5)
 
 
-def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier: TokenClassifier) -> None:
+def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier):
     text = " ".join(f"cars{number}" for number in range(600))
     pieces = [one for (one,) in verifier._classifier.windows([Passage(text=text)], overhead=20)]
     assert len(pieces) > 2
@@ -272,7 +260,7 @@ def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier: Token
     assert all(start < end for start, end in zip(places[1:], ends, strict=False))
 
 
-def test_answer_beyond_what_it_reads_is_refused_alone(verifier: TokenClassifier) -> None:
+def test_answer_beyond_what_it_reads_is_refused_alone(verifier):
     long = QARecord("1", "Which?", (Passage(text="Short."),), "Ferries carry cars. " * 300, RowSource("log", 0))
     refused, read = verifier.doubts([long, record("summary")])
     assert isinstance(refused, RowFault)
@@ -280,7 +268,7 @@ def test_answer_beyond_what_it_reads_is_refused_alone(verifier: TokenClassifier)
     assert isinstance(read, AnswerDoubts)
 
 
-def test_token_counts_for_the_shortest_claim_around_it() -> None:
+def test_token_counts_for_the_shortest_claim_around_it():
     chars = tuple(CharRange(start, start + 4) for start in range(0, 25, 5))
     doubts = AnswerDoubts(chars, np.array([0.1, 0.9, 0.2, 0.6, 0.7]))
     outer, inner, same = (ClaimToVerify(CharRange(*one), "", (0,)) for one in ((0, 14), (5, 9), (15, 24)))

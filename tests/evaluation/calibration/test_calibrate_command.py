@@ -1,13 +1,9 @@
 """``attribeam calibrate``: thresholds from marks, refusals, and what audits read of them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from tests.evaluation.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, save
-from tests.report.made_audit import MadeAudit
 
 from attribeam.attribution.option_declaration import Strictness
 from attribeam.attribution.options import MethodOptions
@@ -22,17 +18,15 @@ ANSWERS, RATE = 120, "--false-alarm-rate"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+def made(tmp_path_factory):
     return ferry_audit(tmp_path_factory.mktemp("ferries"), ANSWERS)
 
 
-def calibrate(audit: MadeAudit, marks: Path, output: Path, *more: str) -> int:
+def calibrate(audit, marks, output, *more):
     return main(["calibrate", "--audit", str(audit.root), "--marks", str(marks), "--output", str(output), *more])
 
 
-def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(made, tmp_path, capsys):
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "verdict") == 0
     fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
@@ -53,9 +47,7 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
 
 
-def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(tmp_path, capsys):
     digest = load_verdict_model(verdict_directory("smollm2-135m")).digest[:16]
     audit = ferry_audit(tmp_path / "audit", ANSWERS, models={"verdict_model": digest, "language_model": "Smol"})
     file = audit.root / "run_manifest.json"
@@ -66,9 +58,7 @@ def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(
     assert f"attribeam audit --verdict {tmp_path / 'own'} --language-model Smol\n" in capsys.readouterr().out
 
 
-def test_the_merged_marks_of_two_people_are_what_calibrate_takes(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_merged_marks_of_two_people_are_what_calibrate_takes(made, tmp_path, capsys):
     files = [save(tmp_path / f"{name}.jsonl", claim_marks(range(ANSWERS))) for name in ("ada", "ben")]
     merged = tmp_path / "merged.jsonl"
     assert main(["import", "marks", *map(str, files), "--output", str(merged)]) == 0
@@ -76,7 +66,7 @@ def test_the_merged_marks_of_two_people_are_what_calibrate_takes(
     assert "240 marks: 120 answers and 240 claims" in capsys.readouterr().out
 
 
-def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path) -> None:
+def test_a_false_alarm_rate_is_kept_on_the_marks(made, tmp_path):
     marks = save(tmp_path / "marks.jsonl", [*claim_marks(range(ANSWERS)), *answer_marks(range(ANSWERS))])
     points = {}
     for rate in ("0.05", "0.2"):
@@ -85,9 +75,7 @@ def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path
     assert points["0.05"] < points["0.2"]
 
 
-def test_a_threshold_that_is_worse_on_other_marks_than_the_old_one_says_so(
-    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_threshold_that_is_worse_on_other_marks_than_the_old_one_says_so(made, tmp_path, capsys):
     old = 1 - load_verdict_model(BUNDLED_VERDICT).thresholds.balanced
     batches = AuditDirectory.open(made.root).evidence_batches(["record_id", "answer_risk"])
     risks = {row["record_id"]: row["answer_risk"] for batch in batches for row in batch.to_pylist()}
@@ -110,7 +98,7 @@ EVERY = range(ANSWERS)
     ],
     ids=["too-few", "too-few-for-the-rate", "unreadable"],
 )
-def test_marks_that_say_too_little_are_refused(made: MadeAudit, tmp_path: Path, capsys, marks, options, complaint):
+def test_marks_that_say_too_little_are_refused(made, tmp_path, capsys, marks, options, complaint):
     file = tmp_path / "nowhere.csv" if marks is None else save(tmp_path / "marks.jsonl", marks)
     assert calibrate(made, file, tmp_path / "verdict", *options) == 2
     assert complaint in capsys.readouterr().err
@@ -128,14 +116,14 @@ def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(made
     assert f"marked {what}" in load_verdict_model(tmp_path / "verdict").measured_on
 
 
-def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_by_another_verdict_is_refused(tmp_path, capsys):
     other = ferry_audit(tmp_path, ANSWERS, models={"verdict_model": "0123456789abcdef"})
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(other, marks, tmp_path / "verdict") == 2
     assert "was judged by the verdict 0123456789abcdef" in capsys.readouterr().err
 
 
-def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -> None:
+def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path):
     made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
@@ -157,9 +145,7 @@ def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -
         ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
     ],
 )
-def test_thresholds_of_mass_are_not_taken_for_anything_else(
-    tmp_path: Path, options: dict[str, object], model: str, complaint: str
-) -> None:
+def test_thresholds_of_mass_are_not_taken_for_anything_else(tmp_path, options, model, complaint):
     made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
@@ -168,9 +154,7 @@ def test_thresholds_of_mass_are_not_taken_for_anything_else(
 
 
 @pytest.mark.parametrize("kind", ["verdict", "empty", "file", "link"])
-def test_output_that_is_there_stays_as_it_is(
-    kind: str, made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_that_is_there_stays_as_it_is(kind, made, tmp_path, capsys):
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     output = tmp_path / "verdict"
     if kind == "verdict":

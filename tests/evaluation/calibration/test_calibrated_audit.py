@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.evaluation.calibration.marked_ferries import claim_marks, ferry_audit, save
 
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VerdictThresholds, load_verdict_model
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
 from attribeam.evaluation.calibration.marked_items import MarkedItems
 from attribeam.evaluation.calibration.thresholds import call_figures, choose_threshold, fit_threshold
@@ -34,8 +33,6 @@ COLUMNS = (
 )  # fmt: skip
 """What the page writes of each mark."""
 
-Row = Mapping[str, object]
-
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
@@ -47,11 +44,11 @@ class Calibrated:
     summary: str
 
     @property
-    def thresholds(self) -> VerdictThresholds:
+    def thresholds(self):
         return load_verdict_model(self.verdict).thresholds
 
 
-def mill_log(path: Path) -> None:
+def mill_log(path):
     """Four answers about each of twelve towns: two that the passages support, and two with something of their own."""
     rows = [
         {
@@ -68,20 +65,19 @@ def mill_log(path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
-def evidence(audit: Path) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = ds.dataset(audit / "evidence").to_table().to_pylist()
-    return rows
+def evidence(audit):
+    return ds.dataset(audit / "evidence").to_table().to_pylist()
 
 
-def claims(audit: Path) -> list[dict[str, object]]:
+def claims(audit):
     return [row for row in evidence(audit) if row["claim_index"] == row["span_index"] and row["support_score"]]
 
 
-def risks(audit: Path) -> dict[str, float]:
-    return {str(row["record_id"]): row["answer_risk"] for row in claims(audit)}  # type: ignore[misc]
+def risks(audit):
+    return {str(row["record_id"]): row["answer_risk"] for row in claims(audit)}
 
 
-def page_marks(found: Sequence[Row], lacking: frozenset[str]) -> Iterable[dict[str, object]]:
+def page_marks(found, lacking):
     """A reviewer's marks on every answer and its claims: the first claim of the answers ``lacking`` lacks support."""
     seen = set[object]()
     for row in found:
@@ -95,7 +91,7 @@ def page_marks(found: Sequence[Row], lacking: frozenset[str]) -> Iterable[dict[s
         yield {**where, **{name: row[name] for name in ("span_index", "char_start", "char_end", "text")}, **said}
 
 
-def save_csv(path: Path, marks: Iterable[Row]) -> None:
+def save_csv(path, marks):
     """As the page does: with a byte order mark and CR LF."""
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -104,7 +100,7 @@ def save_csv(path: Path, marks: Iterable[Row]) -> None:
 
 
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
+def calibrated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mills")
     log, marks, verdict = folder / "log.parquet", folder / "marks.csv", folder / "verdicts" / "ours"
     first, second = folder / "audits" / "first", folder / "audits" / "second"
@@ -114,14 +110,14 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
     save_csv(marks, page_marks(claims(first), frozenset(riskiest)))
     assert main(["calibrate", "--audit", str(first), "--marks", str(marks), "--output", str(verdict)]) == 0
     with pytest.MonkeyPatch.context() as patch:
-        said: list[str] = []
+        said = []
         patch.setattr("attribeam.pipeline.console.print_result", lambda *lines: said.extend(lines))
         asked = ["--verdict", str(verdict), "--workers", "1"]
         assert main(["audit", "--input", str(log), "--output", str(second), *asked]) == 0
     return Calibrated(first, verdict, second, "\n".join(said))
 
 
-def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated: Calibrated) -> None:
+def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated):
     limits, old = calibrated.thresholds, load_verdict_model(BUNDLED_VERDICT).thresholds
     assert limits.balanced != old.balanced
     assert risks(calibrated.second) == risks(calibrated.first)
@@ -140,14 +136,14 @@ VERIFIED_ANSWERS = 120
 VERIFIER = {"verifier": "org/own", "verifier_revision": "abc"}
 
 
-def calibrate(folder: Path, *more: str, answers: int = VERIFIED_ANSWERS, **models: str) -> int:
+def calibrate(folder, *more, answers=VERIFIED_ANSWERS, **models):
     audit = ferry_audit(folder / "audit", VERIFIED_ANSWERS, models={**VERIFIER, **models})
     marks = save(folder / "marks.jsonl", claim_marks(range(answers)))
     arguments = ["--audit", str(audit.root), "--marks", str(marks), "--output", str(folder / "own")]
     return main(["calibrate", *arguments, *more])
 
 
-def test_thresholds_of_a_verifier_stand_between_the_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_thresholds_of_a_verifier_stand_between_the_marks(tmp_path, capsys):
     assert calibrate(tmp_path) == 0
     found = calibrated_verifier(str(tmp_path / "own"))
     assert found is not None
@@ -161,7 +157,7 @@ def test_thresholds_of_a_verifier_stand_between_the_marks(tmp_path: Path, capsys
     assert f"attribeam audit --verdict {tmp_path / 'own'}\n" in text
 
 
-def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path: Path) -> None:
+def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path):
     bundled = ferry_audit(tmp_path / "bundled", VERIFIED_ANSWERS)
     assert calibrate(tmp_path, "--blend", str(bundled.root)) == 0
     found = calibrated_verifier(str(tmp_path / "own"))
@@ -185,9 +181,7 @@ def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path: Path) 
         ({}, 30, "5 more to go"),
     ],
 )
-def test_audit_that_tells_too_little_of_the_verifier_is_refused(
-    models: dict[str, str], answers: int, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_that_tells_too_little_of_the_verifier_is_refused(models, answers, complaint, tmp_path, capsys):
     assert calibrate(tmp_path, answers=answers, **models) == 2
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "own").exists()
@@ -200,9 +194,7 @@ def test_audit_that_tells_too_little_of_the_verifier_is_refused(
         (VERIFIED_ANSWERS, "smollm2-135m", "should be an audit by the bundled verdict, was judged by smollm2-135m"),
     ],
 )
-def test_audit_that_cannot_be_blended_in_is_refused(
-    count: int, verdict: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_that_cannot_be_blended_in_is_refused(count, verdict, complaint, tmp_path, capsys):
     other = ferry_audit(tmp_path / "other", count)
     file = other.root / "run_manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
@@ -212,7 +204,7 @@ def test_audit_that_cannot_be_blended_in_is_refused(
     assert complaint in capsys.readouterr().err
 
 
-def drawn(seed: int, count: int = 60) -> MarkedItems:
+def drawn(seed, count=60):
     """Items whose suspicion tells something, with ties."""
     chance = np.random.default_rng(seed)
     lacking = chance.random(count) < 0.4
@@ -221,7 +213,7 @@ def drawn(seed: int, count: int = 60) -> MarkedItems:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_best_f1_of_all_thresholds_is_found(seed: int) -> None:
+def test_the_best_f1_of_all_thresholds_is_found(seed):
     items = drawn(seed)
     found = choose_threshold(items.suspicion, items.lacking, None)
     every = [call_figures(items.suspicion >= one, items.lacking).f1 for one in np.unique(items.suspicion)]
@@ -230,7 +222,7 @@ def test_the_best_f1_of_all_thresholds_is_found(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.25])
-def test_the_lowest_threshold_within_the_rate_is_found(seed: int, rate: float) -> None:
+def test_the_lowest_threshold_within_the_rate_is_found(seed, rate):
     items = drawn(seed)
     found = choose_threshold(items.suspicion, items.lacking, rate)
     figures = call_figures(items.suspicion >= found, items.lacking)
@@ -239,7 +231,7 @@ def test_the_lowest_threshold_within_the_rate_is_found(seed: int, rate: float) -
     assert all(call_figures(items.suspicion >= one, items.lacking).false_alarms > rate for one in lower)
 
 
-def test_figures_are_of_answers_that_a_threshold_was_not_fitted_on() -> None:
+def test_figures_are_of_answers_that_a_threshold_was_not_fitted_on():
     items = drawn(3)
     noise = MarkedItems(items.suspicion, np.random.default_rng(0).permutation(items.lacking), items.answers)
     fitted = fit_threshold(noise, None, seed=0)

@@ -1,7 +1,5 @@
 """The data sets that ``attribeam evaluate`` reads: their formats, labels, citation marks and mark-up."""
 
-from __future__ import annotations
-
 import json
 import os
 
@@ -24,7 +22,7 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 
-from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, LabelledAnswer, SkippedRow
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, SkippedRow
 from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
@@ -42,7 +40,7 @@ from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 
 
-def marked_texts(marked: str) -> list[tuple[str, int]]:
+def marked_texts(marked):
     text, spans = remove_markup(marked)
     return [(chars.of(text), number) for chars, number in spans]
 
@@ -83,7 +81,7 @@ words = st.text(alphabet="abc é灯🙂", min_size=1, max_size=8).filter(
 )
 
 
-def span_texts(labelled: LabelledAnswer) -> list[str]:
+def span_texts(labelled):
     return [span.of(labelled.record.answer) for span in labelled.spans]
 
 
@@ -126,10 +124,10 @@ def test_lfqa_sentence_gathers_the_documents_highlighted_for_it(tmp_path):
     assert texts == [[(0, "lamp burns"), (2, "lamp")], [(1, "Bells ring")]]
 
 
-def lfqa(**highlight: object) -> dict[str, object]:
+def lfqa(**highlight):
     """A row of one highlight, in which these fields are others."""
     row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp")])
-    row["set_of_highlights_in_context"][0] |= highlight  # type: ignore[index]
+    row["set_of_highlights_in_context"][0] |= highlight
     return row
 
 
@@ -226,7 +224,7 @@ def test_damaged_data_of_every_kind_end_evaluate_with_file_and_place(name, tmp_p
     assert f"data file {data} should be a file, is a folder, a pipe or a device" in capsys.readouterr().err
 
 
-def cited(text: str) -> list[tuple[str, tuple[int, ...]]]:
+def cited(text):
     text, sentences = remove_citations(text)
     return [(chars.of(text), citations) for chars, citations in sentences]
 

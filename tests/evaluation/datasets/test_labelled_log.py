@@ -1,10 +1,7 @@
 """Logs with labels: written by people in labelling tools, marked on an audit's page, and imported."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +19,9 @@ from tests.evaluation.dataset_rows import (
 from tests.logs.log_files import write_log as write_broken_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
-from tests.report.made_audit import MadeAudit, made_audit
+from tests.report.made_audit import made_audit
 
-from attribeam.evaluation.datasets.dataset_file import LabelledDataset, PassageRange, SkippedRow, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import PassageRange, SkippedRow, UnsupportedRange
 from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.evaluation.datasets.marked_spans import load_marks
@@ -39,13 +36,13 @@ ANSWER = "Ada lit it. A buoy lies there."
 SPANS = [{"char_start": 0, "char_end": 11}, {"char_start": 12, "char_end": 30}]
 
 
-def row(**fields: object) -> dict[str, object]:
+def row(**fields):
     passages = [{"passage_id": "a", "title": "Point", "text": "Ada lit the lamp."}, {"text": "A buoy lies off it."}]
     known = {"record_id": "r", "question": "Who?", "passages": passages, "answer": ANSWER, "target_spans": SPANS}
     return known | fields
 
 
-def label(**members: object) -> dict[str, object]:
+def label(**members):
     return members
 
 
@@ -134,11 +131,11 @@ def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+def made(tmp_path_factory):
     return made_audit(tmp_path_factory.mktemp("marked"))
 
 
-def test_marked_claims_are_the_ranges_that_people_looked_at(made: MadeAudit, tmp_path: Path) -> None:
+def test_marked_claims_are_the_ranges_that_people_looked_at(made, tmp_path):
     file = save(tmp_path / "marks.jsonl", [*claim_marks([0, 1]), *answer_marks([2])])
     fine, lacking, whole = load_marks(file, AuditDirectory.open(made.root)).answers
     assert (fine.record.record_id, fine.record.answer, fine.judged) == ("ferry-0", MARKED_ANSWER, (LEAVES, CARS))
@@ -148,7 +145,7 @@ def test_marked_claims_are_the_ranges_that_people_looked_at(made: MadeAudit, tmp
     assert (whole.unsupported, whole.judged, whole.answer_supported) == (None, None, True)
 
 
-def test_answers_that_are_not_there_any_more_are_skipped(made: MadeAudit, tmp_path: Path) -> None:
+def test_answers_that_are_not_there_any_more_are_skipped(made, tmp_path):
     file = save(tmp_path / "marks.jsonl", answer_marks([0, 77]))
     found = load_marks(file, AuditDirectory.open(made.root))
     assert [one.record.record_id for one in found.answers] == ["ferry-0"]
@@ -161,7 +158,7 @@ def test_answers_that_are_not_there_any_more_are_skipped(made: MadeAudit, tmp_pa
     ]
 
 
-def test_evaluate_scores_against_marks(made: MadeAudit, tmp_path: Path) -> None:
+def test_evaluate_scores_against_marks(made, tmp_path):
     file, output = save(tmp_path / "marks.jsonl", claim_marks([0, 1, 2])), tmp_path / "figures.json"
     asked = ["evaluate", "--dataset", "marks", "--data", str(file), "--audit", str(made.root), "--method", "novelty"]
     assert main([*asked, "--output", str(output), "--bootstrap-draws", "20"]) == 0
@@ -175,15 +172,13 @@ def test_evaluate_scores_against_marks(made: MadeAudit, tmp_path: Path) -> None:
     "asked",
     [("--dataset", "marks"), ("--dataset", "log", "--audit", "x"), ("--dataset", "marks", "--audit", "nowhere")],
 )
-def test_marks_need_their_audit_and_nothing_else_does(
-    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_marks_need_their_audit_and_nothing_else_does(asked, tmp_path, capsys):
     file = save(tmp_path / "marks.jsonl", answer_marks([0]))
     assert main(["evaluate", "--data", str(file), *asked]) == 2
     assert "--audit" in capsys.readouterr().err or "nowhere" in asked
 
 
-def import_into(output: Path, source: str, data: Path, *options: str) -> int:
+def import_into(output, source, data, *options):
     return main(["import", source, "--data", str(data), "--output", str(output), *options])
 
 
@@ -197,11 +192,11 @@ DATA = {
 """Data of ``write_all``, and how it and its log are loaded."""
 
 
-def quotesum(folder: Path) -> Path:
+def quotesum(folder):
     return write_rows(folder / "quotesum.jsonl", QUOTESUM)
 
 
-def without_place(dataset: LabelledDataset) -> list[object]:
+def without_place(dataset):
     """The answers as strings without their sources."""
     return [str(answer).replace(repr(answer.record.source), "") for answer in dataset.answers]
 

@@ -1,50 +1,43 @@
 """Labels of people come back: exported, labelled in the tool's own format, and imported as target spans."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.report.made_audit import ANSWER, MadeAudit, made_audit
+from tests.report.made_audit import ANSWER, made_audit
 
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import QARecord
 from attribeam.schemas.errors import ExitCode
 
 SHIP = "🚢"
 TOOLS = ("label-studio", "argilla")
 
 
-def with_emoji(record: QARecord) -> QARecord:
+def with_emoji(record):
     """The same offsets, with a first character that is two UTF-16 units."""
     return replace(record, answer=f"{SHIP}{record.answer[1:]}")
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> MadeAudit:
+def audit(tmp_path):
     return made_audit(tmp_path / "made", change=with_emoji)
 
 
-def export(audit: MadeAudit, tool: str, folder: Path) -> list[dict]:
+def export(audit, tool, folder):
     path = folder / "tasks.json"
     assert main(["export", "--audit", str(audit.root), "--format", tool, "--output", str(path)]) == ExitCode.DONE
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def import_back(tool: str, tasks: object, audit: MadeAudit, folder: Path) -> tuple[int, Path]:
+def import_back(tool, tasks, audit, folder):
     data, output = folder / "labels.json", folder / "labelled.parquet"
     data.write_text(json.dumps(tasks), encoding="utf-8")
     command = ["import", tool, "--data", str(data), "--log", str(audit.log), "--output", str(output)]
     return main(command), output
 
 
-def annotate(
-    tool: str, task: dict, *, person: int = 1, change: Callable[[list[dict]], object] = lambda _: None
-) -> None:
+def annotate(tool, task, *, person=1, change=lambda _: None):
     """What the tool writes when a person takes the suggestions, ``change`` made, and submits."""
     if tool == "label-studio":
         regions = json.loads(json.dumps(task["predictions"][0]["result"]))
@@ -57,10 +50,10 @@ def annotate(
         task["responses"].setdefault("support", []).append({"value": spans, "user_id": str(person)})
 
 
-def relabel(tool: str, label: str) -> Callable[[list[dict]], None]:
+def relabel(tool, label):
     """Give the last region another label."""
 
-    def change(regions: list[dict]) -> None:
+    def change(regions):
         if tool == "label-studio":
             regions[-1]["value"]["labels"] = [label]
         else:
@@ -70,9 +63,7 @@ def relabel(tool: str, label: str) -> Callable[[list[dict]], None]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_suggestions_that_are_taken_come_back_as_target_spans_with_verdicts(
-    audit: MadeAudit, tmp_path: Path, tool: str
-) -> None:
+def test_suggestions_that_are_taken_come_back_as_target_spans_with_verdicts(audit, tmp_path, tool):
     tasks = export(audit, tool, tmp_path)
     for task in tasks:
         annotate(tool, task)
@@ -90,7 +81,7 @@ def test_suggestions_that_are_taken_come_back_as_target_spans_with_verdicts(
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("labels", [(None, "supported"), ("weak",)], ids=["people-disagree", "nobody-can-decide"])
-def test_a_range_without_one_answer_has_no_verdict(audit: MadeAudit, tmp_path: Path, tool: str, labels) -> None:
+def test_a_range_without_one_answer_has_no_verdict(audit, tmp_path, tool, labels):
     tasks = export(audit, tool, tmp_path)
     for person, label in enumerate(labels):
         annotate(tool, tasks[0], person=person, change=relabel(tool, label) if label else lambda _: None)
@@ -101,9 +92,7 @@ def test_a_range_without_one_answer_has_no_verdict(audit: MadeAudit, tmp_path: P
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_task_that_is_left_out_has_a_reason(
-    audit: MadeAudit, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_task_that_is_left_out_has_a_reason(audit, tmp_path, tool, capsys):
     tasks = export(audit, tool, tmp_path)
     data = "data" if tool == "label-studio" else "metadata"
     texts = "data" if tool == "label-studio" else "fields"
@@ -125,10 +114,10 @@ def test_every_task_that_is_left_out_has_a_reason(
         assert f"skipped, {reason}: 1 rows: {row}" in printed
 
 
-def shifted(*by: tuple[int, int]) -> Callable[[list[dict]], None]:
+def shifted(*by):
     """Move start and end of the first regions."""
 
-    def change(regions: list[dict]) -> None:
+    def change(regions):
         for region, (start, end) in zip(regions, by, strict=False):
             region["value"]["start"] += start
             region["value"]["end"] += end
@@ -136,7 +125,7 @@ def shifted(*by: tuple[int, int]) -> Callable[[list[dict]], None]:
     return change
 
 
-def test_offsets_in_utf_16_units_are_told_by_the_text_that_label_studio_saves(audit: MadeAudit, tmp_path: Path) -> None:
+def test_offsets_in_utf_16_units_are_told_by_the_text_that_label_studio_saves(audit, tmp_path):
     tasks = export(audit, "label-studio", tmp_path)
     annotate("label-studio", tasks[0], change=shifted((1, 1), (1, 1)))  # as older versions count
     _, output = import_back("label-studio", tasks[:1], audit, tmp_path)
@@ -145,7 +134,7 @@ def test_offsets_in_utf_16_units_are_told_by_the_text_that_label_studio_saves(au
     assert spans == ["leaves at noon", "40 cars"]
 
 
-def test_a_range_that_does_not_have_its_own_text_is_left_out(audit: MadeAudit, tmp_path: Path, capsys) -> None:
+def test_a_range_that_does_not_have_its_own_text_is_left_out(audit, tmp_path, capsys):
     tasks = export(audit, "label-studio", tmp_path)
     annotate("label-studio", tasks[0])
     annotate("label-studio", tasks[1], change=shifted((5, 0)))
@@ -153,7 +142,7 @@ def test_a_range_that_does_not_have_its_own_text_is_left_out(audit: MadeAudit, t
     assert "skipped, span_out_of_range: 1 rows: 1" in capsys.readouterr().out
 
 
-def flattened(record: dict, *responses: tuple[list[dict] | None, str]) -> dict:
+def flattened(record, *responses):
     """A record with (value, status) responses as ``records.to_list(flatten=True)`` of Argilla 2.8.0 writes it."""
     flat = {"id": record["id"], "status": "completed", "_server_id": "0d0c", **record["fields"], **record["metadata"]}
     suggestion = {f"support.suggestion{name}": None for name in (".score", ".agent")}
@@ -163,9 +152,7 @@ def flattened(record: dict, *responses: tuple[list[dict] | None, str]) -> dict:
     return {**flat, **found, "support.suggestion": record["suggestions"]["support"]["value"], **suggestion}
 
 
-def test_only_submitted_responses_of_a_flat_argilla_export_count(
-    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_submitted_responses_of_a_flat_argilla_export_count(audit, tmp_path, capsys):
     both, discarded, nobody = export(audit, "argilla", tmp_path)
     taken, draft = both["suggestions"]["support"]["value"], [{"label": "unsupported", "start": 0, "end": 5}]
     records = [
@@ -181,9 +168,7 @@ def test_only_submitted_responses_of_a_flat_argilla_export_count(
     assert "skipped, not_marked: 2 rows: 1, 2" in capsys.readouterr().out
 
 
-def test_flat_argilla_export_without_its_statuses_is_refused(
-    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flat_argilla_export_without_its_statuses_is_refused(audit, tmp_path, capsys):
     record, *_ = export(audit, "argilla", tmp_path)
     flat = flattened(record, (record["suggestions"]["support"]["value"], "submitted"))
     del flat["support.responses.status"]
@@ -193,9 +178,7 @@ def test_flat_argilla_export_without_its_statuses_is_refused(
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_unknown_label_is_an_error_that_names_its_place(
-    audit: MadeAudit, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_label_is_an_error_that_names_its_place(audit, tmp_path, tool, capsys):
     tasks = export(audit, tool, tmp_path)
     annotate(tool, tasks[0], change=relabel(tool, "maybe"))
     code, output = import_back(tool, tasks, audit, tmp_path)
@@ -215,9 +198,7 @@ def test_an_unknown_label_is_an_error_that_names_its_place(
         ("argilla", "text", "should be a list or an object"),
     ],
 )
-def test_another_kind_of_export_is_refused(
-    audit: MadeAudit, tmp_path: Path, tool: str, content: object, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_kind_of_export_is_refused(audit, tmp_path, tool, content, message, capsys):
     code, _ = import_back(tool, content, audit, tmp_path)
     assert code == ExitCode.BAD_USAGE
     assert message in capsys.readouterr().err
@@ -232,9 +213,7 @@ def test_another_kind_of_export_is_refused(
         (["openinference", "--log-format", "jsonl"], "--log-format says nothing to openinference"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(
-    tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_go_together_are_refused(tmp_path, options, message, capsys):
     (tmp_path / "labels.json").write_text("[]", encoding="utf-8")
     command = ["import", *options, "--data", str(tmp_path / "labels.json"), "--output", str(tmp_path / "o.parquet")]
     assert main(command) == ExitCode.BAD_USAGE

@@ -1,7 +1,5 @@
 """Passage accuracy, verdicts as decisions and as probabilities, and bootstrap intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,7 +45,7 @@ def test_credit_is_the_share_of_gold_passages_among_the_best(scores, gold, credi
 PASSAGES = [Passage(text="red lamp at sea"), Passage(text="blue lamp")]
 
 
-def in_passage(passage_index: int, text: str) -> PassageRange:
+def in_passage(passage_index, text):
     start = PASSAGES[passage_index].text.index(text)
     return PassageRange(passage_index, CharRange(start, start + len(text)))
 
@@ -226,11 +224,11 @@ ITEMS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_si
 )
 
 
-def once(rows: int) -> np.ndarray:
+def once(rows):
     return np.ones((1, rows), dtype=np.int64)
 
 
-def by_pairs(items: list[tuple[int, bool]]) -> float:
+def by_pairs(items):
     pairs = [(a > b) + 0.5 * (a == b) for a, right in items for b, other in items if right and not other]
     return sum(pairs) / len(pairs)
 

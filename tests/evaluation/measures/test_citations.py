@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,27 +41,27 @@ class WordsEntail:
     identity: str = "words"
     asked: list[Claim] = field(default_factory=list)
 
-    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+    def entails(self, claims):
         self.asked += claims
         return [_words(statement) <= _words(premise) for premise, statement in claims]
 
 
-def _words(text: str) -> set[str]:
+def _words(text):
     return set(text.lower().replace(".", "").split())
 
 
 PASSAGES = (Passage("ada lit it"), Passage("in may"), Passage("ada lit it in may"), Passage("bells ring"))
 
 
-def counts(*sentences: tuple[str, tuple[int, ...]], most_citations: int = 3) -> CitationCounts:
+def counts(*sentences, most_citations=3):
     citing = [CitingSentence(text, cited) for text, cited in sentences]
     return citation_counts(PASSAGES, citing, WordsEntail(), most_citations=most_citations)
 
 
-def naive_counts(sentences: list[tuple[str, list[int]]], most: int) -> CitationCounts:
+def naive_counts(sentences, most):
     """ALCE's definition, citation by citation."""
 
-    def entails(cited: list[int], text: str) -> bool:
+    def entails(cited, text):
         return WordsEntail().entails([("\n".join(PASSAGES[one].text for one in cited), text)])[0]
 
     supported = citations = needed = 0
@@ -152,7 +151,7 @@ class Says:
         return [SpanResult(scores, ()) for scores in self.scores]
 
 
-def run(*methods: Says):
+def run(*methods):
     return run_citations([ANSWER], methods, LoadedModels(), RememberedEntailment(WordsEntail()))
 
 

@@ -1,7 +1,5 @@
 """The sweep over layers, thresholds that are chosen on other sources, and what an evaluation costs."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -41,7 +39,7 @@ from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
 
 
-def answer(row: int, gold: int, passages: tuple[Passage, ...] = PASSAGES) -> LabelledAnswer:
+def answer(row, gold, passages=PASSAGES):
     spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon", "Bells"))
     record = QARecord("r", f"Question {row}?", passages, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
@@ -337,7 +335,7 @@ def test_layer_without_attention_is_refused(tmp_path):
         attribute_layers(model, model.encode(RECORD), 3, layers=[1, 4], top_k=2)
 
 
-def observed_loaded(observed_directory, **options) -> AttentionModel:
+def observed_loaded(observed_directory, **options):
     return AttentionModel.from_pretrained(ModelOptions(model=str(observed_directory), device="cpu", **options))
 
 

@@ -1,7 +1,5 @@
 """Scorers of support, and answers that people judged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -9,14 +7,13 @@ from tests.evaluation.measures.judged_examples import judged, place, span
 
 from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
 from attribeam.evaluation.measures.judged_answers import (
-    AuditedAnswer,
     Overlap,
     audited_answer,
     group_figures,
     judged_parts,
 )
 from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
-from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, SpanKind, Support
+from attribeam.schemas import CharRange, ClaimKind, Passage, SpanKind, Support
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
@@ -178,16 +175,16 @@ def test_kinds_are_counted_where_whole_answers_were_judged():
 JUDGED_TEXT = "Ada lit ten lamps in May."
 
 
-def chars(part: str) -> CharRange:
+def chars(part):
     return place(part, JUDGED_TEXT)
 
 
-def judged_of(*unsupported: tuple[str, str], looked_at: list[str] | None = None, group: str | None = None):
+def judged_of(*unsupported, looked_at=None, group=None):
     ranges = tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported)
     return replace(judged(JUDGED_TEXT, passages=["x"], looked_at=looked_at, group=group), unsupported=ranges)
 
 
-def span_of(part: str, support: Support, mass: float = 0.5) -> SpanEvidence:
+def span_of(part, support, mass=0.5):
     return span(JUDGED_TEXT, part, support, evidence_mass=mass, span_kind=SpanKind.GIVEN, claim_index=None)
 
 
@@ -223,7 +220,7 @@ def test_an_answers_number_is_that_of_its_worst_span():
     assert (audited.lowest_mass, audited.lowest_flag) == (0.1, 2.2)
 
 
-def judged_answers() -> list[AuditedAnswer]:
+def judged_answers():
     """Two tasks; the alarm is right in the first answer, wrong in the second, and missing in the third."""
     return [
         audited_answer(judged_of(("ten", "number"), group="QA"), [span_of("ten", Support.UNSUPPORTED, 0.0)]),

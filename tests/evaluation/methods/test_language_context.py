@@ -39,7 +39,7 @@ PASSAGES = (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTEN
 SPANS = (CharRange(0, 10), CharRange(23, 27))
 
 
-def labelled(*, passages=PASSAGES, row=0, spans=SPANS) -> LabelledAnswer:
+def labelled(*, passages=PASSAGES, row=0, spans=SPANS):
     record = QARecord("r", "Who built the lighthouse?", passages, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({0}), frozenset({0, 1}))[: len(spans)])
 
@@ -86,7 +86,7 @@ def test_cci_unites_the_three_largest_of_each_token_by_hand():
     assert found == [(1, False, CharRange(0, 8), 13.0), (0, True, CharRange(0, 5), 5.0)]
 
 
-def naive_saliency(directory, row, response: int, contrast: int):
+def naive_saliency(directory, row, response, contrast):
     """The definition, in float64, on the tokens before the response token and nothing else."""
     model = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64)
     ids = torch.from_numpy(row.token_ids.astype(np.int64))

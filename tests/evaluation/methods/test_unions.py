@@ -34,7 +34,7 @@ from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
 
 
-def labelled_span(*texts: str, gold: int = 0, row: int = 0) -> LabelledAnswer:
+def labelled_span(*texts, gold=0, row=0):
     spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in texts)
     record = QARecord("r", "Who?", PASSAGES, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
@@ -87,7 +87,7 @@ def tiny_model(tmp_path_factory):
 class CountingModel:
     """Passes everything on to a model and counts its forward passes."""
 
-    def __init__(self, model: AttentionModel) -> None:
+    def __init__(self, model):
         self.model, self.forward_passes = model, 0
 
     def __getattr__(self, name):
@@ -186,11 +186,11 @@ def results(both, name, **options):
     return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked)))
 
 
-def tokens_in(row: EncodedRow, chars: CharRange) -> list[int]:
+def tokens_in(row, chars):
     return [i for i, one in enumerate(row.response_chars) if one is not None and one.overlaps(chars)]
 
 
-def fact_tokens(row: EncodedRow, i: int) -> list[int]:
+def fact_tokens(row, i):
     """A(r_i) by phi and psi of Appendix B."""
     chars = row.response_chars[i]
     words = {word for word, where in enumerate(PARSED.words) if where.overlaps(chars)}
@@ -198,13 +198,13 @@ def fact_tokens(row: EncodedRow, i: int) -> list[int]:
     return sorted({i, *(token for word in elements for token in tokens_in(row, PARSED.words[word]))})
 
 
-def later_tokens(found: Inside, i: int, k: int) -> list[int]:
+def later_tokens(found, i, k):
     """r_i and the later tokens whose top k among the tokens before them has r_i."""
     later = range(i + 1, len(found.among_response))
     return [i, *(j for j in later if i in top_k(found.among_response[j][:j].tolist(), k))]
 
 
-def covering(row: EncodedRow, tokens: list[int]) -> list[int]:
+def covering(row, tokens):
     return [i for i in tokens if row.response_chars[i] is not None]
 
 
@@ -246,7 +246,7 @@ def test_hidden_average_is_the_best_window_of_eight(both, name):
         assert piece.score == pytest.approx(max(expected), abs=2e-5)
 
 
-def union_targets(found: Inside, name: str, k: int) -> list[list[int]]:
+def union_targets(found, name, k):
     row = found.encoded
     targets = [tokens_in(row, span) for span in SPANS]
     match name:

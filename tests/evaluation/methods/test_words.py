@@ -11,7 +11,7 @@ ANSWER = "The tower of Brigg opened in 1874."
 PASSAGES = [Passage(text="the Tower opened, in 1874"), Passage(text="Brigg opened a tower")]
 
 
-def span_of(text: str) -> CharRange:
+def span_of(text):
     start = ANSWER.index(text)
     return CharRange(start, start + len(text))
 
@@ -40,7 +40,7 @@ def test_word_is_highlighted_where_its_longest_run_is():
     assert found.chars.char_start == passage.text.index("lamp at night")
 
 
-def naive_best_runs(words: list[str], texts: list[list[str]]) -> list[list[tuple[int, int]]]:
+def naive_best_runs(words, texts):
     best = [[(0, -1)] * len(texts) for _ in words]
     for number, text in enumerate(texts):
         for start, end in combinations(range(len(words) + 1), 2):

@@ -1,10 +1,7 @@
 """``attribeam models check``: what a model is and does, or one paragraph on why it cannot serve."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from transformers import (
     BertTokenizerLegacy,
     GPTJConfig,
     MambaConfig,
-    PreTrainedConfig,
     T5Config,
 )
 
@@ -28,7 +24,6 @@ from attribeam.evaluation.model_check import model_description
 from attribeam.evaluation.model_check.model_description import EXAMPLE_RECORD
 from attribeam.evaluation.model_check.model_trial import (
     CANDIDATES,
-    Quality,
     Serving,
     example_lines,
     labelled_answers,
@@ -46,27 +41,25 @@ HUB = "https://hub.invalid/brigg/lighthouse"
 
 
 @pytest.fixture(autouse=True)
-def _one_sample_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_sample_row(monkeypatch):
     monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
 
 
 @pytest.fixture(scope="module")
-def few_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def few_rows(tmp_path_factory):
     return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
 
 
 @pytest.fixture
-def check(few_rows: Path) -> Callable[..., int]:
-    def run(model: Path | str, *options: str) -> int:
+def check(few_rows):
+    def run(model, *options):
         rows = ("--data", str(few_rows), "--log-format", "jsonl")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *rows, *options])
 
     return run
 
 
-def test_model_that_can_serve_is_described_measured_and_tried(
-    check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_model_that_can_serve_is_described_measured_and_tried(check, tmp_path, capsys):
     assert check(save_tiny_model(tmp_path, "gemma2"), "--threads", "1") == 0
     printed = capsys.readouterr().out
     lines = dict(reversed([(line[:11].strip(), line) for line in printed.splitlines() if line]))
@@ -91,9 +84,7 @@ def test_model_that_can_serve_is_described_measured_and_tried(
 
 
 @pytest.mark.usefixtures("either_processor")
-def test_options_of_loading_reach_the_model(
-    check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_loading_reach_the_model(check, tmp_path, capsys):
     directory = save_tiny_model(tmp_path)
     assert check(directory, "--quantization", "nf4", "--dtype", "bfloat16", "--layer", "2") == 0
     printed = capsys.readouterr().out
@@ -102,10 +93,10 @@ def test_options_of_loading_reach_the_model(
     assert re.search(r"^agreement  \d+\.\d% of the answer tokens", printed, re.MULTILINE)
 
 
-def saved(config: PreTrainedConfig) -> Callable[[Path, pytest.MonkeyPatch], Path]:
+def saved(config):
     """A directory with this config and a tokenizer, and without weights."""
 
-    def save(directory: Path, _: pytest.MonkeyPatch) -> Path:
+    def save(directory, _):
         config.save_pretrained(directory)
         save_tiny_tokenizer(directory)
         return directory
@@ -113,7 +104,7 @@ def saved(config: PreTrainedConfig) -> Callable[[Path, pytest.MonkeyPatch], Path
     return save
 
 
-def without_fast_tokenizer(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def without_fast_tokenizer(directory, monkeypatch):
     vocabulary = directory / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
     slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
@@ -121,7 +112,7 @@ def without_fast_tokenizer(directory: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return save_tiny_model(directory)
 
 
-def beside_the_interface(directory: Path, _: pytest.MonkeyPatch) -> Path:
+def beside_the_interface(directory, _):
     config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
     AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     save_tiny_tokenizer(directory)
@@ -139,13 +130,8 @@ def beside_the_interface(directory: Path, _: pytest.MonkeyPatch) -> Path:
     ],
 )  # fmt: skip
 def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
-    model: Callable[[Path, pytest.MonkeyPatch], Path | str],
-    complaint: str,
-    check: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    model, complaint, check, tmp_path, monkeypatch, capsys
+):
     name = model(tmp_path, monkeypatch)
     capsys.readouterr()
     assert check(name) == 2
@@ -155,12 +141,12 @@ def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
     assert "\n" not in errors
 
 
-def test_example_that_fails_means_that_the_model_cannot_serve() -> None:
+def test_example_that_fails_means_that_the_model_cannot_serve():
     with pytest.raises(ModelLoadError, match="the worked example could not be attributed"):
         list(example_lines(EXAMPLE_RECORD, RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")))
 
 
-def quality_of(*, default: float, other: float, words: float) -> Quality:
+def quality_of(*, default, other, words):
     """Of methods that are right with the first so many hundredths of 100 rows with one span each."""
     credits = {CANDIDATES[0]: default, "hss-union": other, "words": words}
     tallies = [
@@ -195,9 +181,7 @@ def quality_of(*, default: float, other: float, words: float) -> Quality:
         ),
     ],
 )
-def test_a_model_serves_by_the_method_that_beats_chance_and_words(
-    shares: tuple[float, float, float], serving: Serving, said: str
-) -> None:
+def test_a_model_serves_by_the_method_that_beats_chance_and_words(shares, serving, said):
     default, other, words = shares
     quality = quality_of(default=default, other=other, words=words)
     assert quality.serving is serving
@@ -205,7 +189,7 @@ def test_a_model_serves_by_the_method_that_beats_chance_and_words(
     assert next(line for line in quality_lines(quality) if line.startswith("best")).endswith(" % of the passages")
 
 
-def test_bundled_model_finds_the_passages_of_the_packages_rows() -> None:
+def test_bundled_model_finds_the_passages_of_the_packages_rows():
     """What the check measures is what evaluate measures, and the bundled model does better than words alone."""
     answers = labelled_answers(None, LogOptions())
     model = AttentionModel.from_pretrained(ModelOptions(device="cpu"), threads=1)
@@ -216,7 +200,7 @@ def test_bundled_model_finds_the_passages_of_the_packages_rows() -> None:
     assert {one.hidden_layer for one in quality.candidates[2:]} == {1}
 
 
-def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path: Path) -> None:
+def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path):
     """Nothing is loaded for them."""
     options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", layer=1)
     model = AttentionModel.from_pretrained(options, threads=1)
@@ -233,13 +217,7 @@ def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path: P
         (["--data", "ungiven.jsonl", "--log-format", "jsonl"], "1 rows skipped: no_gold_passage"),
     ],
 )
-def test_what_cannot_be_checked_is_a_usage_error(
-    options: list[str],
-    complaint: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_cannot_be_checked_is_a_usage_error(options, complaint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = save_tiny_model(tmp_path / "model")
     row = {"record_id": "1", "question": "Who?", "passages": [{"text": "Ada Thorne."}], "answer": "Ada Thorne."}

@@ -1,13 +1,9 @@
 """Choosing among settings and layers: luck is seen through, and what is written is what the model then uses."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
-from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -24,7 +20,6 @@ from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
 from attribeam.evaluation.model_check import model_description, setting_search
 from attribeam.evaluation.model_check.model_trial import labelled_answers
 from attribeam.evaluation.model_check.setting_search import (
-    Choice,
     LayerSearch,
     choose,
     found_settings,
@@ -37,32 +32,29 @@ from attribeam.pipeline.command_line import main
 ROWS = 40
 SPANS = [2] * ROWS
 SOURCES = [*range(ROWS)]
-_Setting = TypeVar("_Setting", bound=Hashable)
 
 
-def choose_setting(
-    credits: Mapping[_Setting, Sequence[float]], *, spans: Sequence[int], sources: Sequence[Hashable]
-) -> Choice[_Setting]:
+def choose_setting(credits, *, spans, sources):
     """A choice among settings of one layer."""
     return choose(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
 
 
-def choose_among_layers(credits: Mapping[tuple[int, str], Sequence[float]]) -> Choice[tuple[int, str]]:
+def choose_among_layers(credits):
     """A choice among settings whose first part is the layer."""
     return choose(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
 
 
-def right_on(*rows: int) -> list[float]:
+def right_on(*rows):
     """Both spans of these rows are right."""
     return [2.0 * (row in rows) for row in range(ROWS)]
 
 
-def credits_of(share: float, *, seed: int) -> list[float]:
+def credits_of(share, *, seed):
     """Of 2 spans per row about this share is right, each drawn alone."""
     return np.random.default_rng(seed).binomial(2, share, size=ROWS).astype(float).tolist()
 
 
-def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one() -> None:
+def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one():
     """Among 200 settings that are right as often, the luckiest is 5 points ahead or more."""
     drawn = {number: credits_of(0.7, seed=number) for number in range(200)}
     accuracies = [sum(values) / (2 * ROWS) for values in drawn.values()]
@@ -72,7 +64,7 @@ def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one() 
     assert not found.is_gain
 
 
-def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck() -> None:
+def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck():
     drawn = {number: credits_of(0.5, seed=number) for number in range(500)}
     found = choose_setting(drawn, spans=SPANS, sources=SOURCES)
     assert found.accuracy > 60
@@ -80,14 +72,14 @@ def test_cross_validation_sees_through_settings_that_fit_their_rows_by_luck() ->
     assert found.cross_validated.low < found.cross_validated.mean < found.cross_validated.high
 
 
-def test_of_settings_within_a_standard_error_the_first_is_chosen() -> None:
+def test_of_settings_within_a_standard_error_the_first_is_chosen():
     better = [0.0, *[1.0] * (ROWS - 3), 2.0, 2.0]
     found = choose_setting({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
     assert found.setting == "usual"
     assert found.accuracy == found.usual_accuracy == 50
 
 
-def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error() -> None:
+def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error():
     """As with SmolLM2: the usual layer is level with the best one by one lucky k only."""
     credits = {
         (1, "k 2"): right_on(*range(28)),
@@ -100,7 +92,7 @@ def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error
     assert found.setting == (2, "k 2")
 
 
-def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one() -> None:
+def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one():
     credits = {
         (1, "usual"): right_on(*range(10)),
         (1, "other"): right_on(*range(12)),
@@ -110,7 +102,7 @@ def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one
     assert choose_among_layers(credits).setting == (2, "other")
 
 
-def test_spans_and_not_rows_have_equal_weight() -> None:
+def test_spans_and_not_rows_have_equal_weight():
     spans = [1] * 30 + [9] * 10
     found = choose_setting(
         {"usual": [0.0] * 40, "short": [1.0] * 30 + [0.0] * 10, "long": [0.0] * 30 + [9.0] * 10},
@@ -124,7 +116,7 @@ def test_spans_and_not_rows_have_equal_weight() -> None:
 _SHARPNESS = 3.0
 
 
-def save_planted_decoder(directory: Path, *, layers: int, planted: int) -> Path:
+def save_planted_decoder(directory, *, layers, planted):
     """Write a Llama whose layer ``planted``, counted from 1, has equal queries and keys; all else is random.
 
     Its layers add little to the embeddings, and positions hardly turn them, so that equal tokens meet in that layer.
@@ -154,7 +146,7 @@ def save_planted_decoder(directory: Path, *, layers: int, planted: int) -> Path:
     return directory
 
 
-def write_copied_rows(path: Path, count: int) -> Path:
+def write_copied_rows(path, count):
     """Write ``count`` rows as JSONL to ``path``, which is returned: the answer repeats words of one of three passages.
 
     The words are drawn from those that the tiny tokenizer knows, none twice in a row.
@@ -182,29 +174,27 @@ def write_copied_rows(path: Path, count: int) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_settings(monkeypatch):
     monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
     monkeypatch.setattr(setting_search, "TOP_KS", (1, 2))
     monkeypatch.setattr(setting_search, "ISOLATION_TAUS", (2.0, math.inf))
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rows(tmp_path_factory):
     return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
 
 
 @pytest.fixture
-def sweep(rows: Path) -> Callable[..., int]:
-    def run(model: Path, *options: str) -> int:
+def sweep(rows):
+    def run(model, *options):
         log = ("--data", str(rows), "--log-format", "jsonl", "--threads", "1")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *log, "--sweep-layers", *options])
 
     return run
 
 
-def test_choice_is_written_and_then_used(
-    sweep: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_choice_is_written_and_then_used(sweep, tmp_path, capsys):
     model, output = save_tiny_model(tmp_path / "model", "bert"), tmp_path / "found.json"
     assert sweep(model, "--output", str(output)) == 0
     values = json.loads(output.read_text(encoding="utf-8"))
@@ -222,9 +212,7 @@ def test_choice_is_written_and_then_used(
     assert f"written to {output}; use it with --attribution-config {output}" in printed
 
 
-def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(
-    sweep: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(sweep, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "attribution_config.json").write_text("{}", encoding="utf-8")
     assert sweep(tmp_path / "absent") == 2
@@ -241,20 +229,14 @@ def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(
         (["--sweep-layers", "--data", "few.jsonl", "--log-format", "jsonl"], "10 different questions or more, has 9"),
     ],
 )
-def test_sweep_that_could_not_end_well_is_refused_first(
-    options: list[str],
-    complaint: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_sweep_that_could_not_end_well_is_refused_first(options, complaint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_own_rows(Path("few.jsonl"), 9)
     assert main(["models", "check", "--model", "./absent", *options]) == 2
     assert complaint in capsys.readouterr().err
 
 
-def test_every_layer_of_the_bundled_model_is_tried() -> None:
+def test_every_layer_of_the_bundled_model_is_tried():
     """Its own layer, which it was trained for, finds the most; the two below it were not."""
     answers = labelled_answers(None, LogOptions())
     model = AttentionModel.from_pretrained(ModelOptions(device="cpu", loaded_layers=3), threads=1)
@@ -270,7 +252,7 @@ def test_every_layer_of_the_bundled_model_is_tried() -> None:
 
 
 @pytest.mark.parametrize("planted", [2, 5])
-def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int, tmp_path: Path) -> None:
+def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted, tmp_path):
     rows = write_copied_rows(tmp_path / "rows.jsonl", 20)
     answers = labelled_answers(rows, LogOptions(format="jsonl"))
     directory = save_planted_decoder(tmp_path / "model", layers=5, planted=planted)
@@ -281,13 +263,13 @@ def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int,
     assert {point.layer for point in found.attention.level} == {planted}
 
 
-def chosen(setting: SensitivityPoint, *, usual: SensitivityPoint) -> Choice[SensitivityPoint]:
+def chosen(setting, *, usual):
     right, wrong = [1.0] * 12, [0.0] * 12
     credits = {usual: right if setting == usual else wrong} | {setting: right}
     return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
 
-def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path: Path) -> None:
+def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path):
     model = save_tiny_model(tmp_path)
     template = {"preamble": "", "titled_passage": "{title} {text}", "passage": "{text}", "question": "{question}"}
     own = {"layer": 2, "top_k": 4, "softmax_over": "prompt", "weak_threshold": 0.1, "prompt_template": template}
@@ -301,7 +283,7 @@ def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path:
     assert AttributionConfig.from_file(tmp_path / "found.json").method.isolation_tau == math.inf
 
 
-def states_choice(right: int) -> Choice[AtLayer]:
+def states_choice(right):
     credits = {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
     return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
@@ -313,7 +295,7 @@ def states_choice(right: int) -> Choice[AtLayer]:
         (3, "best       attention: layer 3, k 2, tau 2"),
     ],
 )
-def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str) -> None:
+def test_better_of_attention_and_hidden_states_is_named(right, advice):
     usual = SensitivityPoint(3, 2, 2.0)
     attention = choose(
         {usual: [1.0] * 6 + [0.0] * 6}, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12)

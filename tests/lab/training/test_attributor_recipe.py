@@ -1,19 +1,15 @@
 """The attributor's recipe: rows, network, training loop, and held-out rows with labelled claims."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from lab.benchmarks.support_check import SpanTruth, load_support_rows
 from lab.data_files import PageText
 from lab.training.attributor import training_rows as attributor_wording
-from lab.training.attributor.corpus import Corpus, make_corpus, split_held_out
+from lab.training.attributor.corpus import make_corpus, split_held_out
 from lab.training.attributor.network import (
     BOS_ID,
     Shape,
@@ -39,7 +35,7 @@ PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
 
 
-def pages() -> list[PageText]:
+def pages():
     """Ten pages of three paragraphs on towns that do not exist."""
     return [
         PageText(
@@ -57,12 +53,12 @@ def pages() -> list[PageText]:
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return make_corpus(pages())
 
 
 @pytest.fixture(scope="module")
-def tokenizer(corpus: Corpus) -> Tokenizer:
+def tokenizer(corpus):
     return train_tokenizer(corpus.texts(), vocabulary_size=600)
 
 
@@ -70,14 +66,14 @@ CPU = torch.device("cpu")
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
 
 
-def test_a_few_steps_lower_the_loss(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
+def test_a_few_steps_lower_the_loss(corpus, tokenizer, tmp_path):
     plan = TrainingPlan(steps=60, token_budget=256, record_every=20, shape=SMALL)
     _, history = train(corpus, tokenizer, plan=plan, output=tmp_path, device=CPU)
     assert history.steps == [20, 40, 60]
     assert history.loss[-1] < history.loss[0]
 
 
-def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
+def test_resumed_run_equals_an_uninterrupted_one(corpus, tokenizer, tmp_path):
     plan = TrainingPlan(steps=4, token_budget=256, checkpoint_every=2, record_every=2, shape=SMALL)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
@@ -90,7 +86,7 @@ def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Toke
         assert torch.equal(weights, resumed.state_dict()[name]), name
 
 
-def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: Corpus, tmp_path) -> None:
+def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus, tmp_path):
     plan = TrainingPlan(steps=2, token_budget=384, shape=SMALL)
     run_recipe(corpus, plan=plan, output=tmp_path, device=CPU, vocabulary_size=600, held_out_batches=6)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
@@ -108,9 +104,7 @@ def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: 
     assert (tmp_path / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
-    corpus: Corpus, tokenizer: Tokenizer
-) -> None:
+def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(corpus, tokenizer):
     torch.manual_seed(0)
     model = new_model(SMALL, vocabulary_size=tokenizer.get_vocab_size())
     for weights in model.layers[:-1].parameters():
@@ -125,7 +119,7 @@ def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
             torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
 
 
-def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
+def test_evidence_mass_excludes_template_columns_and_isolated_tokens():
     offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
     row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
     weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
@@ -136,15 +130,15 @@ def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
 
 
-def draw_rows(corpus: Corpus, tokenizer: Tokenizer, steps: int) -> list[TrainingRow]:
+def draw_rows(corpus, tokenizer, steps):
     return [row for step in range(steps) for row in draw_batch(corpus, tokenizer, seed=5, step=step, token_budget=256)]
 
 
-def token_text(row: TrainingRow, column: int) -> str:
+def token_text(row, column):
     return row.text[slice(*row.offsets[column])]
 
 
-def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: Tokenizer, monkeypatch) -> None:
+def test_gold_columns_hold_the_text_that_was_copied(corpus, tokenizer, monkeypatch):
     monkeypatch.setattr(attributor_wording, "OTHER_WORDING_SHARE", 0.0)
     unlike = compared = 0
     for row in draw_rows(corpus, tokenizer, 30):
@@ -160,7 +154,7 @@ def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: T
     assert unlike / compared < 0.02  # a changed ending points at the end of the word that it replaces
 
 
-def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus, tokenizer: Tokenizer) -> None:
+def test_row_is_passages_then_question_then_answer_tokenised_once(corpus, tokenizer):
     for row in draw_rows(corpus, tokenizer, 5):
         lead, answer_mark = PROMPT_TEMPLATE["question"].split("{question}")
         assert row.text[row.passages_end :].startswith(lead)
@@ -176,7 +170,7 @@ def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 
 
-def held_out_pages() -> list[PageText]:
+def held_out_pages():
     """Pages on gardens that do not exist; each names a tree that no other page names."""
     return [
         PageText(
@@ -192,17 +186,17 @@ def held_out_pages() -> list[PageText]:
 
 
 @pytest.fixture(scope="module")
-def held_out_corpus() -> Corpus:
+def held_out_corpus():
     return make_corpus(held_out_pages())
 
 
 @pytest.fixture(scope="module")
-def held_out_tokenizer(held_out_corpus: Corpus) -> Tokenizer:
+def held_out_tokenizer(held_out_corpus):
     return train_tokenizer(held_out_corpus.texts(), vocabulary_size=500)
 
 
 @pytest.fixture(scope="module")
-def written(held_out_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(held_out_tokenizer, tmp_path_factory):
     directory = tmp_path_factory.mktemp("rows")
     source, output = directory / "pages.jsonl", directory / "rows.jsonl"
     lines = [json.dumps({"title": page.title, "paras": page.paragraphs}) for page in held_out_pages()]
@@ -212,7 +206,7 @@ def written(held_out_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFact
     return output
 
 
-def test_written_rows_are_read_by_the_check_and_have_both_kinds_of_claims(written: Path) -> None:
+def test_written_rows_are_read_by_the_check_and_have_both_kinds_of_claims(written):
     answers = load_support_rows(written)
     truths = {truth for answer in answers for truth in answer.truths}
     assert len(answers) == 40
@@ -220,7 +214,7 @@ def test_written_rows_are_read_by_the_check_and_have_both_kinds_of_claims(writte
     assert all(len(answer.record.passages) >= 2 for answer in answers)
 
 
-def test_only_held_out_pages_are_quoted(written: Path, held_out_corpus: Corpus) -> None:
+def test_only_held_out_pages_are_quoted(written, held_out_corpus):
     _, held_out = split_held_out(held_out_corpus)
     assert [page.title for page in held_out.pages] == ["Garden of Yew"]
     others = [tree for tree in TREES if tree != "yew"]

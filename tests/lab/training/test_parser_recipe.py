@@ -1,15 +1,11 @@
 """The parser's recipe on small treebanks, and the parser that it made."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy
 import pytest
 import spacy
 from spacy.attrs import LOWER
-from spacy.language import Language
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.schemas.errors import ExitCode
@@ -68,7 +64,7 @@ COPIES = 25 * SENTENCES  # every label often enough for the parser to keep it
 VECTORS = learn_vectors(["she bakes bread .", "two ovens glow .", "bread rises slowly ."], words=9, columns=4, seed=0)
 
 
-def train_until(step: int, folder: Path) -> dict[str, numpy.ndarray]:
+def train_until(step, folder):
     """The weights after ``step`` steps of a schedule that starts or resumes in ``folder``."""
     folders = Folders(output=folder / "pipeline", work=folder / "work")
     schedule = Schedule(steps=step, batch_words=8, evaluate_every=2)
@@ -77,21 +73,21 @@ def train_until(step: int, folder: Path) -> dict[str, numpy.ndarray]:
         return {name: arrays[name] for name in arrays if name.endswith("/value")}
 
 
-def assert_equal_weights(left: dict[str, numpy.ndarray], right: dict[str, numpy.ndarray]) -> None:
+def assert_equal_weights(left, right):
     assert left.keys() == right.keys()
     for name, value in left.items():
         numpy.testing.assert_array_equal(value, right[name], err_msg=name)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """The folder of a run of two steps; tests must not change it."""
     folder = tmp_path_factory.mktemp("trained")
     train_until(2, folder)
     return folder
 
 
-def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_training_data(trained: Path) -> None:
+def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_training_data(trained):
     nlp = spacy.load(trained / "pipeline")
     assert json.loads((trained / "pipeline" / "vocab" / "strings.json").read_text()) == []
     assert nlp.vocab.vectors.attr == LOWER
@@ -99,13 +95,11 @@ def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_
     numpy.testing.assert_array_equal(nlp.vocab.vectors.data[row], VECTORS.values[VECTORS.words.index("bread")])
 
 
-def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(tmp_path, monkeypatch):
     whole = train_until(4, tmp_path / "whole")
     save = Checkpoint.save
 
-    def save_and_die(self, nlp, optimizer, history):  # type: ignore[no-untyped-def]
+    def save_and_die(self, nlp, optimizer, history):
         save(self, nlp, optimizer, history)
         raise KeyboardInterrupt
 
@@ -116,7 +110,7 @@ def test_killed_run_resumes_to_the_weights_of_another_run_with_this_seed(
     assert_equal_weights(whole, train_until(4, tmp_path / "killed"))
 
 
-def conllu(*sentences: str) -> str:
+def conllu(*sentences):
     """One sentence per text of form/tag/head/label items, without spaces between its words."""
     blocks = []
     for sentence in sentences:
@@ -136,7 +130,7 @@ SEA = "海水/NOUN/3/nsubj 很/ADV/3/advmod 冷/ADJ/0/root 。/PUNCT/3/punct"
 CHINESE_TREEBANK = conllu(LAMP, BIRDS, SEA)
 
 
-def test_character_is_attached_to_the_next_one_of_its_word() -> None:
+def test_character_is_attached_to_the_next_one_of_its_word():
     lamp = split_into_characters(read_sentences(conllu(LAMP))[0])
     assert "".join(lamp.words) == "守塔人点亮灯塔。"
     assert lamp.heads == [1, 2, 4, 4, 4, 6, 4, 4]
@@ -144,7 +138,7 @@ def test_character_is_attached_to_the_next_one_of_its_word() -> None:
     assert lamp.tags == ["NOUN"] * 3 + ["VERB"] * 2 + ["NOUN"] * 2 + ["PUNCT"]
 
 
-def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> None:
+def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path):
     folder = tmp_path / "ud_chinese"
     folder.mkdir()
     for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
@@ -163,7 +157,7 @@ def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def nlp() -> Language:
+def nlp():
     pipeline = spacy.blank("en")
     adapt_tokenizer(pipeline)
     return pipeline
@@ -186,14 +180,12 @@ def nlp() -> Language:
         ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
     ],
 )
-def test_text_is_split_into_the_treebanks_words(nlp: Language, text: str, words: str) -> None:
+def test_text_is_split_into_the_treebanks_words(nlp, text, words):
     assert [token.text for token in nlp(text)] == words.split()
 
 
 @pytest.mark.parametrize("arguments", [[], ["lexer"]])
-def test_without_a_known_recipe_the_existing_ones_are_named(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_known_recipe_the_existing_ones_are_named(arguments, capsys):
     assert main(arguments) == ExitCode.BAD_USAGE
     assert "name a recipe: parser, attributor, verdict" in capsys.readouterr().err
 
@@ -205,18 +197,14 @@ def test_without_a_known_recipe_the_existing_ones_are_named(
         ("attributor", ["--pages", "no such file", "--output", "o"]),
     ],
 )
-def test_missing_extra_is_named_with_the_way_to_install_it(
-    recipe: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_extra_is_named_with_the_way_to_install_it(recipe, options, monkeypatch, capsys):
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
     assert main([recipe, *options]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[training]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_help_of_a_recipe_needs_no_extra(
-    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_of_a_recipe_needs_no_extra(recipe, monkeypatch, capsys):
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
     with pytest.raises(SystemExit) as ended:
         main([recipe, "--help"])

@@ -1,9 +1,6 @@
 """What is found and masked in a text, and what is let through."""
 
-from __future__ import annotations
-
 import pickle
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -67,7 +64,7 @@ _BODIES = ("411111111111111", "555555555555444", "401288888888188", "22230031220
 _CARDS = tuple(body + luhn.calc_check_digit(body) for body in _BODIES)
 
 
-def _grouped(number: str, mark: str, size: int = 4) -> str:
+def _grouped(number, mark, size=4):
     return mark.join(number[at : at + size] for at in range(0, len(number), size))
 
 
@@ -134,12 +131,12 @@ HARMLESS = (
 USUAL = Redactor(PrivacySettings(redact=True))
 
 
-def _patterns(*patterns: str) -> PatternsFile:
+def _patterns(*patterns):
     return PatternsFile("patterns.txt", patterns, sha256="")
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_secret_is_masked_whole_and_nothing_else_in_any_context(secret: str) -> None:
+def test_a_secret_is_masked_whole_and_nothing_else_in_any_context(secret):
     for context in CONTEXTS:
         text = context.format(secret)
         start = text.index(secret)
@@ -147,30 +144,30 @@ def test_a_secret_is_masked_whole_and_nothing_else_in_any_context(secret: str) -
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_looks_alike_is_shown(text: str) -> None:
+def test_what_only_looks_alike_is_shown(text):
     for context in ("{}", "See {}, then go on.", "| {} | 12 |", "1. {}\n2. Other"):
         assert USUAL.mask(context.format(text)) == context.format(text)
 
 
 @pytest.mark.parametrize("before", ["1,", "42,", "n, 0,", "Total: 3,"])
-def test_a_card_number_behind_a_comma_is_a_cell_and_no_decimal(before: str) -> None:
+def test_a_card_number_behind_a_comma_is_a_cell_and_no_decimal(before):
     assert USUAL.mask(f"{before}4111111111111111") == before + MASK * 16
     assert USUAL.mask(f"{before}141592653589") == f"{before}141592653589"
 
 
 @pytest.mark.parametrize("label", ["tel. ", "Call us at ", "phone: ", "Fax no. ", "电话"])
-def test_a_label_makes_a_phone_number_of_any_digits(label: str) -> None:
+def test_a_label_makes_a_phone_number_of_any_digits(label):
     assert USUAL.mask(f"{label}482 719") == label + MASK * 7
     assert USUAL.mask("The hotel has 482 719 guests.") == "The hotel has 482 719 guests."
 
 
-def test_phone_numbers_one_per_line_or_one_behind_another_are_all_masked() -> None:
+def test_phone_numbers_one_per_line_or_one_behind_another_are_all_masked():
     assert USUAL.mask("98765 43210\n91234 56789") == f"{MASK * 11}\n{MASK * 11}"
     assert USUAL.mask("98765 43210 91234 56789") == f"{MASK * 11} {MASK * 11}"
     assert USUAL.mask("+44 20 7946 0958\n+44 20 7946 0959") == f"{MASK * 16}\n{MASK * 16}"
 
 
-def test_a_value_that_goes_on_in_the_next_item_of_a_list_is_masked_in_both() -> None:
+def test_a_value_that_goes_on_in_the_next_item_of_a_list_is_masked_in_both():
     assert USUAL.masked_list(["Card 4111 1111", "1111 1111 is old"]) == [f"Card {MASK * 9}", f"{MASK * 9} is old"]
     assert USUAL.masked_list(["4111"] + ["1111"] * 3) == [MASK * 4] * 4
     assert USUAL.masked_list(["4917 4845", "8989 7107"]) == [MASK * 9] * 2  # whose second half looks like a phone
@@ -181,7 +178,7 @@ def test_a_value_that_goes_on_in_the_next_item_of_a_list_is_masked_in_both() -> 
     assert USUAL.masked_list(["to", "ann@pier.example", "2019", "2020"]) == ["to", MASK * 16, "2019", "2020"]
 
 
-def test_what_one_text_of_a_record_shows_to_be_a_secret_is_masked_in_all_of_them() -> None:
+def test_what_one_text_of_a_record_shows_to_be_a_secret_is_masked_in_all_of_them():
     record = QARecord(
         record_id="482719",
         question="My phone is 482719, who called?",
@@ -197,7 +194,7 @@ def test_what_one_text_of_a_record_shows_to_be_a_secret_is_masked_in_all_of_them
     assert "482719" not in repr(masked).replace("1482719", "")
 
 
-def test_a_leak_is_told_by_its_place_and_never_shown() -> None:
+def test_a_leak_is_told_by_its_place_and_never_shown():
     shown = {"spans": ["fine", {"text": "Call +44 20 7946 0958"}], "file": "ann@pier.example"}
     with pytest.raises(LeakError, match=r"the page .* at spans\[1\]\.text") as caught:
         check_masked("the page", shown, USUAL.settings, given={"ann@pier.example"})
@@ -206,25 +203,25 @@ def test_a_leak_is_told_by_its_place_and_never_shown() -> None:
 
 
 @given(st.text(alphabet="a@.+-0123456789 ()\n%40\u200b█é"))
-def test_a_mask_keeps_every_other_character_in_its_place(text: str) -> None:
+def test_a_mask_keeps_every_other_character_in_its_place(text):
     masked = USUAL.mask(text)
     assert len(masked) == len(text)
     assert all(one in (MASK, other) for one, other in zip(masked, text, strict=True))
     assert USUAL.mask(masked) == masked
 
 
-def test_overlapping_finds_become_one_mask() -> None:
+def test_overlapping_finds_become_one_mask():
     redactor = Redactor(PrivacySettings(redact=True, patterns=_patterns("to ann", "@pier")))
     assert redactor.mask("Write to ann@pier.example now") == f"Write {MASK * 19} now"
 
 
-def test_texts_that_repeat_parts_of_secrets_are_searched_to_their_end() -> None:
+def test_texts_that_repeat_parts_of_secrets_are_searched_to_their_end():
     for piece in ("a", "a.", "a@", "1 ", "%40", "+1", "(1)", "1-", "tel ", '"', "a@b."):
         text = piece * (20_000 // len(piece))
         assert len(USUAL.mask(text)) == len(text)
 
 
-def test_a_text_that_a_pattern_does_not_finish_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_a_pattern_does_not_finish_is_masked_whole(monkeypatch):
     monkeypatch.setattr(own_patterns, "SECONDS_PER_TEXT", 0.05)
     redactor = Redactor(PrivacySettings(patterns=_patterns("(b|bb)+$")))
     text = "b" * 200 + "!"
@@ -233,7 +230,7 @@ def test_a_text_that_a_pattern_does_not_finish_is_masked_whole(monkeypatch: pyte
     assert redactor.mask(text) == MASK * len(text)
 
 
-def test_values_of_any_type_are_masked_and_keep_their_type() -> None:
+def test_values_of_any_type_are_masked_and_keep_their_type():
     kind = pa.struct([("when", pa.timestamp("ms")), ("to", pa.list_(pa.large_string())), ("raw", pa.binary(16))])
     row = {"when": None, "to": ["ann@pier.example", None], "raw": b"ann@pier.example"}
     array = pa.array([row, None], type=kind)
@@ -246,12 +243,12 @@ def test_values_of_any_type_are_masked_and_keep_their_type() -> None:
     assert masking(USUAL).array("extra", pa.array([5555555555554444.0, 0.5])).to_pylist() == [None, 0.5]
 
 
-def test_bytes_that_are_no_utf8_are_masked_byte_by_byte() -> None:
+def test_bytes_that_are_no_utf8_are_masked_byte_by_byte():
     array = pa.array([b"\xff ann@pier.example", "é ann@pier.example".encode()])
     assert masking(USUAL).array("raw", array).to_pylist() == [b"\xff " + b"*" * 16, "é ".encode() + b"*" * 16]
 
 
-def test_patterns_of_a_file_are_recorded_by_their_digest(tmp_path: Path) -> None:
+def test_patterns_of_a_file_are_recorded_by_their_digest(tmp_path):
     file = tmp_path / "names.txt"
     file.write_text("# names\n\nAnn Reed\nPier \\d+\n", encoding="utf-8")
     settings = PrivacySettings(redact=True, patterns=PatternsFile.read(str(file)))
@@ -264,7 +261,7 @@ def test_patterns_of_a_file_are_recorded_by_their_digest(tmp_path: Path) -> None
         recorded_settings(settings.recorded())
 
 
-def test_settings_that_hide_nothing_are_not_recorded() -> None:
+def test_settings_that_hide_nothing_are_not_recorded():
     assert PrivacySettings().recorded() == {}
     assert recorded_settings(None) == PrivacySettings() == recorded_settings({})
 
@@ -272,7 +269,7 @@ def test_settings_that_hide_nothing_are_not_recorded() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"), [("# none\n", "holds none"), ("fine\n(\n", "line 2"), ("a\\b|\n", "line 1 finds empty text")]
 )
-def test_a_file_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, lines: str, said: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused_with_its_line(tmp_path, lines, said):
     file = tmp_path / "patterns.txt"
     file.write_text(lines, encoding="utf-8")
     with pytest.raises(UsageError, match=said):

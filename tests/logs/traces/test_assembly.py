@@ -1,9 +1,6 @@
 """From the spans of a trace to its row, and an audit's own way through an export: mixed traces, rows by number."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +14,7 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS, reader_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log, trace_reader
-from attribeam.logs.traces.assembly import Role, Span, TraceRow, row_of_trace, tree_of
+from attribeam.logs.traces.assembly import Role, Span, row_of_trace, tree_of
 from attribeam.logs.traces.documents import Document, no_texts
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.logs.traces.trace_log import MOST_SPANS, trace_spool
@@ -29,20 +26,18 @@ BELL = Document("Bells ring at the rock.", None, "bell")
 ROOT = Span("t", "root", None, Role.CHAIN, started_at=0, ended_at=9, input="Who?", output="Ada.")
 
 
-def retrieval(
-    one: str, *documents: Document, at: int = 1, parent: str = "root", role: Role = Role.RETRIEVER, **more: object
-) -> Span:
+def retrieval(one, *documents, at=1, parent="root", role=Role.RETRIEVER, **more):
     """A retriever or a reranker that gave documents."""
     span = Span("t", one, parent, role, started_at=at, ended_at=at, documents=documents)
-    return span._replace(**more)  # type: ignore[arg-type]
+    return span._replace(**more)
 
 
-def row(*spans: Span, options: TraceOptions | None = None) -> TraceRow:
+def row(*spans, options=None):
     """The row of a trace."""
     return row_of_trace("t", list(spans), options or TraceOptions(), no_texts, PathSet())
 
 
-def texts(found: TraceRow) -> Sequence[str | None]:
+def texts(found):
     """The texts of its passages."""
     return [one.text for one in found.passages or ()]
 
@@ -50,7 +45,7 @@ def texts(found: TraceRow) -> Sequence[str | None]:
 CHUNKS = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
 RANKED = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
 LAST_CHAIN = {"result": "Ada.", "source_documents": [{"page_content": LAMP.text}]}
-RETRIEVED: dict[str, tuple[list[Span], list[Document]]] = {
+RETRIEVED = {
     "united in the order of time, each passage once": (
         [retrieval("c", BELL, LAMP, at=3), ROOT, retrieval("b", LAMP, KEEPER, at=2)], [LAMP, KEEPER, BELL]
     ),
@@ -79,7 +74,7 @@ RETRIEVED: dict[str, tuple[list[Span], list[Document]]] = {
 
 
 @pytest.mark.parametrize("name", RETRIEVED)
-def test_passages_are_those_of_the_retrievals_that_count(name: str) -> None:
+def test_passages_are_those_of_the_retrievals_that_count(name):
     spans, expected = RETRIEVED[name]
     found = row(*spans)
     assert texts(found) == [one.text for one in expected]
@@ -87,17 +82,17 @@ def test_passages_are_those_of_the_retrievals_that_count(name: str) -> None:
 
 
 @pytest.mark.parametrize(("which", "expected"), [("first", [LAMP]), ("last", [BELL]), ("all", [LAMP, BELL])])
-def test_one_of_several_retrievals_can_be_chosen(which: str, expected: list[Document]) -> None:
+def test_one_of_several_retrievals_can_be_chosen(which, expected):
     found = row(ROOT, retrieval("b", LAMP, at=1), retrieval("c", BELL, at=2), options=TraceOptions(retrievals=which))
     assert list(found.passages or ()) == expected
 
 
-def test_without_a_root_the_models_and_retrievers_tell() -> None:
+def test_without_a_root_the_models_and_retrievers_tell():
     model = Span("t", "m", "gone", Role.MODEL, input=[{"role": "user", "content": "Who?"}], output="Ada.")
     assert row(model, retrieval("b", LAMP, parent="gone"))[:4] == ("t", "Who?", (LAMP,), "Ada.")
 
 
-def test_parents_in_a_circle_end() -> None:
+def test_parents_in_a_circle_end():
     tree = tree_of([ROOT._replace(parent_id="b"), retrieval("b", LAMP, parent="root")])
     assert tree.root is None
     assert sorted(tree.depths()) == [0, 1]
@@ -105,7 +100,7 @@ def test_parents_in_a_circle_end() -> None:
     assert tree.below({0}) == set()
 
 
-def test_depth_is_the_number_of_spans_above() -> None:
+def test_depth_is_the_number_of_spans_above():
     names = "root", "a", "b", "c", "d"
     parents = None, "root", "a", "root", "gone"
     spans = [
@@ -115,7 +110,7 @@ def test_depth_is_the_number_of_spans_above() -> None:
     assert tree_of(spans).depths() == [0, 1, 2, 1, 0]
 
 
-def test_very_deep_trace_is_put_together() -> None:
+def test_very_deep_trace_is_put_together():
     chain = [
         Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, started_at=one) for one in range(MOST_SPANS)
     ]
@@ -125,13 +120,13 @@ def test_very_deep_trace_is_put_together() -> None:
     assert (found.question, found.answer, texts(found)) == ("Who?", "Ada.", [LAMP.text, KEEPER.text])
 
 
-def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch):
     class Counted(tuple[int | None, ...]):
         looked_up = 0
 
-        def __getitem__(self, place: object) -> int | None:  # type: ignore[override]
+        def __getitem__(self, place):
             Counted.looked_up += 1
-            return super().__getitem__(place)  # type: ignore[index, no-any-return, call-overload]
+            return super().__getitem__(place)
 
     chain = [
         Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, "a", started_at=one, input="Who?", output="Ada.")
@@ -145,12 +140,12 @@ def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch: pytest.MonkeyPat
     assert Counted.looked_up < 10 * 1500
 
 
-def test_first_of_two_roots_that_speaks_is_the_root() -> None:
+def test_first_of_two_roots_that_speaks_is_the_root():
     other = Span("t", "eval", None, Role.OTHER, started_at=-5)
     assert tree_of([other, ROOT, ROOT._replace(span_id="later", started_at=5)]).root == ROOT
 
 
-def test_span_that_was_exported_twice_counts_once_and_with_its_output() -> None:
+def test_span_that_was_exported_twice_counts_once_and_with_its_output():
     started = ROOT._replace(output=None, ended_at=None)
     assert len(tree_of([ROOT, started]).spans) == 1
     for order in ([ROOT, started], [started, ROOT]):
@@ -181,9 +176,7 @@ TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain."
         ([ROOT], Reason.NO_PASSAGES, "passages", "name them with --passages-path"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named_with_the_way_out(
-    spans: list[Span], reason: Reason, column: str | None, words: str
-) -> None:
+def test_what_is_missing_is_named_with_the_way_out(spans, reason, column, words):
     found = row(*spans).fault
     assert found is not None
     assert (found.reason, found.column) == (reason, column)
@@ -192,13 +185,13 @@ def test_what_is_missing_is_named_with_the_way_out(
     assert not {"Ada.", "Who?", "en"} & {*str(found).split()}
 
 
-def test_outputs_of_tools_are_passages_by_option() -> None:
+def test_outputs_of_tools_are_passages_by_option():
     empty = TOOL._replace(span_id="x", output=None)
     found = row(ROOT, TOOL._replace(output={"output": "Rain."}), empty, options=TraceOptions(tool_outputs=True))
     assert found.passages == (Document("Rain.", "weather", "w"),)
 
 
-def test_messages_of_tools_serve_where_no_tool_has_a_span() -> None:
+def test_messages_of_tools_serve_where_no_tool_has_a_span():
     talk = [
         {"role": "user", "content": "Old?"},
         {"role": "tool", "content": "Old result."},
@@ -210,7 +203,7 @@ def test_messages_of_tools_serve_where_no_tool_has_a_span() -> None:
     assert (found.question, found.passages) == ("Weather?", (Document("Rain.", "weather"),))
 
 
-def test_earlier_turns_stand_before_the_question_by_option() -> None:
+def test_earlier_turns_stand_before_the_question_by_option():
     talk = [
         {"role": "system", "content": "Be short."},
         {"role": "user", "content": "Who lit it?"},
@@ -224,22 +217,22 @@ def test_earlier_turns_stand_before_the_question_by_option() -> None:
     assert row(*spans, options=TraceOptions(history=99)).question == whole
 
 
-def test_generator_is_the_last_model_that_spoke() -> None:
+def test_generator_is_the_last_model_that_spoke():
     models = [
         Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in ((5, "writer"), (1, "planner"))
     ]
     assert row(ROOT, *models, retrieval("b", LAMP)).generator == "writer"
 
 
-def span(trace: int, number: int) -> Span:
+def span(trace, number):
     """A span that can be told from all others."""
     return Span(f"trace-{trace}", str(number), None, Role.CHAIN, input={"text": "é\udce9" * number})
 
 
 @settings(max_examples=25, deadline=None)
 @given(order=st.lists(st.integers(0, 6), max_size=40))
-def test_spans_are_grouped_as_a_dictionary_would(order: list[int]) -> None:
-    naive: dict[str, list[Span]] = {}
+def test_spans_are_grouped_as_a_dictionary_would(order):
+    naive = {}
     with trace_spool() as spool:
         for number, trace in enumerate(order):
             one = span(trace, number)
@@ -250,7 +243,7 @@ def test_spans_are_grouped_as_a_dictionary_would(order: list[int]) -> None:
     assert [one.place for one in found] == [f"line {spans[0].span_id}" for spans in naive.values()]
 
 
-def test_faulty_records_stand_where_they_stood_and_never_merge() -> None:
+def test_faulty_records_stand_where_they_stood_and_never_merge():
     with trace_spool() as spool:
         spool.add(0, "line 1", span(0, 0))
         spool.add(0, "line 2", RowFault(Reason.INVALID_JSON, "broken", column="a"))
@@ -264,7 +257,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge() -> None:
 
 
 @pytest.mark.parametrize(("name", "limit"), [("MOST_SPANS", 3), ("MOST_BYTES", 1000)])
-def test_very_large_trace_is_not_read_into_memory(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_large_trace_is_not_read_into_memory(name, limit, monkeypatch):
     monkeypatch.setattr(trace_log, name, limit)
     with trace_spool() as spool:
         for number in range(50):
@@ -281,7 +274,7 @@ def test_very_large_trace_is_not_read_into_memory(name: str, limit: int, monkeyp
 OPTIONS = LogOptions(format="openinference")
 
 
-def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path: Path) -> None:
+def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path):
     log = QALog(mixed_spans(tmp_path), OPTIONS)
     assert log.check().row_count == 4
     found = list(log.outcomes())
@@ -293,7 +286,7 @@ def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path: Path) -> None
     assert [one.source.source_row for one in log.outcomes([1, 3])] == [1, 3]
 
 
-def test_import_and_reader_agree_on_rows_and_faults(tmp_path: Path) -> None:
+def test_import_and_reader_agree_on_rows_and_faults(tmp_path):
     path = mixed_spans(tmp_path)
     _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
     found = list(QALog(path, OPTIONS).outcomes())
@@ -305,7 +298,7 @@ def test_import_and_reader_agree_on_rows_and_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in EXPORTS if name != "jsonl"])
-def test_picked_rows_of_a_long_export_are_those_of_a_whole_reading(kind: str, tmp_path: Path) -> None:
+def test_picked_rows_of_a_long_export_are_those_of_a_whole_reading(kind, tmp_path):
     count = 2 * BATCH_ROWS + 7 if kind == "ragas" else 5
     rows = [{**ragas()[0], "response": f"Answer {number}."} for number in range(count)]
     path = write_lines(tmp_path / "a.jsonl", rows if kind == "ragas" else EXPORTS[kind]())
@@ -315,7 +308,7 @@ def test_picked_rows_of_a_long_export_are_those_of_a_whole_reading(kind: str, tm
     assert [str(one) for one in log.outcomes(wanted)] == [whole[row] for row in wanted]
 
 
-def test_export_is_put_together_once_and_anew_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_is_put_together_once_and_anew_when_it_changes(tmp_path, monkeypatch):
     made = []
     real = trace_reader.TraceReader._stored
     monkeypatch.setattr(trace_reader.TraceReader, "_stored", lambda *given: made.append(1) or real(*given))
@@ -328,7 +321,7 @@ def test_export_is_put_together_once_and_anew_when_it_changes(tmp_path: Path, mo
     assert len(made) == 2
 
 
-def test_logs_that_are_read_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_logs_that_are_read_at_the_same_time_do_not_disturb_each_other(tmp_path):
     logs = [
         QALog(write_lines(tmp_path / f"{one}.jsonl", ragas() * (300 + one)), LogOptions(format="ragas"))
         for one in range(4)
@@ -337,7 +330,7 @@ def test_logs_that_are_read_at_the_same_time_do_not_disturb_each_other(tmp_path:
     assert sum(1 for _ in pairs) == 300
 
 
-def test_text_that_is_no_utf8_is_a_fault_of_its_row(tmp_path: Path) -> None:
+def test_text_that_is_no_utf8_is_a_fault_of_its_row(tmp_path):
     path = tmp_path / "a.jsonl"
     good = json.dumps(ragas()[0]).encode()
     path.write_bytes(good.replace(b"lamp", b"l\xe9mp") + b"\n" + good.replace(b"lamp", b"\\ud83d") + b"\n" + good)
@@ -348,14 +341,14 @@ def test_text_that_is_no_utf8_is_a_fault_of_its_row(tmp_path: Path) -> None:
     assert reasons == [Reason.INVALID_UTF8, Reason.INVALID_UTF8, None]
 
 
-def test_empty_export_has_no_rows(tmp_path: Path) -> None:
+def test_empty_export_has_no_rows(tmp_path):
     for kind in SPAN_FORMATS:
         path = tmp_path / f"{kind}.jsonl"
         path.write_bytes(b"")
         assert QALog(str(path), LogOptions(format=kind)).check().row_count == 0
 
 
-def test_conversation_can_be_carried_into_the_evidence(tmp_path: Path) -> None:
+def test_conversation_can_be_carried_into_the_evidence(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", EXPORTS["langfuse"]())
     (found,) = QALog(path, LogOptions(format="langfuse", extra_columns=("session_id",))).outcomes()
     assert isinstance(found, QARecord)
@@ -364,7 +357,7 @@ def test_conversation_can_be_carried_into_the_evidence(tmp_path: Path) -> None:
     assert dict(found.extra_columns) == {"session_id": "talk-7", **store_ids}
 
 
-def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:
+def test_folder_means_the_files_of_an_export(tmp_path):
     for name in ("a.jsonl", "b.json", "c.csv.gz", "d.parquet", "e.txt", "_f.parquet", "dataset_info.json"):
         (tmp_path / name).touch()
     log = QALog("")
@@ -376,7 +369,7 @@ def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:
     assert names["ragas"] == ["a.jsonl", "c.csv.gz", "d.parquet"]
 
 
-def test_long_rows_are_stored_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):
     long = "word " * 50_000
     rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
     monkeypatch.setattr(trace_reader, "BATCH_BYTES", 8 * len(long))

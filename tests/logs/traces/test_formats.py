@@ -1,14 +1,9 @@
 """The same story in every format, as providers answer it and as real client libraries write it, is the same row."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -46,7 +41,6 @@ from tests.logs.traces.exports import (
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS, MLFLOW
 from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT
@@ -55,7 +49,7 @@ from attribeam.schemas.errors import UsageError
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-def test_every_format_gives_the_same_row(kind: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_row(kind, tmp_path):
     path = write_lines(tmp_path / "export.jsonl", EXPORTS[kind]())
     summary, (row,), letters = imported(kind, path, output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
@@ -67,7 +61,7 @@ def test_every_format_gives_the_same_row(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in EXPORTS if name != "jsonl"])
-def test_audit_reads_what_an_import_writes(kind: str, tmp_path: Path) -> None:
+def test_audit_reads_what_an_import_writes(kind, tmp_path):
     path = write_lines(tmp_path / "export.jsonl", EXPORTS[kind]())
     _, _, _ = imported(kind, path, output=tmp_path / "log.parquet")
     (direct,) = QALog(path, LogOptions(format=kind)).outcomes()
@@ -78,9 +72,9 @@ def test_audit_reads_what_an_import_writes(kind: str, tmp_path: Path) -> None:
         assert getattr(direct, name) == getattr(of_import, name), name
 
 
-def test_conversations_keep_their_id(tmp_path: Path) -> None:
+def test_conversations_keep_their_id(tmp_path):
     spans = openinference()
-    spans[0]["attributes"]["session.id"] = "talk-7"  # type: ignore[index]
+    spans[0]["attributes"]["session.id"] = "talk-7"
     runs = langsmith()
     runs[0]["extra"] = {"metadata": {"thread_id": "talk-7"}}
     for kind, records in (("openinference", spans), ("langsmith", runs)):
@@ -89,9 +83,9 @@ def test_conversations_keep_their_id(tmp_path: Path) -> None:
         assert row["session_id"] == "talk-7", kind
 
 
-def test_structured_otlp_values_are_read(tmp_path: Path) -> None:
+def test_structured_otlp_values_are_read(tmp_path):
     (envelope,) = otlp()
-    spans = envelope["resourceSpans"][0]["scopeSpans"][0]["spans"]  # type: ignore[index]
+    spans = envelope["resourceSpans"][0]["scopeSpans"][0]["spans"]
     fields = [
         {"key": "role", "value": {"stringValue": "user"}},
         {"key": "parts", "value": {"arrayValue": {"values": [{"kvlistValue": {"values": [
@@ -108,7 +102,7 @@ def test_structured_otlp_values_are_read(tmp_path: Path) -> None:
     assert row["question"] == "Lit when?"
 
 
-def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path: Path) -> None:
+def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path):
     marked = "\n".join(f"[{number}] {text}" for number, (_, text) in enumerate(PASSAGES, start=1))
     prompt = f"Use the context.\n\nContext:\n{marked}\n\nQuestion: {QUESTION}"
     talk = [{"role": "user", "content": prompt}]
@@ -120,13 +114,13 @@ def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path: Path) -> 
         path = write_lines(tmp_path / "a.jsonl", records)
         summary, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet")
         assert (row["question"], row["answer"]) == (QUESTION, ANSWER)
-        assert [one["text"] for one in row["passages"]] == [text for _, text in PASSAGES]  # type: ignore[attr-defined]
+        assert [one["text"] for one in row["passages"]] == [text for _, text in PASSAGES]
         assert summary.seen is not None
         assert +summary.seen.notes == {FROM_PROMPT: 1}
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
+def test_log_says_how_it_was_read(direct, tmp_path):
     (sample,) = EXPORTS["ragas"]()
     path = write_lines(tmp_path / "a.jsonl", [{**sample, "answer": "A gold one."}] * 2)
     log = QALog(path, LogOptions(format="ragas"))
@@ -137,7 +131,7 @@ def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
     assert str(note) == "answer read from response, not from answer; --answer-path names another: 2 rows"
 
 
-def test_arrow_files_of_a_hugging_face_data_set(tmp_path: Path) -> None:
+def test_arrow_files_of_a_hugging_face_data_set(tmp_path):
     table = pa.Table.from_pylist(EXPORTS["ragas"]())
     stream, whole = tmp_path / "data-00000-of-00002.arrow", tmp_path / "data-00001-of-00002.arrow"
     with pa.ipc.new_stream(stream, table.schema) as writer:
@@ -149,14 +143,11 @@ def test_arrow_files_of_a_hugging_face_data_set(tmp_path: Path) -> None:
     assert len({row["record_id"] for row in rows}) == 2
 
 
-Records = list[dict[str, Any]]
-
-
-def _attributes(values: Mapping[str, object]) -> Records:
+def _attributes(values):
     return [{"key": key, "value": {"stringValue": str(value)}} for key, value in values.items()]
 
 
-def _data_frame() -> Records:
+def _data_frame():
     """Spans as Phoenix's data frame has them: one column per attribute, documents as lists of objects."""
     rows = []
     for span in openinference():
@@ -171,7 +162,7 @@ def _data_frame() -> Records:
                     for name in ("name", "span_kind", "parent_id", "start_time", "end_time", "status_code")
                 },
                 "context.trace_id": "trace-1",
-                "context.span_id": span["context"]["span_id"],  # type: ignore[index]
+                "context.span_id": span["context"]["span_id"],
                 **{f"attributes.{name}": one for name, one in attributes.items() if "documents" not in name},
                 **({"attributes.retrieval.documents": documents} if is_retriever else {}),
             }
@@ -180,35 +171,35 @@ def _data_frame() -> Records:
     return [{name: row.get(name) for name in names} for row in rows]
 
 
-def _printed_frame() -> Records:
+def _printed_frame():
     """As ``to_csv`` writes it: lists stand as Python prints them."""
     talk = [{"message.role": "user", "message.content": "It's for the model."}]
     models = ({"attributes.llm.input_messages": talk if row["name"] == "llm" else None} for row in _data_frame())
     return [{**row, **model} for row, model in zip(_data_frame(), models, strict=True)]
 
 
-def _nested() -> Records:
+def _nested():
     model, retriever, root = openinference()
     documents = [{"document": {"id": one, "content": text}} for one, text in PASSAGES]
     nested = {"openinference": {"span": {"kind": "RETRIEVER"}}, "retrieval": {"documents": documents}}
     return [model, {**retriever, "attributes": nested}, root]
 
 
-def _openinference_otlp() -> Records:
-    spans: Records = []
+def _openinference_otlp():
+    spans = []
     for one in openinference():
-        ids = {"traceId": "ab", "spanId": one["context"]["span_id"], "parentSpanId": one["parent_id"] or ""}  # type: ignore[index]
-        own = _attributes(one["attributes"])  # type: ignore[arg-type]
+        ids = {"traceId": "ab", "spanId": one["context"]["span_id"], "parentSpanId": one["parent_id"] or ""}
+        own = _attributes(one["attributes"])
         spans.append({**ids, "name": one["name"], "attributes": own, "startTimeUnixNano": "1795168800000000000"})
     return [{"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}]
 
 
-def _spans_of_otlp() -> Records:
-    spans: Records = otlp()[0]["resourceSpans"][0]["scopeSpans"][0]["spans"]  # type: ignore[index]
+def _spans_of_otlp():
+    spans = otlp()[0]["resourceSpans"][0]["scopeSpans"][0]["spans"]
     return sorted(spans, key=lambda one: str(one["spanId"]))
 
 
-def _messages_in_an_event() -> Records:
+def _messages_in_an_event():
     root, search, chat = _spans_of_otlp()
     messages = [one for one in chat["attributes"] if one["key"].endswith("messages")]
     event = {"name": "gen_ai.client.inference.operation.details", "attributes": messages}
@@ -216,7 +207,7 @@ def _messages_in_an_event() -> Records:
     return [root, search, {**chat, "attributes": own, "events": [event]}]
 
 
-def _events_of_a_vector_store(event: str) -> Records:
+def _events_of_a_vector_store(event):
     """As OpenLLMetry logs them, with what a workflow was given and gave in texts of JSON."""
     root, search, chat = _spans_of_otlp()
     asked, said = json.dumps({"args": [QUESTION], "kwargs": {}}), json.dumps(ANSWER)
@@ -232,23 +223,23 @@ def _events_of_a_vector_store(event: str) -> Records:
     ]
 
 
-def _enveloped(spans: Records) -> Records:
+def _enveloped(spans):
     return [{"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}]
 
 
-def _legacy_trace() -> Records:
+def _legacy_trace():
     root, *rest = langfuse()
     sides = {"input": root["input"], "output": root["output"]}
     trace = {"id": "trace-1", "timestamp": "2026-11-20 10:00:00.000000", **sides}
     return [*({key: one for key, one in row.items() if key != "session_id"} for row in rest[:2]), trace]
 
 
-def _camel(name: str) -> str:
+def _camel(name):
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _marked_root(name: str, value: object, *, outside: bool) -> Records:
+def _marked_root(name, value, *, outside):
     """A span that Langfuse calls a root counts before the request around it."""
     root, *rest = langfuse()[:3]
     request = langfuse_observation("http", "", "SPAN", 0, {"method": "POST"}, {"status": 200})
@@ -256,16 +247,16 @@ def _marked_root(name: str, value: object, *, outside: bool) -> Records:
     return [*([] if outside else [{**request, name: value}]), marked, *rest]
 
 
-def _dropped(named: Callable[[dict[str, Any]], dict[str, Any]]) -> Records:
+def _dropped(named):
     """Documents that a compressing retriever dropped are no passages."""
     root, retriever, model = langsmith()
-    kept: Any = retriever["outputs"]
+    kept = retriever["outputs"]
     more = [*kept["documents"], {"page_content": "A page on something else.", "metadata": {"id": "x"}}]
     inner = {**retriever, "parent_run_id": "d", "outputs": {"documents": more}}
     return [named(one) for one in (inner, root, {**retriever, "id": "d", "name": "compressing"}, model)]
 
 
-def _with_dotted_order(run: dict[str, Any]) -> dict[str, Any]:
+def _with_dotted_order(run):
     above = {"a": (), "b": ("a", "d"), "c": ("a",), "d": ("a",)}[run["id"]]
     order = ".".join(f"20261120T100000000000Z{one}" for one in (*above, run["id"]))
     return {name: one for name, one in run.items() if name not in ("id", "trace_id", "parent_run_id")} | {
@@ -273,14 +264,14 @@ def _with_dotted_order(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _runs_with_children() -> Records:
+def _runs_with_children():
     root, *children = langsmith()
     return [{"runs": [{**root, "trace_id": None, "child_runs": children}]}]
 
 
-_SPANS: dict[str, Any] = mlflow()[0]["data"]  # type: ignore[assignment]
+_SPANS = mlflow()[0]["data"]
 _PREVIEWS = {"request": "Who", "response": "Ada", "request_preview": "Who", "response_preview": "Ada"}
-VARIANTS: dict[str, tuple[str, Records]] = {
+VARIANTS = {
     **{f"{kind}, last record first": (kind, EXPORTS[kind]()[::-1]) for kind in SPAN_FORMATS},
     "data frame of Phoenix": ("openinference", _data_frame()),
     "nested attributes": ("openinference", _nested()),
@@ -312,20 +303,20 @@ VARIANTS: dict[str, tuple[str, Records]] = {
 }  # fmt: skip
 
 
-def _json_csv(records: Records) -> bytes:
+def _json_csv(records):
     return csv_of([{k: json.dumps(v) if isinstance(v, list) else v for k, v in one.items()} for one in records])
 
 
-def _zipped_csv(records: Records) -> bytes:
+def _zipped_csv(records):
     return gzip.compress(csv_of(records))
 
 
-def _list(records: Records) -> bytes:
+def _list(records):
     return json.dumps({"data": records}, indent=2).encode()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_gives_the_same_row(name: str, tmp_path: Path) -> None:
+def test_every_variant_gives_the_same_row(name, tmp_path):
     kind, records = VARIANTS[name]
     _, (row,), _ = imported(kind, write_lines(tmp_path / "a.jsonl", records), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
@@ -347,16 +338,14 @@ def test_every_variant_gives_the_same_row(name: str, tmp_path: Path) -> None:
         ("jsonl", VARIANTS["passages in a text"][1], parquet_of),
     ],
 )
-def test_every_kind_of_file_gives_the_same_row(
-    kind: str, records: Records, made: Callable[[Records], bytes], tmp_path: Path
-) -> None:
+def test_every_kind_of_file_gives_the_same_row(kind, records, made, tmp_path):
     (tmp_path / "export").write_bytes(made(records))
     _, (row,), _ = imported(kind, str(tmp_path / "export"), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
 
 
 @pytest.mark.parametrize("kind", ["openinference", "langfuse", "langsmith"])
-def test_spans_of_a_trace_may_lie_in_several_files(kind: str, tmp_path: Path) -> None:
+def test_spans_of_a_trace_may_lie_in_several_files(kind, tmp_path):
     records = reversed(EXPORTS[kind]())
     paths = [write_lines(tmp_path / f"{part}.jsonl", [one]) for part, one in enumerate(records)]
     _, (row,), _ = imported(kind, *paths, output=tmp_path / "log.parquet")
@@ -365,19 +354,18 @@ def test_spans_of_a_trace_may_lie_in_several_files(kind: str, tmp_path: Path) ->
 
 pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
 
-Logged = Mapping[str, object]
 TEXTS = [text for _, text in PASSAGES]
 CASES = [(name, record) for name, records in RECORDS.items() for record in records]
 PAIRS = [record for _, record in CASES if {"request", "response"} <= record.keys()]
 
 
-def row_of(record: Logged, **options: object) -> TraceRow:
+def row_of(record, **options):
     """The row of a record as ``attribeam import responses`` reads it."""
     form = LOG_KINDS["responses"].format
-    return form.row(record, TraceOptions(**options), PathSet())  # type: ignore[union-attr,arg-type]
+    return form.row(record, TraceOptions(**options), PathSet())
 
 
-def check_story(row: TraceRow) -> None:
+def check_story(row):
     """The row is that of the story."""
     assert row.fault is None, str(row.fault)
     assert (row.question, row.answer) == (QUESTION, ANSWER)
@@ -385,24 +373,23 @@ def check_story(row: TraceRow) -> None:
 
 
 @pytest.mark.parametrize(("name", "record"), CASES, ids=[f"{index}-{name}" for index, (name, _) in enumerate(CASES)])
-def test_record_is_read_alike_with_its_preset_and_without(name: str, record: Logged) -> None:
+def test_record_is_read_alike_with_its_preset_and_without(name, record):
     check_story(row_of(record))
     assert row_of(record, preset=name) == row_of(record)
     assert row_of({"odd": None, **record}) == row_of(record)
 
 
-def _http(one: Logged) -> Logged:
+def _http(one):
     return {"request": {"url": "/", "body": one["request"]}, "response": {"status_code": 200, "body": one["response"]}}
 
 
-def _snake(one: Logged) -> Logged:
+def _snake(one):
     """The keys as a client library in Python has them."""
     text = re.sub(r'(?<=[a-z0-9])[A-Z](?=\w*":)', lambda letter: f"_{letter[0].lower()}", json.dumps(one))
-    found: Logged = json.loads(text)
-    return found
+    return json.loads(text)
 
 
-SHAPES: Mapping[str, Callable[[Logged], Logged]] = {
+SHAPES = {
     "input-output": lambda one: {"input": one["request"], "output": one["response"]},
     "texts": lambda one: {"request_body": json.dumps(one["request"]), "response_body": json.dumps(one["response"])},
     "bodies": _http,
@@ -415,20 +402,20 @@ SHAPES: Mapping[str, Callable[[Logged], Logged]] = {
 
 @pytest.mark.parametrize("shape", [*SHAPES])
 @pytest.mark.parametrize("record", PAIRS)
-def test_request_and_response_stand_under_any_usual_name(record: Logged, shape: str) -> None:
+def test_request_and_response_stand_under_any_usual_name(record, shape):
     check_story(row_of(SHAPES[shape](record)))
 
 
 @pytest.mark.parametrize("name", ["question", "query", "prompt", "input", "user_input", "request"])
 @pytest.mark.parametrize("record", [openai(), gemini(), bedrock(), azure(), llamaindex(), haystack_replies()])
-def test_response_may_stand_beside_a_plain_question(record: Logged, name: str) -> None:
+def test_response_may_stand_beside_a_plain_question(record, name):
     check_story(row_of({name: QUESTION, "response": record.get("response") or record["outputs"]}))
     check_story(row_of({name: TURNS, "response": record.get("response") or record["outputs"]}))
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("record", [openai(), anthropic(), gemini(), bedrock(), azure(), cohere(), llamaindex()])
-def test_response_alone_lacks_its_question(record: Mapping[str, dict[str, object]], is_whole: bool) -> None:
+def test_response_alone_lacks_its_question(record, is_whole):
     row = row_of({"response": record["response"]} if is_whole else record["response"])
     assert (row.question, row.answer) == (None, ANSWER)
     assert row.fault is not None
@@ -437,7 +424,7 @@ def test_response_alone_lacks_its_question(record: Mapping[str, dict[str, object
     assert '{"request": ..., "response": ...}' in str(row.fault)
 
 
-def test_provenance_is_kept() -> None:
+def test_provenance_is_kept():
     row = row_of(openai())
     assert (row.record_id, row.generator, row.answered_at) == ("resp_1", MODEL, 1_795_168_800_000_000)
     assert [(one.passage_id, one.title) for one in row.passages or ()][:1] == [("brigg-1", "brigg-1.pdf")]
@@ -446,7 +433,7 @@ def test_provenance_is_kept() -> None:
     assert row_of(bedrock()).session_id == "s1"
 
 
-def _of(record: Logged, place: str, value: object) -> Logged:
+def _of(record, place, value):
     """A copy of a record with another value at a dotted place."""
     copy = json.loads(json.dumps(record))
     *steps, last = [int(step) if step.isdecimal() else step for step in place.split(".")]
@@ -454,8 +441,7 @@ def _of(record: Logged, place: str, value: object) -> Logged:
     for step in steps:
         inner = inner[step]
     inner[last] = value
-    found: Logged = copy
-    return found
+    return copy
 
 
 WEB = [{"web": {"uri": "https://b.example/1", "title": "b.example"}}]
@@ -477,18 +463,18 @@ PDF = [
             Reason.NO_PASSAGES,
             r'include=\["file_search_call.results"\]',
         ),
-        (_of(openai(), "response.output", openai()["response"]["output"][2:]), Reason.NO_PASSAGES, "include="),  # type: ignore[index]
+        (_of(openai(), "response.output", openai()["response"]["output"][2:]), Reason.NO_PASSAGES, "include="),
         (_of(anthropic(), "request", {"messages": TURNS}), Reason.NO_PASSAGES, "log the request"),
         (_of(gemini(), "response.candidates.0.groundingMetadata", {}), Reason.NO_PASSAGES, "groundingMetadata"),
         (_of(bedrock(), "response.citations", []), Reason.NO_PASSAGES, "cites none"),
         (_of(azure(), "response.choices.0.message.context", {"intent": "x"}), Reason.NO_PASSAGES, "citations"),
         (_of(llamaindex(), "response.source_nodes", []), None, ""),
         (_of(cohere(), "response.message.content", []), None, ""),
-        (_of(trulens(), "calls", trulens()["calls"][1:]), Reason.NO_PASSAGES, "instrument"),  # type: ignore[index]
+        (_of(trulens(), "calls", trulens()["calls"][1:]), Reason.NO_PASSAGES, "instrument"),
         (_of(openai(), "response.output.2.content", [{"type": "refusal", "refusal": "No."}]), Reason.EMPTY_ANSWER, ""),
     ],
 )
-def test_what_is_lacking_is_said_with_the_way_out(record: Logged, reason: Reason | None, words: str) -> None:
+def test_what_is_lacking_is_said_with_the_way_out(record, reason, words):
     row = row_of(record)
     assert row.fault is not None
     assert reason is None or row.fault.reason is reason
@@ -503,9 +489,7 @@ def test_what_is_lacking_is_said_with_the_way_out(record: Logged, reason: Reason
         (_of(bedrock(), "response.citations.1.retrievedReferences.1.content", {"type": "IMAGE"}), "s3://brigg/brigg-2"),
     ],
 )
-def test_passage_without_a_text_keeps_its_id_for_a_table_of_texts(
-    record: Logged, passage_id: str, tmp_path: Path
-) -> None:
+def test_passage_without_a_text_keeps_its_id_for_a_table_of_texts(record, passage_id, tmp_path):
     assert passage_id in [one.passage_id for one in row_of(record).passages or () if one.text is None]
     good = write_lines(tmp_path / "a.jsonl", [record, openai()])
     table = write_lines(tmp_path / "texts.jsonl", [{"passage_id": passage_id, "text": TEXTS[0]}])
@@ -549,7 +533,7 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
         }]}),
         _of(llamaindex(), "response.source_nodes", [{"node": {**NODE, "text_resource": {"text": one}}}
                                                     for one in TEXTS]),
-        {"query": QUESTION, "response": ANSWER, "source_nodes": llamaindex()["response"]["source_nodes"]},  # type: ignore[index]
+        {"query": QUESTION, "response": ANSWER, "source_nodes": llamaindex()["response"]["source_nodes"]},
         {"query": QUESTION, "answers": [V1], "documents": [{"content": text, "id": text} for text in TEXTS]},
         {
             "data": {"retriever": {"query": QUESTION}},
@@ -559,11 +543,11 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
         _of(trulens(), "calls.0.rets", {"source_nodes": [{"node": {"text": text}} for text in TEXTS]}),
     ],
 )  # fmt: skip
-def test_other_spellings_of_the_same(record: Logged) -> None:
+def test_other_spellings_of_the_same(record):
     check_story(row_of(record))
 
 
-def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> None:
+def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path):
     record = {"askedFor": QUESTION, "response": gemini()["response"]}
     path = write_lines(tmp_path / "a.jsonl", [record])
     options = TraceOptions(question_path="askedFor")
@@ -571,7 +555,7 @@ def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path: Path) -> Non
     assert (row["question"], row["answer"]) == (QUESTION, ANSWER)
 
 
-def test_audit_reads_responses_without_an_import(tmp_path: Path) -> None:
+def test_audit_reads_responses_without_an_import(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", [*(record for _, record in CASES), {"response": openai()["response"]}])
     *found, last = QALog(path, LogOptions(format="responses")).outcomes()
     assert len(found) == len(CASES)
@@ -579,7 +563,7 @@ def test_audit_reads_responses_without_an_import(tmp_path: Path) -> None:
     assert not isinstance(last, QARecord)
 
 
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_extra_is_named(monkeypatch, tmp_path):
     compiled_path.cache_clear()
     monkeypatch.setitem(sys.modules, "jmespath", None)
     path = write_lines(tmp_path / "a.jsonl", [openai()])
@@ -591,7 +575,7 @@ trace_sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry
 
 
 @pytest.fixture(name="tracer")
-def make_tracer() -> Iterator[Any]:
+def make_tracer():
     """A tracer whose spans lie in memory; ``tracer.spans`` gives those that have ended."""
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -604,7 +588,7 @@ def make_tracer() -> Iterator[Any]:
     provider.shutdown()
 
 
-def trace_openinference(tracer: Any) -> None:
+def trace_openinference(tracer):
     """The story with the attributes of the library's own constants."""
     conventions = pytest.importorskip(
         "openinference.semconv.trace", reason="openinference-semantic-conventions is not installed"
@@ -623,7 +607,7 @@ def trace_openinference(tracer: Any) -> None:
             model.set_attributes({kind: kinds.LLM.value, names.LLM_MODEL_NAME: MODEL})
 
 
-def trace_genai(tracer: Any) -> None:
+def trace_genai(tracer):
     """The story with the attributes of the GenAI conventions."""
     from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
 
@@ -641,24 +625,23 @@ def trace_genai(tracer: Any) -> None:
             model.set_attribute("gen_ai.output.messages", json.dumps(said))
 
 
-def console_lines(spans: Sequence[Any]) -> list[object]:
+def console_lines(spans):
     """What the console exporter of the SDK prints."""
     return [json.loads(one.to_json()) for one in spans]
 
 
-def otlp_message(spans: Sequence[Any]) -> dict[str, Any]:
+def otlp_message(spans):
     """The request of the OTLP exporter as protobuf's JSON, in which ids are base64."""
     encoder = pytest.importorskip(
         "opentelemetry.exporter.otlp.proto.common.trace_encoder", reason="the OTLP exporter is not installed"
     )
     from google.protobuf.json_format import MessageToDict
 
-    message: dict[str, Any] = MessageToDict(encoder.encode_spans(spans))
-    return message
+    return MessageToDict(encoder.encode_spans(spans))
 
 
 @pytest.mark.parametrize(("kind", "trace"), [("openinference", trace_openinference), ("otel-genai", trace_genai)])
-def test_spans_of_the_sdk(kind: str, trace: Callable[[Any], None], tracer: Any, tmp_path: Path) -> None:
+def test_spans_of_the_sdk(kind, trace, tracer, tmp_path):
     trace(tracer)
     for name, records in (("console", console_lines(tracer.spans())), ("otlp", [otlp_message(tracer.spans())])):
         path = write_lines(tmp_path / f"{name}.jsonl", records)
@@ -667,14 +650,14 @@ def test_spans_of_the_sdk(kind: str, trace: Callable[[Any], None], tracer: Any, 
         assert row["generator"] == MODEL
 
 
-def test_pretty_output_of_the_console_exporter(tracer: Any, tmp_path: Path) -> None:
+def test_pretty_output_of_the_console_exporter(tracer, tmp_path):
     trace_openinference(tracer)
     (tmp_path / "a.json").write_text("\n".join(one.to_json() for one in tracer.spans()))
     _, (row,), _ = imported("openinference", str(tmp_path / "a.json"), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
 
 
-def test_spans_of_mlflows_classes(tracer: Any, tmp_path: Path) -> None:
+def test_spans_of_mlflows_classes(tracer, tmp_path):
     pytest.importorskip("mlflow", reason="mlflow or mlflow-tracing is not installed")
     from mlflow.entities import Document, LiveSpan
 
@@ -692,14 +675,14 @@ def test_spans_of_mlflows_classes(tracer: Any, tmp_path: Path) -> None:
     assert (row["span_id"], row["retrievals"][0]["span_id"]) == (root.span_id, found.span_id)
 
 
-def test_ids_of_mlflows_spans_are_those_that_it_shows() -> None:
+def test_ids_of_mlflows_spans_are_those_that_it_shows():
     ids = {"span_id": "tM2VQ+CJ60U=", "parent_span_id": "vsIvHCvJ2XM="}
-    trace: dict[str, object] = {"trace_id": "tr-1", "spans": [{**ids, "name": "a"}, {"span_id": "b", "name": "b"}]}
+    trace = {"trace_id": "tr-1", "spans": [{**ids, "name": "a"}, {"span_id": "b", "name": "b"}]}
     found = [(one.span_id, one.parent_id) for one in MLFLOW.spans(trace)]
     assert found == [("b4cd9543e089eb45", "bec22f1c2bc9d973"), ("b", None)]
 
 
-def test_runs_of_langsmiths_client(tmp_path: Path) -> None:
+def test_runs_of_langsmiths_client(tmp_path):
     run_trees = pytest.importorskip("langsmith.run_trees", reason="langsmith is not installed")
     documents = [{"page_content": text, "type": "Document", "metadata": {"id": one}} for one, text in PASSAGES]
     root = run_trees.RunTree(name="ask", run_type="chain", inputs={"question": QUESTION})
@@ -711,7 +694,7 @@ def test_runs_of_langsmiths_client(tmp_path: Path) -> None:
     assert text_of(row) == ROW
 
 
-def test_pages_of_langfuses_client(tmp_path: Path) -> None:
+def test_pages_of_langfuses_client(tmp_path):
     """What ``client.api.observations.get_many`` returns, as its own models write it."""
     pytest.importorskip("langfuse", reason="langfuse is not installed")
     from langfuse.api.commons.types.observation_v2 import ObservationV2
@@ -719,7 +702,7 @@ def test_pages_of_langfuses_client(tmp_path: Path) -> None:
     from langfuse.api.observations.types.observations_v2response import ObservationsV2Response
 
     given = [{**row, "model": row.pop("provided_model_name") or None} for row in langfuse()[:3]]
-    found = [ObservationV2(**row) for row in given]  # type: ignore[arg-type]
+    found = [ObservationV2(**row) for row in given]
     page = ObservationsV2Response(data=found, meta=ObservationsV2Meta())
     files = {
         "page.json": page.json(),
@@ -733,7 +716,7 @@ def test_pages_of_langfuses_client(tmp_path: Path) -> None:
         assert row["generator"] == MODEL
 
 
-def test_data_set_that_ragas_and_datasets_wrote(tmp_path: Path) -> None:
+def test_data_set_that_ragas_and_datasets_wrote(tmp_path):
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     rows = [{"user_input": QUESTION, "retrieved_contexts": [text for _, text in PASSAGES], "response": ANSWER}]
     folder = tmp_path / "data"

@@ -1,11 +1,8 @@
 """Paths, presets and guesses on records of free JSON."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,17 +35,17 @@ PATHS = TraceOptions(
 
 
 @pytest.fixture(autouse=True)
-def _needs_jmespath() -> None:
+def _needs_jmespath():
     pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
 
 
-def odd_trace(trace: str = "trace-1") -> list[Mapping[str, object]]:
+def odd_trace(trace="trace-1"):
     """Observations whose shapes no framework has."""
     search = langfuse_observation("b", "a", "SPAN", 1, "lamp", FOUND, trace)
     return [langfuse_observation("a", "", "SPAN", 0, GIVEN, GAVE, trace), {**search, "name": "search"}]
 
 
-def test_paths_find_what_no_shape_tells(tmp_path: Path) -> None:
+def test_paths_find_what_no_shape_tells(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", odd_trace())
     with pytest.raises(RunError, match="have none: 1 empty_answer"):
         imported("langfuse", path, output=tmp_path / "log.parquet")
@@ -56,13 +53,13 @@ def test_paths_find_what_no_shape_tells(tmp_path: Path) -> None:
     assert text_of(row) == ROW
 
 
-def test_paths_without_their_library_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_without_their_library_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "jmespath", None)
     with pytest.raises(UsageError, match=r"pip install 'attribeam\[traces\]'"):
         path_set(TraceOptions(answer_path="a"))
 
 
-def test_path_that_finds_nothing_is_a_dead_letter_that_names_it(tmp_path: Path) -> None:
+def test_path_that_finds_nothing_is_a_dead_letter_that_names_it(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", odd_trace())
     for options, flag in (
         (TraceOptions(PATHS.question_path, PATHS.passages_path, "output.none"), "--answer-path"),
@@ -73,12 +70,12 @@ def test_path_that_finds_nothing_is_a_dead_letter_that_names_it(tmp_path: Path) 
             imported("langfuse", path, output=tmp_path / "log.parquet", options=options)
 
 
-def test_what_is_no_path_is_refused_before_anything_is_read() -> None:
+def test_what_is_no_path_is_refused_before_anything_is_read():
     with pytest.raises(UsageError, match=r"--answer-path should be a JMESPath such as .* was 'a\.\[': "):
         path_set(TraceOptions(answer_path="a.["))
 
 
-PRESET_TRACES: Mapping[str, tuple[object, object, str, object]] = {
+PRESET_TRACES = {
     "root": ({"query": QUESTION}, {"documents": FOUND["found"], "answer": ANSWER}, "SPAN", None),
     "langchain": ({"input": QUESTION}, {"answer": ANSWER}, "RETRIEVER", FOUND["found"]),
     "langgraph": (
@@ -93,7 +90,7 @@ PRESET_TRACES: Mapping[str, tuple[object, object, str, object]] = {
 
 
 @pytest.mark.parametrize("name", [*PRESET_TRACES, "metadata"])
-def test_preset_reads_what_it_is_for(name: str, tmp_path: Path) -> None:
+def test_preset_reads_what_it_is_for(name, tmp_path):
     if name == "metadata":
         observation = langfuse_observation("a", "", "GENERATION", 0, QUESTION, ANSWER)
         rows = [{**observation, "metadata": {"contexts": FOUND["found"]}}]
@@ -109,7 +106,7 @@ def test_preset_reads_what_it_is_for(name: str, tmp_path: Path) -> None:
     assert text_of(row) == ROW
 
 
-def test_guess_names_paths_that_an_import_can_use(tmp_path: Path) -> None:
+def test_guess_names_paths_that_an_import_can_use(tmp_path):
     rows = [row for number in range(2) for row in odd_trace(f"trace-{number}")]
     path = Path(write_lines(tmp_path / "a.jsonl", rows))
     guess = guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")])
@@ -120,14 +117,14 @@ def test_guess_names_paths_that_an_import_can_use(tmp_path: Path) -> None:
         assert words[words.index(f"--{name}-path") + 1] == getattr(PATHS, f"{name}_path"), name
 
 
-def test_guess_prints_no_text_of_the_log(tmp_path: Path) -> None:
+def test_guess_prints_no_text_of_the_log(tmp_path):
     path = Path(write_lines(tmp_path / "a.jsonl", odd_trace()))
     said = "\n".join(guess_lines(guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")]), "x"))
     for text in (QUESTION, ANSWER, *(text for _, text in PASSAGES)):
         assert text not in said
 
 
-def test_guess_on_rows(tmp_path: Path) -> None:
+def test_guess_on_rows(tmp_path):
     rows = [{"id": 1, "ask": {"q1": QUESTION}, "hits": [{"text": PASSAGES[0][1]}], "reply": ANSWER}, {"id": 2}]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(rows))
@@ -145,23 +142,23 @@ SAID = [
 ]
 
 
-def guess_of(*records: Mapping[str, object]) -> list[str]:
+def guess_of(*records):
     """What a guess on rows says."""
     found = guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened(lines_of(records))])
     return [*guess_lines(found, "attribeam import jsonl")]
 
 
-def test_guess_on_no_rows_says_so() -> None:
+def test_guess_on_no_rows_says_so():
     (line,) = guess_of()
     assert line == "looked at 0 rows: the files have none of this format; check --data, and the format's name"
 
 
-def test_guess_on_rows_that_are_found_says_so() -> None:
+def test_guess_on_rows_that_are_found_says_so():
     *_, last = guess_of(*({"question": q, "contexts": [p], "answer": a} for q, a, p in SAID))
     assert last == "every row is found already"
 
 
-def test_guess_passes_over_ids_labels_and_what_is_taken() -> None:
+def test_guess_passes_over_ids_labels_and_what_is_taken():
     rows = [
         {"rid": f"r-{number}", "ask": q, "hits": [p], "says": a, "lang": "in English", "when": "2026-11-20T10:00:00Z"}
         for number, (q, a, p) in enumerate(SAID)
@@ -189,10 +186,8 @@ def test_guess_passes_over_ids_labels_and_what_is_taken() -> None:
          "answer or the passages"),
     ],
 )  # fmt: skip
-def test_guess_refuses_what_is_circular_constant_or_empty(
-    names: Mapping[str, object], refused: str, missing: str
-) -> None:
-    def value(number: int, what: object) -> object:
+def test_guess_refuses_what_is_circular_constant_or_empty(names, refused, missing):
+    def value(number, what):
         if isinstance(what, list):
             return [value(number, one) for one in what]
         if isinstance(what, int):

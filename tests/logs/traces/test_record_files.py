@@ -1,18 +1,13 @@
 """Files of every kind: what is read, what becomes a fault of its line, and what is an error of the file."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import json
 import tracemalloc
 import uuid
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,9 +31,7 @@ from tests.logs.traces.exports import (
 )
 
 from attribeam.logs import arrow_logs, jsonl_log
-from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import csv_rows, record_files
-from attribeam.logs.traces.csv_rows import FileRecord
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import records
@@ -50,13 +43,13 @@ from attribeam.schemas.errors import DataError, LogFormatError
 ROWS = [{"a": "ä\n", "b": [1, {"c": None}]}, {"a": "second"}, {"a": '}]\\"'}]
 
 
-def read(content: bytes | str, **options: object) -> list[FileRecord]:
+def read(content, **options):
     """The records of a file's content."""
     raw = content.encode() if isinstance(content, str) else content
-    return list(records(io.BytesIO(raw), **options))  # type: ignore[arg-type]
+    return list(records(io.BytesIO(raw), **options))
 
 
-def values(content: bytes | str, **options: object) -> list[object]:
+def values(content, **options):
     """Values, with the reasons of faults in their places."""
     return [one.value.reason if isinstance(one.value, RowFault) else one.value for one in read(content, **options)]
 
@@ -82,13 +75,13 @@ KINDS = {
 BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\ufeff" + " " * 4096 + "\n"}
 
 
-def set_block_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def set_block_bytes(monkeypatch, count):
     """How much of a file is read at once."""
     for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "BLOCK_BYTES", count)
 
 
-def set_most_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def set_most_bytes(monkeypatch, count):
     """How long a record may be."""
     for module in (jsonl_log, record_files):
         monkeypatch.setattr(module, "MOST_BYTES", count)
@@ -96,7 +89,7 @@ def set_most_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(("blanks", "block"), [("none", 7), *((one, 1 << 20) for one in BLANKS), ("mark", 1)])
-def test_json_of_every_shape(name: str, blanks: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_of_every_shape(name, blanks, block, monkeypatch):
     set_block_bytes(monkeypatch, block)
     content = (BLANKS[blanks] + KINDS[name]).encode()
     assert values(content, wrappers=("data",)) == ROWS
@@ -104,12 +97,12 @@ def test_json_of_every_shape(name: str, blanks: str, block: int, monkeypatch: py
 
 
 @pytest.mark.parametrize("blanks", BLANKS)
-def test_csv_may_begin_with_blanks(blanks: str) -> None:
+def test_csv_may_begin_with_blanks(blanks):
     content = f"{BLANKS[blanks]}a,b\n1,2\n".encode()
     assert values(content) == values(gzip.compress(content)) == [{"a": "1", "b": "2"}]
 
 
-def test_place_of_a_record_is_its_line() -> None:
+def test_place_of_a_record_is_its_line():
     assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
     assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
     assert [one.place for one in read('{"data": [{}, {}]}', wrappers=("data",))] == ["line 1, item 0", "line 1, item 1"]
@@ -117,7 +110,7 @@ def test_place_of_a_record_is_its_line() -> None:
 
 
 WRONG, NO_JSON = Reason.INVALID_VALUE, Reason.INVALID_JSON
-READ: dict[str, tuple[bytes | str, list[object]]] = {
+READ = {
     **{f"nothing in {one!r}": (one, []) for one in ("", "\n \r\n", "\ufeff", "[]", " [ ] ", "[] \n[]")},
     "nothing, zipped": (gzip.compress(b"", mtime=0), []),
     "an envelope of nothing": ('{"data": [], "meta": {}}', []),
@@ -145,12 +138,12 @@ READ: dict[str, tuple[bytes | str, list[object]]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_records_and_faults_of_a_file(name: str) -> None:
+def test_records_and_faults_of_a_file(name):
     content, expected = READ[name]
     assert values(content, wrappers=("data",)) == expected
 
 
-def test_list_that_is_cut_off_loses_its_last_item_only() -> None:
+def test_list_that_is_cut_off_loses_its_last_item_only():
     for cut in (2, 5, 9, 14, 15):
         found = values(json.dumps([{"a": "one"}, {"a": "two"}])[:-cut])
         assert found == [{"a": "one"}, Reason.INVALID_JSON], cut
@@ -163,8 +156,8 @@ def test_list_that_is_cut_off_loses_its_last_item_only() -> None:
 
 @pytest.mark.parametrize("behind", ["garbage", "]", "}", "\0", ":", '{"a" 1}', "[1, ", "{", "nul", "\x1a"])
 @pytest.mark.parametrize("count", [1, 100])
-def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind: str, count: int) -> None:
-    found: list[object] = []
+def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind, count):
+    found = []
     try:
         found.extend(one.value for one in records(io.BytesIO((json.dumps(ROWS) + behind * count).encode())))
     except DataError as error:
@@ -173,7 +166,7 @@ def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind: s
     assert isinstance(found[-1], RowFault | DataError)
 
 
-def arrow_stream() -> bytes:
+def arrow_stream():
     """Two rows."""
     file = io.BytesIO()
     with pa.ipc.new_stream(file, pa.schema([("a", pa.int64())])) as writer:
@@ -197,20 +190,18 @@ def arrow_stream() -> bytes:
         )),
     ],
 )  # fmt: skip
-def test_file_that_is_damaged_or_of_another_kind_is_refused(
-    content: bytes | str, kind: type[DataError], problem: str
-) -> None:
+def test_file_that_is_damaged_or_of_another_kind_is_refused(content, kind, problem):
     with pytest.raises(kind, match=problem):
         read(content)
 
 
-def test_csv_is_refused_where_the_format_has_none() -> None:
+def test_csv_is_refused_where_the_format_has_none():
     with pytest.raises(LogFormatError, match="begins like none of these"):
         read("a,b\n1,2\n", takes_csv=False)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_line_that_is_too_long_is_its_own_fault(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_that_is_too_long_is_its_own_fault(at, monkeypatch):
     set_block_bytes(monkeypatch, 64)
     set_most_bytes(monkeypatch, 1000)
     lines = [json.dumps({"a": "x" * 990}), json.dumps({"a": 2})]
@@ -223,9 +214,7 @@ def test_line_that_is_too_long_is_its_own_fault(at: int, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "content", ['[{"a": 1},\n{"a": "LONG"}]', '\n{"a": "LONG"}', '{"a": 1\n, "b": "LONG"}', "[1,\n[LONG"]
 )
-def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
-    content: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(content, monkeypatch):
     set_block_bytes(monkeypatch, 64)
     set_most_bytes(monkeypatch, 1000)
     assert read(content.replace("LONG", "1" * 900))
@@ -233,7 +222,7 @@ def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
         read(content.replace("LONG", '"1",' * 900 if "[LONG" in content else "x" * 4000))
 
 
-def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch):
     monkeypatch.setattr(record_files, "_LEAST_UNPACKED", 1 << 20)
     for begin in (b'{"a": "', b"[", b"", b"a,b\n1,"):
         packed = gzip.compress(begin + (b"x" if begin.strip(b"[") else b" ") * (1 << 23))
@@ -242,12 +231,12 @@ def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pyt
     assert len(read(gzip.compress(LINES.encode() * 10))) == 30
 
 
-def test_streams_of_arrow_may_stand_one_behind_the_other() -> None:
+def test_streams_of_arrow_may_stand_one_behind_the_other():
     assert values(arrow_stream() * 2) == [{"a": 1}, {"a": 2}] * 2
 
 
 @pytest.mark.parametrize("as_list", [True, False])
-def test_memory_does_not_grow_with_the_file(as_list: bool, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(as_list, tmp_path):
     record, count = b'{"a": "' + b"x" * 1000 + b'"}', 40_000
     with (tmp_path / "long").open("wb") as file:
         file.write(b"[" if as_list else b"")
@@ -263,14 +252,14 @@ def test_memory_does_not_grow_with_the_file(as_list: bool, tmp_path: Path) -> No
             tracemalloc.stop()
 
 
-def csv_read(content: str) -> tuple[list[tuple[int, object]], list[str]]:
+def csv_read(content):
     """The rows of a CSV file, each with its line, and what is said of its faults."""
     found = list(csv_rows.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
 
-def row(line: int, first: str, second: str) -> tuple[int, object]:
+def row(line, first, second):
     return line, {"a": first, "b": second}
 
 
@@ -292,13 +281,13 @@ def row(line: int, first: str, second: str) -> tuple[int, object]:
     ],
     ids=["never closed", "closed by the next", "bare quote over lines", "several", "cut off", "wrong number of fields"],
 )  # fmt: skip
-def test_wrong_quotes_cost_their_own_row_only(content: str, rows: list[tuple[int, object]], faults: list[str]) -> None:
+def test_wrong_quotes_cost_their_own_row_only(content, rows, faults):
     found, said = csv_read(content)
     assert found == rows
     assert [one.startswith(start) for one, start in zip(said, faults, strict=True)] == [True] * len(faults)
 
 
-def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch):
     monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
     lines = [f"{number},{'x' * 20}" for number in range(50)]
     rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
@@ -313,7 +302,7 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
     monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
     monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 30)
     rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
@@ -334,9 +323,7 @@ def test_line_that_is_too_long_costs_its_own_row_only(end: str, monkeypatch: pyt
     ],
 )
 @pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
-def test_no_quotes_make_lines_be_read_again_and_again(
-    lines: list[str], count: int, last: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_quotes_make_lines_be_read_again_and_again(lines, count, last, monkeypatch):
     taken = []
     real = csv_rows._Lines.take
     monkeypatch.setattr(csv_rows._Lines, "take", lambda self: taken.append(1) or real(self))
@@ -345,7 +332,7 @@ def test_no_quotes_make_lines_be_read_again_and_again(
     assert len(taken) < 6 * 500 * len(lines)
 
 
-def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
+def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole():
     assert csv_read("\n\na,b\n1,x\n") == ([row(4, "1", "x")], [])
     assert csv_read(" \t\r\n\ufeff\n  a,b\n1,x\n") == ([row(4, "1", "x")], [])
     with pytest.raises(LogFormatError, match="line of names, line 1 is none: unexpected end of data"):
@@ -354,13 +341,13 @@ def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole() -> None:
 
 @pytest.mark.parametrize("before", ["\u00a0", "\u200b" * 3, "\x1e", "data: ", "var traces = ", "1,2,"])
 @pytest.mark.parametrize("json", ['{"a": "x, y"}', '[{ "a": 1, "b": 2}]', '{\t"a,b": []}'])
-def test_json_behind_other_characters_is_no_line_of_names(before: str, json: str) -> None:
+def test_json_behind_other_characters_is_no_line_of_names(before, json):
     wanted = f"should begin with JSON, or with names of columns, line 2 has {len(before)} characters before its JSON"
     with pytest.raises(LogFormatError, match=wanted):
         csv_read(f"\n{before}{json}")
 
 
-def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
+def test_what_pythons_csv_writes_is_read_as_it_was():
     texts = ['"', '""', "a\nb", "a\r\nb", ",", "'", 'x "y", z', "", "\n", "ä\u2028b"]
     wanted = [{"a": one or None, "b": other or None} for one in texts for other in texts]
     file = io.StringIO(newline="")
@@ -371,7 +358,7 @@ def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
     assert [value for _, value in rows] == wanted
 
 
-def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path: Path) -> None:
+def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path):
     contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
     good = f'{QUESTION},"{contexts}","{ANSWER}"'
     lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
@@ -385,7 +372,7 @@ def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path: Path) -> None:
 MOMENT = 1_795_168_800_000_000_000
 
 
-def table_read(table: pa.Table) -> list[object]:
+def table_read(table):
     """The records of a table, as a Parquet file and as an Arrow stream has it, with the reasons of faults."""
     parquet, stream = io.BytesIO(), io.BytesIO()
     pq.write_table(table, parquet)
@@ -405,7 +392,7 @@ MOMENTS = pa.struct([("at", pa.timestamp("ns", "UTC")), ("all", pa.list_(pa.time
 UUID = uuid.UUID(int=7)
 RAW_ID = pa.array([UUID.bytes], pa.binary(16))
 BROKEN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"x", b"\xff"]).buffers())
-TABLES: dict[str, tuple[dict[str, object], list[object]]] = {
+TABLES = {
     "maps are objects at any depth": (
         {"a": pa.array([[("x", [[("y", 1)]])], None], MAP)}, [{"a": {"x": [{"y": 1}]}}, {"a": None}]
     ),
@@ -428,22 +415,22 @@ TABLES: dict[str, tuple[dict[str, object], list[object]]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_rows_of_a_table_are_records(name: str) -> None:
+def test_rows_of_a_table_are_records(name):
     columns, expected = TABLES[name]
     assert table_read(pa.table(columns)) == expected
 
 
-def test_moment_beyond_the_year_9999_is_a_fault_of_its_row() -> None:
+def test_moment_beyond_the_year_9999_is_a_fault_of_its_row():
     for kind, value in ((pa.timestamp("us"), 2**62), (pa.date32(), 2**30), (pa.duration("s"), 2**60)):
         table = pa.table({"a": ["x", "y"], "at": pa.array([0, value], kind)})
         first, second = table_read(table)
-        assert first["a"] == "x"  # type: ignore[index]
+        assert first["a"] == "x"
         assert second == Reason.INVALID_VALUE, kind
 
 
-def test_traces_with_maps_and_uuids_come_to_rows(tmp_path: Path) -> None:
+def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
     attributes = [
-        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]  # type: ignore[attr-defined]
+        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]
         for span in openinference()
     ]
     spans = [{**span, "attributes": None} for span in openinference()]
@@ -467,7 +454,7 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path: Path) -> None:
     assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
 
 
-def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
     value, rows = "word " * 50_000, 250
     for module in (arrow_logs, record_files):
         monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
@@ -480,7 +467,7 @@ def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest
     for file in (parquet, arrow):
         file.seek(0)
         tracemalloc.start()
-        found = [(one.line, one.value["number"], len(one.value["answer"])) for one in records(file)]  # type: ignore[call-overload, index]
+        found = [(one.line, one.value["number"], len(one.value["answer"])) for one in records(file)]
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert found == [(number + 1, number, len(value)) for number in range(rows)]
@@ -498,7 +485,7 @@ ODD = st.recursive(
 ODD_OR_TEXT = ODD | ODD.map(json.dumps)
 
 
-def leaves(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+def leaves(value, path=()):
     """The places in a record, its objects and lists among them."""
     if path:
         yield path
@@ -510,7 +497,7 @@ def leaves(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[objec
             yield from leaves(one, (*path, index))
 
 
-def replaced(value: object, path: tuple[object, ...], by: object) -> object:
+def replaced(value, path, by):
     """The record with another value at one place."""
     if not path:
         return by
@@ -520,7 +507,7 @@ def replaced(value: object, path: tuple[object, ...], by: object) -> object:
     return [replaced(one, path[1:], by) if index == path[0] else one for index, one in enumerate(value)]
 
 
-def outcomes(kind: str, records: list[object], options: TraceOptions) -> tuple[list[QARecord | FaultyRow], int]:
+def outcomes(kind, records, options):
     """What the records come to, and how many are no spans."""
 
     rows = ExportRows(LOG_KINDS[kind], options)
@@ -531,8 +518,8 @@ def outcomes(kind: str, records: list[object], options: TraceOptions) -> tuple[l
 @pytest.mark.parametrize("kind", EXPORTS)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> None:
-    records: list[object] = list(EXPORTS[kind]())
+def test_record_with_any_value_in_any_place(kind, data):
+    records = list(EXPORTS[kind]())
     number = data.draw(st.integers(0, len(records) - 1))
     path = data.draw(st.sampled_from(list(leaves(records[number]))))
     records[number] = replaced(records[number], path, data.draw(ODD_OR_TEXT))
@@ -546,14 +533,14 @@ def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> N
 @pytest.mark.parametrize("kind", EXPORTS)
 @settings(max_examples=25, deadline=None)
 @given(records=st.lists(st.dictionaries(KEYS | st.text(max_size=4), ODD_OR_TEXT, max_size=5), min_size=1, max_size=4))
-def test_records_of_any_shape(kind: str, records: list[object]) -> None:
+def test_records_of_any_shape(kind, records):
     found, skipped = outcomes(kind, [{"first": "line is an object"}, *records], TraceOptions(tool_outputs=True))
     assert len(found) + skipped > 0
 
 
-def nest(depth: int, key: str) -> object:
+def nest(depth, key):
     """An object within itself."""
-    value: object = "x"
+    value = "x"
     for _ in range(depth):
         value = {key: value}
     return value
@@ -561,26 +548,24 @@ def nest(depth: int, key: str) -> object:
 
 @pytest.mark.parametrize("kind", EXPORTS)
 @pytest.mark.parametrize("key", ["document", "messages"])
-def test_value_deeper_than_python_goes_is_a_fault_of_its_record(kind: str, key: str) -> None:
-    records: list[object] = list(EXPORTS[kind]())
+def test_value_deeper_than_python_goes_is_a_fault_of_its_record(kind, key):
+    records = list(EXPORTS[kind]())
     for path in list(leaves(records[0]))[::4]:
         some = [replaced(records[0], path, nest(450, key)), *records[1:]]
         found, skipped = outcomes(kind, some, TraceOptions(history=1, tool_outputs=True))
         assert found or skipped, path
 
 
-def test_integer_of_otlp_that_is_none_stays_a_text() -> None:
+def test_integer_of_otlp_that_is_none_stays_a_text():
     for text in ("--5", "-", "\u0663", "9" * 5000):
         (record,) = EXPORTS["otel-genai"]()
-        span = record["resourceSpans"][0]["scopeSpans"][0]["spans"][0]  # type: ignore[index]
+        span = record["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
         span["attributes"].append({"key": "gen_ai.usage.input_tokens", "value": {"intValue": text}})
         (found,), _ = outcomes("otel-genai", [record], TraceOptions())
         assert isinstance(found, QARecord), text
 
 
-Sample = dict[str, object]
-
-TURNS: list[Sample] = [
+TURNS = [
     {
         "user_input": QUESTION,
         "retrieved_contexts": ['He said "no", in 1874.', "Ada's lamp,\nat the Point 🚢"],
@@ -592,7 +577,7 @@ TURNS: list[Sample] = [
     {"user_input": "Nothing found?", "response": "No."},
     {"user_input": "No answer?", "retrieved_contexts": [PASSAGES[0][1]]},
 ]
-TALKS: list[Sample] = [
+TALKS = [
     {
         "user_input": [
             {"content": "Good day", "type": "human"},
@@ -608,13 +593,13 @@ TALKS: list[Sample] = [
 ]
 
 
-def frame_of(samples: Sequence[Sample]) -> bytes:
+def frame_of(samples):
     """A frame's records in JSON, with null for what is missing."""
     names = dict.fromkeys(name for one in samples for name in one)
     return json.dumps([{name: one.get(name) for name in names} for one in samples]).encode()
 
 
-def samples_imported(content: bytes, folder: Path, options: TraceOptions | None = None) -> Any:
+def samples_imported(content, folder, options=None):
     """What an import of a data set gives."""
     (folder / "data").write_bytes(content)
     return imported("ragas", str(folder / "data"), output=folder / "log.parquet", options=options)
@@ -639,24 +624,17 @@ def samples_imported(content: bytes, folder: Path, options: TraceOptions | None 
     ],
     ids=["turns", "talks"],
 )
-def test_every_way_to_write_a_data_set_gives_the_same_log(
-    made: Callable[[Sequence[Sample]], bytes],
-    samples: list[Sample],
-    options: TraceOptions,
-    questions: list[str],
-    reasons: dict[Reason, int],
-    tmp_path: Path,
-) -> None:
+def test_every_way_to_write_a_data_set_gives_the_same_log(made, samples, options, questions, reasons, tmp_path):
     summary, rows, _ = samples_imported(made(samples), tmp_path, options)
     assert [row["question"] for row in rows] == questions
     assert summary.reasons == reasons
     assert rows == samples_imported(lines_of(samples), tmp_path, options)[1]
 
 
-def test_conversation_that_numpy_printed_is_refused(tmp_path: Path) -> None:
+def test_conversation_that_numpy_printed_is_refused(tmp_path):
     """``to_hf_dataset().to_csv()`` prints lists of messages as arrays of objects, without commas."""
     talk = "[{'content': 'Hello', 'type': 'human'}\n {'content': 'Hi', 'type': 'ai'}]"
-    samples: list[Sample] = [
+    samples = [
         {"user_input": talk, "retrieved_contexts": ["A lamp."], "response": "Hi."},
         {"user_input": "[sic] Who?", "retrieved_contexts": ["A lamp."], "response": "Hi."},
     ]

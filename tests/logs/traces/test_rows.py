@@ -1,11 +1,7 @@
 """From records of an export to rows: their layouts, the texts in them, and passages within prompts."""
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,13 +11,12 @@ from hypothesis import strategies as st
 from tests.logs.traces.exports import csv_of, lines_of, opened
 
 from attribeam.logs.traces import values
-from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.documents import documents_of
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.messages import Asked, answer_of, messages_of, question_of
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.prompt_parts import prompt_parts
-from attribeam.logs.traces.trace_log import ExportRows, Seen
+from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.values import microseconds, nested, parsed, printed_value, shape
 from attribeam.schemas import Reason
 
@@ -33,31 +28,31 @@ OTHER = "A page on pumps that an annotator chose."
 PLAIN = {"question": Q, "answer": A}
 
 
-def read(kind: str, content: bytes) -> tuple[list[TraceRow], Seen]:
+def read(kind, content):
     """The rows of a file, and what was seen."""
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
     return [placed.row for placed in rows.read([opened(content)])], rows.seen
 
 
-def lines(*records: Mapping[str, object]) -> bytes:
+def lines(*records):
     return lines_of(records)
 
 
-def sheet(*records: Mapping[str, object]) -> bytes:
+def sheet(*records):
     return csv_of(records)
 
 
-def parquet(**columns: object) -> bytes:
+def parquet(**columns):
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file)
     return file.getvalue()
 
 
-def whole(value: object) -> bytes:
+def whole(value):
     return json.dumps(value, indent=1).encode()
 
 
-def with_contexts(value: object) -> bytes:
+def with_contexts(value):
     return lines({**PLAIN, "contexts": value})
 
 
@@ -67,7 +62,7 @@ NODES = [{"node": {"id_": "n1", "text": ONE}, "score": 0.7}, {"node": {"text_res
 PAGES = [{"page_content": ONE, "metadata": {"source": "a.md"}}, {"page_content": TWO, "metadata": {}}]
 PROMPT = f"Answer from the context.\n\nContext:\n{ONE}\n\n{TWO}\n\nQuestion: {Q}\nAnswer:"
 
-TWO_PASSAGES: dict[str, bytes] = {
+TWO_PASSAGES = {
     "DeepEval test case": lines(CASE),
     "DeepEval test run": whole({"testCases": [CAMEL], "conversationalTestCases": []}),
     "DeepEval latest test run": whole({"testRunData": {"testFile": None, "testCases": [CAMEL]}}),
@@ -161,7 +156,7 @@ TWO_PASSAGES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", TWO_PASSAGES)
-def test_what_was_generated_and_retrieved_is_read(name: str) -> None:
+def test_what_was_generated_and_retrieved_is_read(name):
     (row,), _ = read("jsonl", TWO_PASSAGES[name])
     assert (row.question, row.answer, row.fault) == (Q, A, None)
     assert [one.text for one in row.passages or ()] == [ONE, TWO]
@@ -182,7 +177,7 @@ def test_what_was_generated_and_retrieved_is_read(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["ragas", "jsonl"])
-def test_text_that_only_looks_like_a_list_is_one_passage(kind: str, value: object, text: str) -> None:
+def test_text_that_only_looks_like_a_list_is_one_passage(kind, value, text):
     (row,), _ = read(kind, with_contexts(value))
     assert [one.text for one in row.passages or ()] == [text]
 
@@ -219,7 +214,7 @@ def test_text_that_only_looks_like_a_list_is_one_passage(kind: str, value: objec
         ({**PLAIN, "contexts": [ONE, None]}, "a passage without text stays in its place, and is empty"),
     ],
 )
-def test_choice_is_told(record: Mapping[str, object], note: str) -> None:
+def test_choice_is_told(record, note):
     rows, seen = read("jsonl", lines(record, {**PLAIN, "contexts": [TWO]}))
     assert [one.fault for one in rows] == [None, None]
     assert +seen.notes == {note: 1}
@@ -239,17 +234,17 @@ def test_choice_is_told(record: Mapping[str, object], note: str) -> None:
         },
     ],
 )
-def test_nothing_is_told_where_nothing_else_could_be_meant(record: Mapping[str, object]) -> None:
+def test_nothing_is_told_where_nothing_else_could_be_meant(record):
     _, seen = read("jsonl", lines(record))
     assert not +seen.notes
 
 
-def test_null_among_passages_keeps_its_place() -> None:
+def test_null_among_passages_keeps_its_place():
     (row,), _ = read("jsonl", lines({**PLAIN, "contexts": [ONE, None, TWO, TWO]}))
     assert [one.text for one in row.passages or ()] == [ONE, "", TWO, TWO]
 
 
-def test_columns_of_numbers_are_left_out_and_counted() -> None:
+def test_columns_of_numbers_are_left_out_and_counted():
     content = parquet(question=[Q, Q], answer_vector=[A, A], answer=[A, A], contexts=[[ONE]] * 2, e=[[0.5, 1.5]] * 2)
     rows, seen = read("jsonl", content)
     assert [one.fault for one in rows] == [None, None]
@@ -257,7 +252,7 @@ def test_columns_of_numbers_are_left_out_and_counted() -> None:
     assert read("jsonl", parquet(**PLAIN_COLUMNS, vector_context=[ONE]))[0][0].passages is None
 
 
-PLAIN_COLUMNS: dict[str, Any] = {name: [one] for name, one in PLAIN.items()}
+PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 @pytest.mark.parametrize(
@@ -292,9 +287,7 @@ PLAIN_COLUMNS: dict[str, Any] = {name: [one] for name, one in PLAIN.items()}
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
     ],
 )
-def test_dead_letter_says_what_was_looked_for_and_what_is_there(
-    record: Mapping[str, object], reason: Reason, message: str
-) -> None:
+def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
     (row,), _ = read("jsonl", lines(record))
     assert row.fault is not None
     assert row.fault.reason == reason
@@ -312,19 +305,19 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(
         ({"content": A}, A),
     ],
 )
-def test_answer_is_opened_where_it_holds_one(value: object, answer: str) -> None:
+def test_answer_is_opened_where_it_holds_one(value, answer):
     (row,), _ = read("jsonl", lines({"question": Q, "answer": value, "contexts": [ONE]}))
     assert row.answer == answer
 
 
 @pytest.mark.parametrize("name", ["results", "records", "rows", "samples", "test_cases", "testCases", "data", "items"])
 @pytest.mark.parametrize("around", [{}, {"version": 1}, {"id": "run", "type": "evaluation"}])
-def test_wrapper_gives_its_rows(name: str, around: Mapping[str, object]) -> None:
+def test_wrapper_gives_its_rows(name, around):
     rows, _ = read("jsonl", whole({**around, name: [CASE, CAMEL]}))
     assert [one.answer for one in rows] == [A, A]
 
 
-def test_column_that_is_named_twice_has_one_value() -> None:
+def test_column_that_is_named_twice_has_one_value():
     """As ``to_csv`` of a data frame whose index is a column, too."""
     good = f"id,question,context,answer,id\n7,{Q},{ONE},{A},7\n"
     (row,), _ = read("jsonl", good.encode())
@@ -339,7 +332,7 @@ LANGCHAIN = {
     "id": ["langchain", "schema", "HumanMessage"],
     "kwargs": {"content": "Who?"},
 }
-QUESTIONS: dict[str, object] = {
+QUESTIONS = {
     "text": "Who?",
     "object": {"question": "Who?", "top_k": 4},
     "only value": {"sentence": "Who?"},
@@ -360,7 +353,7 @@ QUESTIONS: dict[str, object] = {
     },
     "nested inputs": {"inputs": {"input": {"query": "Who?"}}},
 }
-ANSWERS: dict[str, object] = {
+ANSWERS = {
     "text": "Ada.",
     "object": {"answer": "Ada.", "sources": ["x"]},
     "chat completion": {"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Ada."}}]},
@@ -390,14 +383,14 @@ ANSWERS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_question_is_found(name: str) -> None:
+def test_question_is_found(name):
     found = question_of(QUESTIONS[name])
     assert found is not None
     assert found.question == "Who?"
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_answer_is_found(name: str) -> None:
+def test_answer_is_found(name):
     assert answer_of(ANSWERS[name]) == "Ada."
 
 
@@ -417,7 +410,7 @@ def test_answer_is_found(name: str) -> None:
         [{"role": "system"}],
     ],
 )
-def test_what_holds_no_question_gives_none(value: object) -> None:
+def test_what_holds_no_question_gives_none(value):
     assert question_of(value) is None
 
 
@@ -432,26 +425,26 @@ SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years
         *({"messages": SPOKE_LAST}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
     ],
 )
-def test_what_holds_no_answer_or_several_gives_none(value: object) -> None:
+def test_what_holds_no_answer_or_several_gives_none(value):
     assert answer_of(value) is None
 
 
-def test_history_beside_a_question_comes_without_the_question_itself() -> None:
+def test_history_beside_a_question_comes_without_the_question_itself():
     talk = [["human", "Hi"], ["ai", "Hello"], ["human", "Who?"]]
     found = question_of({"question": "Who?", "chat_history": talk})
     assert found is not None
     assert [one.text for one in found.earlier] == ["Hi", "Hello"]
 
 
-def test_plain_text_is_never_taken_for_json() -> None:
+def test_plain_text_is_never_taken_for_json():
     found = question_of('["a"] is what?', plain=True)
     assert found is not None
     assert found.question == '["a"] is what?'
     assert answer_of('"Ada."', plain=True) == '"Ada."'
 
 
-def test_deep_json_ends() -> None:
-    value: object = "Who?"
+def test_deep_json_ends():
+    value = "Who?"
     for _ in range(200):
         value = {"input": value}
     assert question_of(value) is None
@@ -459,7 +452,7 @@ def test_deep_json_ends() -> None:
     assert messages_of(value) is None
 
 
-DOCUMENTS: dict[str, object] = {
+DOCUMENTS = {
     "texts": ["One.", "Two."],
     "langchain": {"documents": [
         {"page_content": "One.", "metadata": {"source": "a"}, "type": "Document"},
@@ -491,7 +484,7 @@ DOCUMENTS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents_are_found(name: str) -> None:
+def test_documents_are_found(name):
     found = documents_of(DOCUMENTS[name])
     assert found is not None
     assert [one.text for one in found] == ["One.", "Two."]
@@ -500,7 +493,7 @@ def test_documents_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}])
-def test_what_holds_no_document_gives_none(value: object) -> None:
+def test_what_holds_no_document_gives_none(value):
     assert not documents_of(value)
 
 
@@ -517,7 +510,7 @@ def test_what_holds_no_document_gives_none(value: object) -> None:
     ],
     ids=["numbers in order", "value first", "value last", "object first", "object last", "very many parts"],
 )  # fmt: skip
-def test_dotted_keys_are_opened(flat: Mapping[str, object], tree: Mapping[str, object]) -> None:
+def test_dotted_keys_are_opened(flat, tree):
     assert nested(flat) == tree
 
 
@@ -528,23 +521,23 @@ def test_dotted_keys_are_opened(flat: Mapping[str, object], tree: Mapping[str, o
         1_795_168_800_000, 1_795_168_800_000_000, 1_795_168_800_000_000_000, "1795168800000000000", 1_795_168_800.0,
     ],
 )  # fmt: skip
-def test_moments_of_every_kind_are_the_same(moment: object) -> None:
+def test_moments_of_every_kind_are_the_same(moment):
     assert microseconds(moment) == 1_795_168_800_000_000
 
 
 @pytest.mark.parametrize(
     "moment", [None, "", "soon", float("nan"), float("inf"), 0, -1, 10**30, True, [], "2026-13-40"]
 )
-def test_what_is_no_moment_gives_none(moment: object) -> None:
+def test_what_is_no_moment_gives_none(moment):
     assert microseconds(moment) is None
 
 
 @pytest.mark.parametrize("text", ["[1] what?", "{not json", '"Quoted" he said', "plain", "[" * 100_000])
-def test_text_that_only_looks_like_json_stays(text: str) -> None:
+def test_text_that_only_looks_like_json_stays(text):
     assert parsed(text) == text
 
 
-def test_keys_that_may_be_texts_are_not_shown() -> None:
+def test_keys_that_may_be_texts_are_not_shown():
     assert shape({"top_k": 3, "Who is Marta?": "a keeper"}) == "an object with the keys top_k, ..."
     assert shape({"ann@pier.example": 1}) == "an object with the keys ..."
 
@@ -557,7 +550,7 @@ VALUES = st.recursive(
 
 
 @given(value=st.lists(VALUES, max_size=5))
-def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
+def test_list_that_python_printed_is_read_back(value):
     assert printed_value(repr(value)) == value
 
 
@@ -591,7 +584,7 @@ def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
         ("[" * 5000, None),
     ],
 )
-def test_what_other_writers_print(text: str, expected: list[object] | None) -> None:
+def test_what_other_writers_print(text, expected):
     assert printed_value(text) == expected
 
 
@@ -599,12 +592,12 @@ def test_what_other_writers_print(text: str, expected: list[object] | None) -> N
     "text",
     ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"],
 )
-def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
+def test_what_is_no_list_is_an_error_and_runs_nothing(text):
     with pytest.raises(ValueError, match=r"list|plain value"):
         printed_value(text)
 
 
-def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch):
     monkeypatch.setattr(values, "_MOST_LITERAL_CHARS", 100)
     assert printed_value(f'["{"x" * 200}"]') == ["x" * 200]
     with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
@@ -631,7 +624,7 @@ PROMPTS = {
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_passages_and_question_are_found(name: str) -> None:
+def test_passages_and_question_are_found(name):
     found = prompt_parts(PROMPTS[name])
     assert found is not None
     assert [one.text for one in found.passages] == [LIT, KEPT]
@@ -639,7 +632,7 @@ def test_passages_and_question_are_found(name: str) -> None:
     assert found.asked(Asked("Who?")) == Asked("Who?")
 
 
-def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it() -> None:
+def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     rule = "-" * 21
     found = prompt_parts(
         f"Context information is below.\n{rule}\npage_label: 1\nfile_name: a.md\n\n{LIT}\n\n{KEPT}\n{rule}"
@@ -660,5 +653,5 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it() -> None:
         "Context:\n\nQuestion: Who?",
     ],
 )
-def test_prompt_without_marked_passages_has_no_parts(prompt: str) -> None:
+def test_prompt_without_marked_passages_has_no_parts(prompt):
     assert prompt_parts(prompt) is None

@@ -1,16 +1,12 @@
 """What makes a chunk exist, and what makes it go: its configuration, and rows in = audited + dead-lettered."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +24,6 @@ from attribeam.schemas import written_files as new_file
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import (
     AuditCounts,
-    ChunkManifest,
     DeadLetterCount,
     InputFile,
     OutputFile,
@@ -41,17 +36,17 @@ CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile(
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Iterator[OutputDirectory]:
+def directory(tmp_path):
     claimed = OutputDirectory(tmp_path / "out")
     with claimed.locked():
         yield claimed
 
 
-def _store(directory: OutputDirectory, configuration: str = "c") -> ChunkStore:
+def _store(directory, configuration="c"):
     return ChunkStore(str(directory.root), configuration)
 
 
-def _attempt(directory: OutputDirectory, chunk: Chunk = CHUNK) -> ChunkAttempt:
+def _attempt(directory, chunk=CHUNK):
     folder = directory.attempts / f"{chunk.name}-{'0' * 32}"
     folder.mkdir(exist_ok=True)
     (folder / "evidence.parquet").write_bytes(b"12345")
@@ -63,13 +58,13 @@ def _attempt(directory: OutputDirectory, chunk: Chunk = CHUNK) -> ChunkAttempt:
     return ChunkAttempt(str(folder), replace(evidence, row_count=rows), letters, counts, 1.0)
 
 
-def _commit(directory: OutputDirectory, chunk: Chunk = CHUNK, *, configuration: str = "c") -> None:
+def _commit(directory, chunk=CHUNK, *, configuration="c"):
     attempt = _attempt(directory, chunk)
     _store(directory, configuration).commit(chunk, attempt)
     shutil.rmtree(attempt.folder)
 
 
-def _keep(directory: OutputDirectory, chunks: Sequence[Chunk], *, configuration: str = "c") -> dict[str, ChunkManifest]:
+def _keep(directory, chunks, *, configuration="c"):
     """What a run of the same command does before its first row."""
     store = _store(directory, configuration)
     kept, _ = store.fitting(chunks)
@@ -78,17 +73,17 @@ def _keep(directory: OutputDirectory, chunks: Sequence[Chunk], *, configuration:
     return kept
 
 
-def _names(directory: OutputDirectory) -> list[str]:
+def _names(directory):
     return sorted(path.relative_to(directory.root).as_posix() for path in directory.root.glob("*/*"))
 
 
-def test_a_commit_moves_the_files_and_clears_the_attempt(directory: OutputDirectory) -> None:
+def test_a_commit_moves_the_files_and_clears_the_attempt(directory):
     _commit(directory)
     name = CHUNK.name
     assert _names(directory) == [f"_chunks/{name}.json", f"dead_letters/{name}.parquet", f"evidence/{name}.parquet"]
 
 
-def test_a_fitting_chunk_is_kept(directory: OutputDirectory) -> None:
+def test_a_fitting_chunk_is_kept(directory):
     _commit(directory)
     finished = _keep(directory, [CHUNK])
     assert finished[CHUNK.name].evidence.path == f"evidence/{CHUNK.name}.parquet"
@@ -117,9 +112,7 @@ OTHER_LOG = replace(
         pytest.param("c", [CHUNK], "2 finished chunks with 5 rows of 'gone.parquet', 'log.parquet'", id="fewer logs"),
     ],
 )
-def test_no_finished_chunk_is_lost_unasked(
-    directory: OutputDirectory, configuration: str, planned: list[Chunk], lost: str
-) -> None:
+def test_no_finished_chunk_is_lost_unasked(directory, configuration, planned, lost):
     _commit(directory)
     if lost.startswith("2"):
         _commit(directory, SECOND)
@@ -132,7 +125,7 @@ def test_no_finished_chunk_is_lost_unasked(
     assert _names(directory) == []
 
 
-def test_a_log_that_is_added_costs_no_finished_chunk(directory: OutputDirectory) -> None:
+def test_a_log_that_is_added_costs_no_finished_chunk(directory):
     _commit(directory)
     assert list(_keep(directory, [CHUNK, OTHER_LOG])) == [CHUNK.name]
     assert len(_names(directory)) == 3
@@ -142,9 +135,7 @@ STEPS = ["evidence moves", "dead letters move", "the manifest is written", "the 
 
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
-def test_a_run_that_is_killed_at_any_step_of_a_commit_is_finished_by_the_next(
-    directory: OutputDirectory, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def test_a_run_that_is_killed_at_any_step_of_a_commit_is_finished_by_the_next(directory, monkeypatch, step):
     """The process ends before the step; nothing of it can clean up."""
     _killed_at(step, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
@@ -159,11 +150,11 @@ def test_a_run_that_is_killed_at_any_step_of_a_commit_is_finished_by_the_next(
     assert _keep(directory, [CHUNK]).keys() == {CHUNK.name}
 
 
-def _killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+def _killed_at(step, monkeypatch):
+    calls = []
 
-    def dying(call: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*given: object, **named: object) -> object:
+    def dying(call):
+        def wrapped(*given, **named):
             calls.append(call.__name__)
             if len(calls) > step:
                 raise KeyboardInterrupt
@@ -178,7 +169,7 @@ def _killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("content", [b"1", b"00000", None], ids=["cut", "rotten", "gone"])
-def test_a_chunk_whose_file_is_not_as_written_is_redone(directory: OutputDirectory, content: bytes | None) -> None:
+def test_a_chunk_whose_file_is_not_as_written_is_redone(directory, content):
     _commit(directory)
     path = directory.root / "evidence" / f"{CHUNK.name}.parquet"
     path.write_bytes(content or b"")
@@ -190,13 +181,13 @@ def test_a_chunk_whose_file_is_not_as_written_is_redone(directory: OutputDirecto
     assert _names(directory) == []
 
 
-def test_a_chunk_whose_dead_letters_are_rotten_is_redone(directory: OutputDirectory) -> None:
+def test_a_chunk_whose_dead_letters_are_rotten_is_redone(directory):
     _commit(directory)
     (directory.root / "dead_letters" / f"{CHUNK.name}.parquet").write_bytes(b"000")
     assert _keep(directory, [CHUNK]) == {}
 
 
-def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_lost(directory: OutputDirectory) -> None:
+def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_lost(directory):
     _commit(directory)
     _commit(directory, SECOND)
     finished = _keep(directory, [CHUNK, SECOND])
@@ -209,7 +200,7 @@ def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_los
     assert store.lost(finished) == [CHUNK.name, SECOND.name]
 
 
-def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> None:
+def test_hidden_files_and_folders_are_left_alone(directory):
     _commit(directory)
     (directory.chunks / ".cache").mkdir()
     (directory.attempts / ".DS_Store").touch()
@@ -223,7 +214,7 @@ def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> 
     assert _names(directory) == left
 
 
-def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_rows(directory: OutputDirectory) -> None:
+def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_rows(directory):
     _commit(directory)
     _commit(directory, SECOND)
     done = replace(made_manifest(AuditCounts()), chunks=(CHUNK.name, SECOND.name))
@@ -238,7 +229,7 @@ def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_r
     assert store.fitting([CHUNK, SECOND]) == ({}, [CHUNK.name, SECOND.name])
 
 
-def test_chunks_that_a_run_named_before_it_was_done_are_not_missed(directory: OutputDirectory) -> None:
+def test_chunks_that_a_run_named_before_it_was_done_are_not_missed(directory):
     running = replace(made_manifest(AuditCounts(), status=RunStatus.RUNNING), chunks=(CHUNK.name,))
     directory.run_manifest.write_text(running.to_json())
     assert _store(directory).fitting([CHUNK]) == ({}, [])
@@ -247,7 +238,7 @@ def test_chunks_that_a_run_named_before_it_was_done_are_not_missed(directory: Ou
 HOSTILE = [None, True, -1, 2**63, 1e400, math.nan, 0.5, "", "x", "../../x", [], [1], {}, {"x": 1}]
 
 
-def _leaves(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+def _leaves(value, *path):
     """The places of all values within a JSON value, itself included."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -255,9 +246,9 @@ def _leaves(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
         yield from _leaves(one, *path, key)
 
 
-def _changed(text: str, path: Sequence[str | int], new: object) -> str:
+def _changed(text, path, new):
     root = [json.loads(text)]
-    place: Any = root
+    place = root
     for key in (0, *path)[:-1]:
         place = place[key]
     place[(0, *path)[-1]] = new
@@ -268,7 +259,7 @@ REFUSED = {"source_file", "input_sha256", "configuration", "schema_version"}
 UNKNOWABLE = {"seconds", "tokens", "rows_in_windows", "rows_unread", "support", "weak"}
 
 
-def _outcome(directory: OutputDirectory) -> str:
+def _outcome(directory):
     store = _store(directory)
     try:
         kept, damaged = store.fitting([CHUNK])
@@ -278,7 +269,7 @@ def _outcome(directory: OutputDirectory) -> str:
     return "kept" if kept else "redone"
 
 
-def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit(directory: OutputDirectory) -> None:
+def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit(directory):
     """Every value of it in turn becomes every hostile one; it is kept only where it still can be true."""
     _commit(directory)
     path = directory.chunks / f"{CHUNK.name}.json"
@@ -296,7 +287,7 @@ def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit
 
 
 @pytest.mark.parametrize("name", ["run_manifest.json", f"_chunks/{CHUNK.name}.json"])
-def test_what_another_schema_version_wrote_is_never_redone_unasked(directory: OutputDirectory, name: str) -> None:
+def test_what_another_schema_version_wrote_is_never_redone_unasked(directory, name):
     _commit(directory)
     directory.run_manifest.write_text(made_manifest(AuditCounts()).to_json())
     path = directory.root / name
@@ -308,14 +299,14 @@ def test_what_another_schema_version_wrote_is_never_redone_unasked(directory: Ou
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 5000, b'"\\ud800"'])
-def test_a_manifest_that_cannot_be_read_is_redone(directory: OutputDirectory, content: bytes) -> None:
+def test_a_manifest_that_cannot_be_read_is_redone(directory, content):
     _commit(directory)
     (directory.chunks / f"{CHUNK.name}.json").write_bytes(content)
     assert _keep(directory, [CHUNK]) == {}
     assert _names(directory) == []
 
 
-def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(directory: OutputDirectory) -> None:
+def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(directory):
     _commit(directory)
     _commit(directory, OTHER_LOG)
     (directory.chunks / f"{OTHER_LOG.name}.json").write_text("{")
@@ -323,19 +314,19 @@ def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(dir
         _keep(directory, [CHUNK])
 
 
-def _marked(directory: OutputDirectory, mark: str) -> None:
+def _marked(directory, mark):
     """Commit an attempt of a cluster, which another one may double."""
     _store(directory).commit(CHUNK, _attempt(directory), mark=mark)
 
 
-def _files(directory: OutputDirectory) -> tuple[set[str], set[str]]:
+def _files(directory):
     """Those that lie there, and those that the manifests name."""
     manifests = _store(directory).committed.manifests()
     named = {file.path for one in manifests for file in (one.evidence, one.dead_letters)}
     return {name for name in _names(directory) if name.endswith(".parquet")}, named
 
 
-def test_a_second_attempt_changes_nothing(directory: OutputDirectory) -> None:
+def test_a_second_attempt_changes_nothing(directory):
     assert not _store(directory).is_committed(CHUNK)
     _marked(directory, "-000000000001")
     manifest = (directory.chunks / f"{CHUNK.name}.json").read_text()
@@ -347,12 +338,10 @@ def test_a_second_attempt_changes_nothing(directory: OutputDirectory) -> None:
     assert not _store(directory, "d").is_committed(CHUNK)
 
 
-def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
-    directory: OutputDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(directory, monkeypatch):
     put = ChunkStore.put
 
-    def let_the_other_in(self: ChunkStore, name: str, text: str) -> None:
+    def let_the_other_in(self, name, text):
         monkeypatch.setattr(ChunkStore, "put", put)
         _marked(directory, "-000000000002")
         put(self, name, text)
@@ -370,7 +359,7 @@ def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
     assert not (directory.root / "report.html").exists(), "the page of an earlier run should go with its files"
 
 
-def test_an_attempt_that_no_other_doubles_replaces_what_is_there(directory: OutputDirectory) -> None:
+def test_an_attempt_that_no_other_doubles_replaces_what_is_there(directory):
     _commit(directory)
     _store(directory).commit(CHUNK, replace(_attempt(directory), seconds=7.5))
     assert _keep(directory, [CHUNK])[CHUNK.name].seconds == 7.5
@@ -383,7 +372,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_path: Path, name: str) -> None:
+def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_path, name):
     path = tmp_path / name
     path.write_text(TEXTS[name], encoding="utf-8")
     options = ModelOptions(prompt_template=str(path))
@@ -394,7 +383,7 @@ def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_pat
     assert (there.template_name, there.template.digest) == (name, here.template.digest)
 
 
-def test_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_a_usage_error(tmp_path):
     path = tmp_path / "mine.jinja"
     path.write_bytes(b"\xff\xfe")
     settings = AuditSettings(model=ModelOptions(prompt_template=str(path)))
@@ -407,9 +396,7 @@ def test_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
 ROWS = RowRange("log.parquet", 10, 13)
 
 
-def _count(
-    tmp_path: Path, spans: list[tuple[int, int]], letters: list[int], *, file: str = "log.parquet"
-) -> AuditCounts:
+def _count(tmp_path, spans, letters, *, file="log.parquet"):
     evidence = pa.table(
         {
             "source_file": pa.array([file] * len(spans), pa.string()),
@@ -435,7 +422,7 @@ def _count(
     return count_rows(ROWS, evidence=paths[0], dead_letters=paths[1])
 
 
-def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
+def test_rows_with_several_spans_count_once(tmp_path):
     counts = _count(tmp_path, [(10, 0), (10, 1), (12, 0)], [11])
     assert counts == AuditCounts(
         rows=3,
@@ -448,7 +435,7 @@ def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
     assert counts.is_reconciled
 
 
-def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path: Path) -> None:
+def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path):
     columns = {
         "source_row": [10, 10, 11, 11, 12],
         "span_index": [0, 1, 0, 1, 0],
@@ -476,13 +463,11 @@ def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path: Path) -> None:
         pytest.param([(10, 0), (11, 0), (12, 0), (13, 0)], [], id="from outside"),
     ],
 )
-def test_rows_without_exactly_one_outcome_are_an_error(
-    tmp_path: Path, spans: list[tuple[int, int]], letters: list[int]
-) -> None:
+def test_rows_without_exactly_one_outcome_are_an_error(tmp_path, spans, letters):
     with pytest.raises(ReconciliationError):
         _count(tmp_path, spans, letters)
 
 
-def test_rows_of_another_file_are_an_error(tmp_path: Path) -> None:
+def test_rows_of_another_file_are_an_error(tmp_path):
     with pytest.raises(ReconciliationError, match=r"other\.parquet"):
         _count(tmp_path, [(10, 0), (11, 0), (12, 0)], [], file="other.parquet")

@@ -1,18 +1,14 @@
 """Which files and rows a run reads, how they are cut, and what it takes for its own output."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, TextIO
 
 import numpy as np
 import pytest
@@ -30,7 +26,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 SETTINGS = AuditSettings()
 
 
-def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path: Path) -> None:
+def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path):
     write_log(tmp_path / "a.parquet", log_rows(7))
     write_log(tmp_path / "b.parquet", log_rows(3))
     plan = make_plan(check_input([f"{tmp_path}/*.parquet"], SETTINGS), rows_per_chunk=3)
@@ -40,33 +36,33 @@ def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path: Path) -> 
     assert ranges == [("a.parquet", 0, 3), ("a.parquet", 3, 6), ("a.parquet", 6, 7), ("b.parquet", 0, 3)]
 
 
-def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path: Path) -> None:
+def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path):
     write_log(tmp_path / "x" / "part-0.parquet", log_rows(2))
     write_log(tmp_path / "y" / "part-0.parquet", log_rows(2))
     plan = make_plan(check_input([f"{tmp_path}/*/part-0.parquet"], SETTINGS), rows_per_chunk=2000)
     assert [chunk.name for chunk in plan.chunks] == ["00000-part-0-r0000000000", "00001-part-0-r0000000000"]
 
 
-def test_a_file_without_rows_has_one_empty_chunk(tmp_path: Path) -> None:
+def test_a_file_without_rows_has_one_empty_chunk(tmp_path):
     write_log(tmp_path / "none.parquet", [])
     (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
     assert chunk.rows.row_count == 0
 
 
-def test_empty_json_lines_alone_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
+def test_empty_json_lines_alone_are_refused_before_a_model_is_loaded(tmp_path):
     (tmp_path / "none.jsonl").touch()
     with pytest.raises(UsageError, match=r"none\.jsonl' has no row, nor has any other file; there is nothing"):
         check_input([f"{tmp_path}/none.jsonl"], replace(SETTINGS, log_format="jsonl"))
 
 
-def test_given_spans_alone_are_refused_where_no_file_can_give_any(tmp_path: Path) -> None:
+def test_given_spans_alone_are_refused_where_no_file_can_give_any(tmp_path):
     path = str(write_log(tmp_path / "log.parquet", log_rows(1)))
     with pytest.raises(UsageError, match="--spans given needs rows that give spans, and no file has a column"):
         check_input([path], replace(SETTINGS, span_kinds=(SpanKind.GIVEN,)))
     assert check_input([path], replace(SETTINGS, span_kinds=(SpanKind.GIVEN, SpanKind.FACTS))).files
 
 
-def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path: Path) -> None:
+def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path):
     rows = log_rows(9)
     path = write_log(tmp_path / "a.parquet", rows)
     before = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0]
@@ -75,7 +71,7 @@ def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path:
     assert make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0].sha256 != before.sha256
 
 
-def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path: Path) -> None:
+def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path):
     rows = [*log_rows(4), *log_rows(2), *log_rows(1)]
     path = write_log(tmp_path / "a.parquet", rows)
     plan = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=3)
@@ -83,24 +79,24 @@ def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
-def test_a_file_of_another_format_is_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused_by_name(name, tmp_path):
     (tmp_path / name).write_text('{"answer": "a"}')
     with pytest.raises(UsageError, match=rf"--input: log .*{name}.*--log-format"):
         check_input([f"{tmp_path}/{name}"], SETTINGS)
 
 
-def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_path):
     write_log(tmp_path / "a.parquet", log_rows(1))
     (tmp_path / "b.parquet").symlink_to(tmp_path / "gone.parquet")
     with pytest.raises(UsageError, match=r"--input: log .*b\.parquet' is a link that leads nowhere"):
         check_input([f"{tmp_path}/*.parquet"], SETTINGS)
 
 
-def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path, monkeypatch):
     path = write_log(tmp_path / "log.parquet", log_rows(1))
 
     @contextmanager
-    def failing(*_: object) -> Iterator[BinaryIO]:
+    def failing(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
         yield
 
@@ -110,13 +106,13 @@ def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("log_format", ["parquet", "jsonl", "ragas"])
-def test_a_pipe_is_refused_and_not_waited_for(log_format: str, tmp_path: Path) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(log_format, tmp_path):
     os.mkfifo(tmp_path / "log")
     with pytest.raises(UsageError, match="log' cannot be read: it is no file but a pipe"):
         check_input([f"{tmp_path}/log"], AuditSettings(log_format=log_format))
 
 
-def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path: Path) -> None:
+def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path):
     path = write_log(tmp_path / "z.parquet", log_rows(2))
     (tmp_path / "a.parquet").symlink_to(path)
     (tmp_path / "z2.parquet").hardlink_to(path)
@@ -127,15 +123,13 @@ def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path:
     assert note.startswith("4 paths of --input lead to files that others name, too, each is read once: ")
 
 
-def test_an_extra_column_with_a_name_of_the_evidence_record_is_refused(tmp_path: Path) -> None:
+def test_an_extra_column_with_a_name_of_the_evidence_record_is_refused(tmp_path):
     path = write_log(tmp_path / "log.parquet", log_rows(1))
     with pytest.raises(UsageError, match=r"--extra-columns: .*'record_id' has the name of a field"):
         check_input([str(path)], AuditSettings(extra_columns=("record_id",)))
 
 
-def test_a_file_that_changes_while_the_run_is_planned_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_the_run_is_planned_is_refused(tmp_path, monkeypatch):
     path = write_log(tmp_path / "log.parquet", log_rows(4))
     check = check_input([str(path)], SETTINGS)
     monkeypatch.setattr(QALog, "duplicate_rows", lambda _: write_log(path, log_rows(4)) and np.empty(0, np.int64))
@@ -143,7 +137,7 @@ def test_a_file_that_changes_while_the_run_is_planned_is_refused(
         make_plan(check, rows_per_chunk=2)
 
 
-def test_output_of_an_audit_is_no_input_and_the_refusal_says_so(tmp_path: Path) -> None:
+def test_output_of_an_audit_is_no_input_and_the_refusal_says_so(tmp_path):
     write_log(tmp_path / "out" / "evidence" / "e.parquet", log_rows(1))
     (tmp_path / "out" / "_attribeam").touch()
     with pytest.raises(UsageError, match=r"nothing matches .*out'; .*, and what audits wrote, are passed over"):
@@ -160,14 +154,14 @@ with OutputDirectory(Path(sys.argv[1])).locked():
 """
 
 
-def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(UsageError, match="other files"), OutputDirectory(tmp_path).locked():
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path):
     with OutputDirectory(tmp_path / "out").locked():
         pass
     (tmp_path / "out" / "evidence" / "mine.parquet").write_text("")
@@ -176,7 +170,7 @@ def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("place", ["_attempts/mine.txt", "_chunks/00000-log-r0000000000.json/x", "dead_letters"])
-def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path: Path, place: str) -> None:
+def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path, place):
     root = tmp_path / "out"
     with OutputDirectory(root).locked():
         pass
@@ -192,7 +186,7 @@ def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path: Path, pl
 
 
 @pytest.mark.parametrize("made", ["long", "below a file", "dangling link"])
-def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path, made: str) -> None:
+def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path, made):
     root = tmp_path / ("x" * 300 if made == "long" else "file/out" if made == "below a file" else "link")
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("/nowhere/at/all")
@@ -200,7 +194,7 @@ def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path, m
         pass
 
 
-def _tree(root: Path) -> dict[str, tuple[int, bytes]]:
+def _tree(root):
     """Modes and contents of all files below a folder."""
     return {
         str(path.relative_to(root)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
@@ -216,7 +210,7 @@ LINKS = [
 
 
 @pytest.mark.parametrize("place", LINKS)
-def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp_path: Path, place: str) -> None:
+def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp_path, place):
     root, outside = tmp_path / "out", tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("years of work")
@@ -235,9 +229,7 @@ def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp
 
 
 @pytest.mark.parametrize("name", ["_attribeam", "run_manifest.json"])
-def test_a_link_that_appears_after_the_check_is_not_written_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_link_that_appears_after_the_check_is_not_written_through(tmp_path, monkeypatch, name):
     directory, outside = OutputDirectory(tmp_path / "out"), tmp_path / "outside"
     outside.write_text('{"status": "running"}' + " " * 9)
     with directory.locked():
@@ -251,7 +243,7 @@ def test_a_link_that_appears_after_the_check_is_not_written_through(
 
 
 @pytest.mark.parametrize("there", ["nothing", "an empty folder", "an audit"])
-def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path: Path, there: str) -> None:
+def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path, there):
     root = tmp_path / "deep" / "out"
     if there != "nothing":
         root.mkdir(parents=True)
@@ -264,7 +256,7 @@ def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path: Path, there
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_a_run_wrote_before_it_failed_stays(tmp_path: Path) -> None:
+def test_what_a_run_wrote_before_it_failed_stays(tmp_path):
     directory = OutputDirectory(tmp_path / "out")
     written = directory.evidence / "00000-log-r0000000000.parquet"
     with pytest.raises(FileExistsError), directory.locked():
@@ -274,9 +266,7 @@ def test_what_a_run_wrote_before_it_failed_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unwritable", [".", "out", "out/evidence"])
-def test_an_unwritable_output_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwritable: str
-) -> None:
+def test_an_unwritable_output_is_refused_before_anything_is_made(tmp_path, monkeypatch, unwritable):
     """Also by a dry run, which makes nothing that could fail; the tests may run as root, who may write everywhere."""
     if unwritable != ".":
         with OutputDirectory(tmp_path / "out").locked():
@@ -290,8 +280,8 @@ def test_an_unwritable_output_is_refused_before_anything_is_made(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(*_: object) -> None:
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
+    def no_locks(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
@@ -300,11 +290,11 @@ def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path, monkeypatch):
     """As where another run has just ended that removes what it made."""
     flock = fcntl.flock
 
-    def remove_then_lock(file: TextIO, mode: int) -> None:
+    def remove_then_lock(file, mode):
         (tmp_path / "_attribeam").unlink()
         flock(file, mode)
 
@@ -316,8 +306,8 @@ def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_full_disk_is_no_wrong_output(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
+def test_full_disk_is_no_wrong_output(code, tmp_path, monkeypatch):
+    def full(*_, **__):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(Path, "mkdir", full)
@@ -325,7 +315,7 @@ def test_full_disk_is_no_wrong_output(code: int, tmp_path: Path, monkeypatch: py
         pass
 
 
-def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
+def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

@@ -1,13 +1,9 @@
 """The figures of an audit, as JSON and as Prometheus reads them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import sqrt
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,14 +17,12 @@ from attribeam.pipeline.measures.metrics_export import (
     prometheus_text,
 )
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import ClaimKind, SpanEvidence, Support
+from attribeam.schemas import ClaimKind, Support
 from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
-
-def samples(text: str) -> Samples:
+def samples(text):
     """What Prometheus' own parser reads: values by name and sorted labels."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -65,11 +59,11 @@ def samples(text: str) -> Samples:
         ("load_seconds", 4.0),
     ],
 )
-def test_a_metric_is_what_its_name_says(name: str, value: float | None) -> None:
+def test_a_metric_is_what_its_name_says(name, value):
     assert made_metrics().value(name) == value
 
 
-def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing() -> None:
+def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing():
     values = metrics_of_nothing().values()
     assert {name for name, value in values.items() if value is None} == {
         *(name for name, metric in METRICS.items() if metric.unit == "share"),
@@ -77,7 +71,7 @@ def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing() -> None:
     }
 
 
-def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
+def test_the_json_file_has_every_metric_and_the_judged_gates():
     metrics = made_metrics()
     fields = json.loads(metrics_json(metrics, judge_gates([quality_gate("weak_share > 0.01")], metrics)))
     assert set(fields["metrics"]) == set(METRICS)
@@ -88,7 +82,7 @@ def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
     ]
 
 
-def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
+def test_prometheus_reads_the_text_with_labels_and_zeros():
     metrics = made_metrics()
     read = samples(prometheus_text(metrics, judge_gates([quality_gate("rows < 1")], metrics)))
     assert read["attribeam_rows", ()] == 40
@@ -105,7 +99,7 @@ def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
     assert read["attribeam_quality_gate_failed", (("gate", "rows < 1"),)] == 0
 
 
-def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> None:
+def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence():
     counts = AuditCounts(rows=4, audited=4, spans={"weak": 9}, claims={"weak": 9}, tokens=70)
     metrics = RunMetrics(made_manifest(counts, status=RunStatus.INTERRUPTED))
     read = samples(prometheus_text(metrics, ()))
@@ -115,7 +109,7 @@ def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> N
     assert json.loads(metrics_json(metrics))["metrics"]["evidence_mass_mean"] is None
 
 
-def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
+def test_the_evidence_of_all_chunks_is_summed_up(tmp_path):
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
     spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
     assert totals == EvidenceTotals(
@@ -129,7 +123,7 @@ def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
     )
 
 
-def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path: Path) -> None:
+def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path):
     moments = [datetime(2026, 8, 3, 14, 59, tzinfo=UTC), None, datetime(2099, 1, 1, tzinfo=UTC)]
     change = lambda record: replace(record, answered_at=moments[record.source.source_row])  # noqa: E731
     audit = AuditDirectory.open(made_audit(tmp_path, change=change).root)
@@ -137,7 +131,7 @@ def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path: Path) -
     assert json.loads(metrics_json(metrics))["answered_at"] == "2026-08-03T14:00:00+00:00"
 
 
-def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path: Path) -> None:
+def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path):
     inside = replace(unsupported_span(), span_index=2, claim_index=1)
     heading = replace(
         supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
@@ -148,7 +142,7 @@ def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path: Path) -> No
     assert totals.spans["mentions", "unsupported"] == 2
 
 
-def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path: Path) -> None:
+def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path):
     right = replace(supported_span(), cited_passages=(0,), citation_agrees=True)
     wrong = replace(unsupported_span(), cited_passages=(1,), citation_agrees=False)
     inside = replace(wrong, span_index=2, claim_index=1)
@@ -158,7 +152,7 @@ def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path: Path) 
     assert [run.value(name) for name in ("cited_claims", "cited_share", "citation_agreement")] == [2, 0.5, 0.5]
 
 
-def test_reasons_and_hows_are_counted_over_claims(tmp_path: Path) -> None:
+def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     spans = {0: (quoted, other, inside), 1: (quoted, other), 2: (supported_span(), unsupported_span())}
@@ -180,9 +174,7 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])
-def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(
-    tmp_path: Path, models: dict[str, str], at_risk: int
-) -> None:
+def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(tmp_path, models, at_risk):
     risks = {0: 0.75, 1: 0.25, 2: None}
     spans = {
         row: tuple(replace(span, answer_risk=risk) for span in (supported_span(), unsupported_span()))
@@ -193,7 +185,7 @@ def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(
     assert totals.risks.mean_error == pytest.approx(0.25)
 
 
-def _many_spans(row: int) -> tuple[SpanEvidence, ...]:
+def _many_spans(row):
     """As many claims as the row's number says, some of them unsupported, and a heading that is none."""
     claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
     heading = replace(supported_span(), claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
@@ -201,14 +193,14 @@ def _many_spans(row: int) -> tuple[SpanEvidence, ...]:
     return (*kinds, *(replace(one, span_index=place + 1, claim_index=None) for place, one in enumerate(claims)))
 
 
-def _naive_error(counts: Sequence[tuple[int, int]]) -> float:
+def _naive_error(counts):
     """Of the share of the second numbers among the first ones, by the formula of a ratio estimator."""
     whole, part = (sum(one[place] for one in counts) for place in (0, 1))
     spread = sum((mine - part / whole * claims) ** 2 for claims, mine in counts)
     return sqrt(len(counts) / (len(counts) - 1) * spread) / whole
 
 
-def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path: Path) -> None:
+def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path):
     spans = {row: _many_spans(row) for row in range(7)}
     made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(7)], spans=spans, rows_per_chunk=3)
     audit = AuditDirectory.open(made.root)
@@ -223,7 +215,7 @@ def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path: P
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_an_answer_may_begin_in_one_batch_and_end_in_another(tmp_path: Path, size: int) -> None:
+def test_an_answer_may_begin_in_one_batch_and_end_in_another(tmp_path, size):
     spans = {row: _many_spans(row) for row in range(5)}
     made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(5)], spans=spans, rows_per_chunk=9)
     (batch,) = AuditDirectory.open(made.root).evidence_batches()
@@ -236,7 +228,7 @@ def test_an_answer_may_begin_in_one_batch_and_end_in_another(tmp_path: Path, siz
     assert whole.result().answers == 4
 
 
-def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial() -> None:
+def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial():
     errors = made_metrics().standard_errors()
     assert "unsupported_share" not in errors
     assert errors["dead_letter_share"] == pytest.approx(sqrt(3 / 40 * 37 / 40 / 40))
@@ -244,7 +236,7 @@ def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial() ->
     assert metrics_of_nothing().standard_errors() == {}
 
 
-def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cut_passages(tmp_path: Path) -> None:
+def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cut_passages(tmp_path):
     audit = AuditDirectory.open(made_audit(tmp_path).root)
     fields = json.loads(metrics_json(RunMetrics(audit.manifest, sum_evidence(audit))))
     counts = {"supported": 3, "weak": 0, "unsupported": 3}

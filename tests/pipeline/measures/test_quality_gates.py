@@ -1,25 +1,19 @@
 """Quality gates, metrics through OpenTelemetry, and what docs/nightly.md says of both."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
     InMemoryMetricReader,
-    Metric,
     MetricExporter,
     MetricExportResult,
-    MetricsData,
     NumberDataPoint,
 )
 from tests.attribution.tiny_models import save_tiny_model
@@ -58,7 +52,7 @@ from attribeam.schemas.run_manifest import AuditCounts, RunManifest
         ("spans < 1e3", QualityGate("spans", "<", 1000)),
     ],
 )
-def test_a_gate_is_a_name_an_operator_and_a_number(text: str, gate: QualityGate) -> None:
+def test_a_gate_is_a_name_an_operator_and_a_number(text, gate):
     assert quality_gate(text) == gate
 
 
@@ -83,16 +77,14 @@ def test_a_gate_is_a_name_an_operator_and_a_number(text: str, gate: QualityGate)
         ("", "NAME OP NUMBER"),
     ],
 )
-def test_what_is_no_gate_is_refused_and_told_why(text: str, complaint: str) -> None:
+def test_what_is_no_gate_is_refused_and_told_why(text, complaint):
     with pytest.raises(argparse.ArgumentTypeError) as refused:
         quality_gate(text)
     assert complaint in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["unsupported_shore > 0.05", "rows != 3", "weak_share < nan"])
-def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(text, tmp_path, capsys):
     log = write_log(tmp_path / "log.parquet", log_rows(1))
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--fail-if", text])
@@ -101,13 +93,13 @@ def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path, capsys):
     given_options = ["--input", "x", "--output", str(tmp_path / "out"), "--spans", "facts"]
     assert main(["audit", *given_options, "--fail-if", "unsupported_share.words > 0.2"]) == 2
     assert "no spans of the kind 'words'" in capsys.readouterr().err
 
 
-def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
+def test_every_failed_gate_is_named_with_value_and_limit_and_no_other():
     gates = [
         quality_gate(text)
         for text in ("unsupported_share > 0.05", "unsupported_share > 0.1", "audited_rows < 100", "rows < 1")
@@ -120,20 +112,20 @@ def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
     ]
 
 
-def test_a_share_of_nothing_fails_its_gate_and_says_so() -> None:
+def test_a_share_of_nothing_fails_its_gate_and_says_so():
     (verdict,) = judge_gates([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
     assert verdict.failed
     assert "has no value" in next(failed_gate_lines([verdict]))
 
 
-def test_an_unknown_count_of_tokens_fails_its_gate() -> None:
+def test_an_unknown_count_of_tokens_fails_its_gate():
     metrics = made_metrics()
     unknown = type(metrics)(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
     assert judge_gates([quality_gate("tokens > 5")], unknown)[0].failed
 
 
 @pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])
-def test_a_failed_gate_has_an_exit_code_of_its_own(text: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_gate_has_an_exit_code_of_its_own(text, code, capsys):
     metrics = made_metrics()
     assert FinishedRun(metrics, judge_gates([quality_gate(text)], metrics)).report(()) == code
     assert ("attribeam audit: quality gate failed" in capsys.readouterr().err) == (code == 3)
@@ -144,7 +136,7 @@ GATES = ("--fail-if", "dead_letter_share > 0.1", "--fail-if", "rows < 1", "--fai
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(tmp_path_factory):
     """Small models, and a log whose second row has no answer."""
     root = tmp_path_factory.mktemp("gates")
     rows = log_rows(ROWS)
@@ -154,9 +146,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
     )
 
 
-def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(audit, tmp_path, capfd):
     output = tmp_path / "out"
     for done_before, more in ((0, ("--no-report",)), (ROWS, ())):
         assert audit.run_here(output, "--workers", "1", *GATES, *more) == 3
@@ -172,7 +162,7 @@ def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
     assert RunManifest.from_json((output / "run_manifest.json").read_text()).status == "done"
 
 
-def _check_metrics(output: Path) -> None:
+def _check_metrics(output):
     """Both files tell what the evidence holds."""
     fields = json.loads((output / "metrics.json").read_text())
     evidence = read_all(output / "evidence")
@@ -188,39 +178,36 @@ def _check_metrics(output: Path) -> None:
     assert read["attribeam_dead_letters", (("reason", "empty_answer"),)] == 1
 
 
-Points = dict[tuple[str, tuple[tuple[str, object], ...]], float]
-
-
 class KeepingExporter(MetricExporter):
     """Keeps what it is given, and says what it was told to."""
 
-    def __init__(self, result: MetricExportResult) -> None:
+    def __init__(self, result):
         super().__init__()
         self.result = result
-        self.names: list[str] = []
+        self.names = []
         self.closed = False
 
-    def export(self, metrics_data: MetricsData, *_: object, **__: object) -> MetricExportResult:
+    def export(self, metrics_data, *_, **__):
         """See ``MetricExporter``."""
         self.names += [metric.name for metric in _metrics(metrics_data)]
         return self.result
 
-    def force_flush(self, *_: object) -> bool:
+    def force_flush(self, *_):
         """See ``MetricExporter``."""
         return True
 
-    def shutdown(self, *_: object, **__: object) -> None:
+    def shutdown(self, *_, **__):
         """See ``MetricExporter``."""
         self.closed = True
 
 
-def _metrics(data: MetricsData) -> Iterator[Metric]:
+def _metrics(data):
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
             yield from scope.metrics
 
 
-def _recorded(reader: InMemoryMetricReader) -> MetricsData:
+def _recorded(reader):
     metrics = made_metrics()
     verdicts = judge_gates([quality_gate("weak_share > 0.01")], metrics)
     record_gauges(metric_families(metrics, verdicts), reader, version="0.1.0")
@@ -229,7 +216,7 @@ def _recorded(reader: InMemoryMetricReader) -> MetricsData:
     return data
 
 
-def _points(data: MetricsData) -> Points:
+def _points(data):
     return {
         (metric.name, tuple(sorted((point.attributes or {}).items()))): point.value
         for metric in _metrics(data)
@@ -238,7 +225,7 @@ def _points(data: MetricsData) -> Points:
     }
 
 
-def test_every_family_is_a_gauge_with_its_labels_as_attributes() -> None:
+def test_every_family_is_a_gauge_with_its_labels_as_attributes():
     points = _points(_recorded(InMemoryMetricReader()))
     assert points["attribeam.rows", ()] == 40
     assert points["attribeam.dead_letters", (("reason", "empty_answer"),)] == 2
@@ -247,7 +234,7 @@ def test_every_family_is_a_gauge_with_its_labels_as_attributes() -> None:
     assert points["attribeam.quality_gate_failed", (("gate", "weak_share > 0.01"),)] == 1
 
 
-def test_the_resource_is_named_by_the_environment_or_else_attribeam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_resource_is_named_by_the_environment_or_else_attribeam(monkeypatch):
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=harbour")
     attributes = _recorded(InMemoryMetricReader()).resource_metrics[0].resource.attributes
@@ -257,7 +244,7 @@ def test_the_resource_is_named_by_the_environment_or_else_attribeam(monkeypatch:
 
 
 @pytest.mark.parametrize("result", MetricExportResult)
-def test_each_exporter_gets_all_metrics_once_and_is_closed(result: MetricExportResult) -> None:
+def test_each_exporter_gets_all_metrics_once_and_is_closed(result):
     exporters = [KeepingExporter(result), KeepingExporter(MetricExportResult.SUCCESS)]
     sent = send_metrics(metric_families(made_metrics(), ()), exporters, version="0.1.0")
     assert sent == (result is MetricExportResult.SUCCESS)
@@ -266,9 +253,7 @@ def test_each_exporter_gets_all_metrics_once_and_is_closed(result: MetricExportR
         assert exporter.names.count("attribeam.rows") == 1
 
 
-def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(capsys):
     assert FinishedRun(made_metrics(), ()).report([KeepingExporter(MetricExportResult.FAILURE)]) == 0
     assert "could not be sent" in capsys.readouterr().err
 
@@ -281,16 +266,16 @@ def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(
         {"OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"},
     ],
 )
-def test_nothing_is_sent_unless_the_environment_asks(environment: dict[str, str]) -> None:
+def test_nothing_is_sent_unless_the_environment_asks(environment):
     assert choose_exporters(environment=environment) == ()
 
 
-def test_the_environment_chooses_exporters_by_name() -> None:
+def test_the_environment_chooses_exporters_by_name():
     exporters = choose_exporters(environment={"OTEL_METRICS_EXPORTER": "console"})
     assert [type(exporter) for exporter in exporters] == [ConsoleMetricExporter]
 
 
-def test_a_collector_receives_the_metrics_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_receives_the_metrics_over_http(monkeypatch):
     with _Collector(("127.0.0.1", 0), _KeepBody) as collector:
         threading.Thread(target=collector.handle_request, daemon=True).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
@@ -309,7 +294,7 @@ class _Collector(HTTPServer):
 class _KeepBody(BaseHTTPRequestHandler):
     """Takes what is posted to the path of metrics."""
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         """Keep the body, and say that all is well."""
         assert isinstance(self.server, _Collector)
         self.server.body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -318,18 +303,16 @@ class _KeepBody(BaseHTTPRequestHandler):
         self.send_response(200 if self.path == "/v1/metrics" else 404)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Say nothing."""
 
 
-def test_an_exporter_that_is_not_installed_is_bad_usage() -> None:
+def test_an_exporter_that_is_not_installed_is_bad_usage():
     with pytest.raises(UsageError, match="'gull'"):
         choose_exporters(environment={"OTEL_METRICS_EXPORTER": "gull"})
 
 
-def test_without_the_extra_a_line_says_that_nothing_is_sent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_a_line_says_that_nothing_is_sent(monkeypatch, capsys):
     monkeypatch.setattr(
         metrics_export, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
     )

@@ -1,13 +1,8 @@
 """Claims with their parts, what is no claim, and answers that come apart."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import ATTACK, LoggedAudit
-from tests.report.browser.open_page import OpenPage
+from tests.report.browser.audits import ATTACK
 from tests.report.browser.test_hostile_texts import unharmed
 from tests.report.made_audit import ANSWER
 
@@ -15,14 +10,14 @@ LONG_ID = f"{'0123456789abcdef' * 4}-row-3"
 
 
 @pytest.fixture(scope="module")
-def opened(browser: OpenPage, claims: LoggedAudit) -> OpenPage:
+def opened(browser, claims):
     browser.forget()
     browser.open(claims.page, "#answers/1")
     return browser
 
 
 @pytest.fixture
-def answer(opened: OpenPage) -> OpenPage:
+def answer(opened):
     """The answer with two claims, no filter, and nothing chosen."""
     opened.script("document.activeElement.blur(); document.querySelector('#filter-reset').click()")
     opened.go("#answers/1")
@@ -30,7 +25,7 @@ def answer(opened: OpenPage) -> OpenPage:
     return opened
 
 
-def test_a_claim_is_one_row_with_its_parts_within(answer: OpenPage) -> None:
+def test_a_claim_is_one_row_with_its_parts_within(answer):
     assert answer.texts(".spans > ol > li > .span-row .span-text") == ["leaves at noon", "40 cars"]
     assert answer.texts(".spans > ol > li:nth-child(2) .part-chip .span-text") == ["40"]
     assert answer.texts(".spans .label") == ["2 claims"]
@@ -38,7 +33,7 @@ def test_a_claim_is_one_row_with_its_parts_within(answer: OpenPage) -> None:
     assert not answer.one(".spans .others .span-row").is_displayed()
 
 
-def test_a_verdict_has_its_score_in_figures_and_words(answer: OpenPage) -> None:
+def test_a_verdict_has_its_score_in_figures_and_words(answer):
     assert answer.texts(".spans > ol .mass") == ["0.94", "0.06"]
     supported, unsupported = answer.texts(".spans > ol .span-row .span-meta")
     assert supported.startswith("supported, quoted, support very likely (0.94), facts, best passage 1, margin 0.75")
@@ -47,7 +42,7 @@ def test_a_verdict_has_its_score_in_figures_and_words(answer: OpenPage) -> None:
     assert answer.texts(".others .verdict") == ["no claim: heading"]
 
 
-def test_keys_go_from_claim_to_claim_and_open_what_is_folded(answer: OpenPage) -> None:
+def test_keys_go_from_claim_to_claim_and_open_what_is_folded(answer):
     chosen = "return document.querySelector('.span-row[aria-pressed=true] .span-text').textContent"
     seen = []
     for _ in range(4):
@@ -57,7 +52,7 @@ def test_keys_go_from_claim_to_claim_and_open_what_is_folded(answer: OpenPage) -
     assert answer.one(".spans .others .span-row").is_displayed()
 
 
-def test_a_chosen_part_says_more_and_can_be_marked(answer: OpenPage) -> None:
+def test_a_chosen_part_says_more_and_can_be_marked(answer):
     chip = answer.one(".part-chip")
     assert not answer.one(".part-chip .verdict").is_displayed()
     chip.click()
@@ -67,9 +62,7 @@ def test_a_chosen_part_says_more_and_can_be_marked(answer: OpenPage) -> None:
     assert answer.texts(".span-row[aria-pressed=true] .span-text") == ["The ferry"]
 
 
-def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(
-    page: OpenPage, claims: LoggedAudit
-) -> None:
+def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(page, claims):
     page.open(claims.page)
     assert page.texts("#first-answers .what")[0] == "40 cars"
     assert page.texts("#first-answers li:first-child .what s") == ["40"]
@@ -78,9 +71,7 @@ def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(
     assert page.complaints() == []
 
 
-def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(
-    page: OpenPage, claims: LoggedAudit, tmp_path: Path
-) -> None:
+def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(page, claims, tmp_path):
     text = claims.page.read_text(encoding="utf-8")
     start = ANSWER.index("cars")
     text = text.replace('"unmatched":["40"],"words":[]', f'"unmatched":["40"],"words":[[{start},{start + 4}]]', 1)
@@ -91,7 +82,7 @@ def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(
     assert page.texts("#first-answers em.suspect") == ["cars"]
 
 
-def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer: OpenPage) -> None:
+def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer):
     assert [one.partition(":")[0] for one in answer.texts("#worklist .group")] == [
         "Refusals",
         "Not judged",
@@ -118,19 +109,19 @@ def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer: Ope
         ("reason", "other value", ["row-0"]),
     ],
 )
-def test_kinds_and_reasons_can_be_filtered(answer: OpenPage, name: str, value: str, rows: list[str]) -> None:
+def test_kinds_and_reasons_can_be_filtered(answer, name, value, rows):
     answer.choose(name, value)
     assert answer.script("return [...document.querySelectorAll('#worklist a')].map((row) => row.id)") == rows
 
 
-def test_filters_that_nothing_passes_leave_no_answer_in_view(answer: OpenPage) -> None:
+def test_filters_that_nothing_passes_leave_no_answer_in_view(answer):
     answer.press("/", "hovercraft")
     assert answer.texts("#detail") == ["Nothing passes these filters."]
     answer.script("document.querySelector('#filter-reset').click()")
     assert answer.texts(".crumbs b") == ["ferry-0"]
 
 
-def test_a_long_id_is_shortened_and_can_be_copied(answer: OpenPage) -> None:
+def test_a_long_id_is_shortened_and_can_be_copied(answer):
     answer.go("#answers/2")
     (shown,) = answer.texts(".crumbs b bdi")
     assert len(shown) == 40
@@ -139,7 +130,7 @@ def test_a_long_id_is_shortened_and_can_be_copied(answer: OpenPage) -> None:
     assert answer.complaints() == []
 
 
-def rows(page: OpenPage) -> list[list[str]]:
+def rows(page):
     """The cells of the table "Then and now", row by row."""
     return page.script(
         "return [...document.querySelectorAll('.then-and-now tbody tr')]"
@@ -147,7 +138,7 @@ def rows(page: OpenPage) -> list[list[str]]:
     )
 
 
-def test_the_overview_lists_the_answers_that_changed_and_opens_them(page: OpenPage, compared: LoggedAudit) -> None:
+def test_the_overview_lists_the_answers_that_changed_and_opens_them(page, compared):
     page.open(compared.page)
     assert page.one("#changed-title").text == "What changed"
     assert "1 newly flagged, 1 no longer flagged, 1 about the same" in page.one("section:has(#changed-title)").text
@@ -160,9 +151,7 @@ def test_the_overview_lists_the_answers_that_changed_and_opens_them(page: OpenPa
     assert page.one(".crumbs b bdi").text == "ferry-0"
 
 
-def test_an_answer_shows_its_claims_then_and_now_in_rows_of_the_same_words(
-    page: OpenPage, compared: LoggedAudit
-) -> None:
+def test_an_answer_shows_its_claims_then_and_now_in_rows_of_the_same_words(page, compared):
     page.open(compared.page, "#answer=ferry-0")
     assert page.texts(".then-and-now .label") == ["Then and now: newly flagged"]
     assert page.texts(".then-and-now th") == ["Then, risk 13", "Now, risk 88"]
@@ -171,7 +160,7 @@ def test_an_answer_shows_its_claims_then_and_now_in_rows_of_the_same_words(
     assert new == ["–", "40 cars○ unsupported, not in the passages: 40"]
 
 
-def test_claims_that_begin_at_one_place_stand_beside_themselves(page: OpenPage, compared: LoggedAudit) -> None:
+def test_claims_that_begin_at_one_place_stand_beside_themselves(page, compared):
     page.open(compared.page, "#answer=ferry-2")
     assert [[cell.partition("○")[0].partition("●")[0] for cell in row] for row in rows(page)] == [
         ["leaves at noon", "leaves at noon"],
@@ -179,9 +168,7 @@ def test_claims_that_begin_at_one_place_stand_beside_themselves(page: OpenPage, 
     ]
 
 
-def test_a_claim_that_is_gone_stands_where_it_stood_as_the_text_that_it_was(
-    page: OpenPage, compared: LoggedAudit
-) -> None:
+def test_a_claim_that_is_gone_stands_where_it_stood_as_the_text_that_it_was(page, compared):
     page.open(compared.page, "#answer=ferry-1")
     (_, gone) = rows(page)
     assert gone[0].startswith(f"40 cars {ATTACK}○ unsupported")
@@ -189,7 +176,7 @@ def test_a_claim_that_is_gone_stands_where_it_stood_as_the_text_that_it_was(
     assert unharmed(page)
 
 
-def test_the_worklist_is_filtered_and_ordered_by_change(page: OpenPage, compared: LoggedAudit) -> None:
+def test_the_worklist_is_filtered_and_ordered_by_change(page, compared):
     page.open(compared.page, "#answers")
     page.choose("order", "change")
     assert page.ids()[:2] == ["ferry-0", "ferry-1"]

@@ -1,12 +1,7 @@
 """Markup and script in any field of an audit is shown as the text that it is."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import ATTACK, MARKDOWN, LoggedAudit, markdown_audit
-from tests.report.browser.open_page import OpenPage
+from tests.report.browser.audits import ATTACK, MARKDOWN, markdown_audit
 
 HARMED = """
 return [window.hacked === undefined ? [] : ["script ran"], ...["img", "iframe", "a[href^=javascript]", "[onerror]"]
@@ -14,11 +9,11 @@ return [window.hacked === undefined ? [] : ["script ran"], ...["img", "iframe", 
 """
 
 
-def unharmed(page: OpenPage) -> bool:
+def unharmed(page):
     return page.script(HARMED) == [] and page.complaints() == []
 
 
-def test_answer_shows_hostile_texts_of_every_field(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_answer_shows_hostile_texts_of_every_field(page, hostile):
     page.open(hostile.page, "#answers/1")
     assert page.one("h2.question").text == ATTACK
     assert ATTACK in page.one(".answer-text").text
@@ -33,7 +28,7 @@ def test_answer_shows_hostile_texts_of_every_field(page: OpenPage, hostile: Logg
     assert unharmed(page)
 
 
-def test_markdown_of_an_answer_is_shown_as_meant_and_its_offsets_hold(page: OpenPage, tmp_path: Path) -> None:
+def test_markdown_of_an_answer_is_shown_as_meant_and_its_offsets_hold(page, tmp_path):
     page.open(markdown_audit(tmp_path).page, "#answers/1")
     assert page.one(".answer-text").get_property("textContent") == MARKDOWN
     shown = page.one(".answer-text").text
@@ -48,7 +43,7 @@ def test_markdown_of_an_answer_is_shown_as_meant_and_its_offsets_hold(page: Open
     assert unharmed(page)
 
 
-def test_answer_without_its_log_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_answer_without_its_log_shows_hostile_texts(page, hostile):
     page.open(hostile.page_without_log, "#answers/1")
     assert all(ATTACK in text for text in page.texts(".span-text"))
     assert all(ATTACK in text for text in page.texts(".fragment"))
@@ -56,21 +51,21 @@ def test_answer_without_its_log_shows_hostile_texts(page: OpenPage, hostile: Log
     assert unharmed(page)
 
 
-def test_no_view_runs_what_a_log_holds(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_no_view_runs_what_a_log_holds(page, hostile):
     page.open(hostile.page)
     for place in ("", "#answers", "#answers/2", f"#answers/{ATTACK}", "#javascript:window.hacked=1"):
         page.go(place)
         assert unharmed(page), place
 
 
-def test_overview_shows_hostile_names(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_overview_shows_hostile_names(page, hostile):
     page.open(hostile.page)
     assert f"tiny {ATTACK}" in page.one(".model").text
     assert any(ATTACK in text for text in page.texts("#first-answers .asked"))
     assert ATTACK in " ".join(page.texts(".fact-groups"))
 
 
-def test_dead_letter_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_dead_letter_shows_hostile_texts(page, hostile):
     page.open(hostile.page, "#answers/2")
     assert page.one(".dead-letter-message").text == f"message {ATTACK}"
     assert ATTACK in page.one("h2.question").text
@@ -79,7 +74,7 @@ def test_dead_letter_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -
     assert unharmed(page)
 
 
-def test_worklist_and_filters_show_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_worklist_and_filters_show_hostile_texts(page, hostile):
     page.open(hostile.page, "#answers")
     assert page.ids() == [f"ferry-0 {ATTACK}", f"bad {ATTACK}"]
     assert f"gull {ATTACK}" in page.texts("#filter-generator option")
@@ -88,7 +83,7 @@ def test_worklist_and_filters_show_hostile_texts(page: OpenPage, hostile: Logged
     assert unharmed(page)
 
 
-def test_using_hostile_texts_runs_nothing(page: OpenPage, hostile: LoggedAudit) -> None:
+def test_using_hostile_texts_runs_nothing(page, hostile):
     typed = "<img src=x onerror=hacked=4>"
     page.open(hostile.page, "#answers/1")
     page.point_at(page.one(".piece"))

@@ -1,50 +1,45 @@
 """Keys go through the worklist and mark; marks stay, and go out and in as files by their menu."""
 
-from __future__ import annotations
-
 import csv
 import json
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import LoggedAudit
-from tests.report.browser.open_page import OpenPage
 
 
-def opened(page: OpenPage) -> str:
+def opened(page):
     return page.texts(".crumbs b")[0]
 
 
-def badges(page: OpenPage) -> dict[str, str]:
+def badges(page):
     """The mark in each row of the worklist that has one."""
     names = page.script("return [...document.querySelectorAll('#worklist a:has(.mark-badge)')].map((row) => row.id)")
     return dict(zip(names, page.texts("#worklist .mark-badge"), strict=True))
 
 
-def open_menu(page: OpenPage) -> None:
+def open_menu(page):
     page.one("#export-menu summary").click()
 
 
-def is_open(page: OpenPage) -> bool:
+def is_open(page):
     return page.script("return document.querySelector('#export-menu').open")
 
 
-def save(page: OpenPage, ending: str) -> Path:
+def save(page, ending):
     open_menu(page)
     page.one(f'[data-export="{ending}"]').click()
     return page.downloaded(ending)
 
 
-def marked(page: OpenPage, audit: LoggedAudit) -> None:
+def marked(page, audit):
     """An answer marked as wrong with a note, a span as right, a dead letter as unsure."""
     page.open(audit.page, "#answers/1")
     page.press("w", "n", '=1+1, "no"', Keys.ESCAPE, "]", "r", "j", "j", "j", "j", "u")
 
 
-def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page, harbour):
     page.open(harbour.page, "#answers/1")
     seen = [opened(page)]
     for key in "jjjjjkkkkk":
@@ -54,7 +49,7 @@ def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: Op
     assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
 
 
-def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_keys_follow_filters(page, harbour):
     page.open(harbour.page, "#answers/1")
     page.choose("generator", "gull-1")
     page.script("document.activeElement.blur()")
@@ -63,7 +58,7 @@ def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
 
 
 @pytest.mark.parametrize(("key", "mark"), [("r", "right"), ("w", "wrong"), ("u", "unsure")])
-def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAudit, key: str, mark: str) -> None:
+def test_key_marks_and_unmarks_the_open_answer(page, harbour, key, mark):
     page.open(harbour.page, "#answers/2")
     page.press(key)
     assert badges(page) == {"row-1": mark}
@@ -74,7 +69,7 @@ def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAu
     assert page.one("#mark-count").text == "0"
 
 
-def test_marking_goes_on_to_the_next_claim_and_ends_at_the_last(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_marking_goes_on_to_the_next_claim_and_ends_at_the_last(page, harbour):
     page.open(harbour.page, "#answers/1")
     page.press("]")
     page.one('[data-mark="right"]').click()
@@ -85,7 +80,7 @@ def test_marking_goes_on_to_the_next_claim_and_ends_at_the_last(page: OpenPage, 
     assert page.one("#mark-of").text == "“40 cars”"
 
 
-def test_the_reviewers_name_is_asked_once(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_the_reviewers_name_is_asked_once(page, harbour):
     page.open(harbour.page, "#answers/1")
     page.one("#ask-reviewer").send_keys("Ada Marsh", Keys.ENTER)
     assert not page.one("#ask-reviewer").is_displayed()
@@ -94,7 +89,7 @@ def test_the_reviewers_name_is_asked_once(page: OpenPage, harbour: LoggedAudit) 
     assert page.one("#reviewer").get_attribute("value") == "Ada Marsh"
 
 
-def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_letters_in_a_note_are_no_keys(page, harbour):
     page.open(harbour.page, "#answers/1")
     page.press("n", "jkruwo?/")
     assert page.one("#note").get_attribute("value") == "jkruwo?/"
@@ -102,7 +97,7 @@ def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> 
     assert badges(page) == {"row-0": "noted"}
 
 
-def test_marks_and_notes_survive_a_reload(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_marks_and_notes_survive_a_reload(page, harbour):
     marked(page, harbour)
     before = badges(page)
     assert before == {"row-0": "wrong", "row-4": "unsure"}
@@ -114,7 +109,7 @@ def test_marks_and_notes_survive_a_reload(page: OpenPage, harbour: LoggedAudit) 
     assert page.one("#mark-count").text == "3"
 
 
-def test_mark_filter_finds_what_was_marked(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_mark_filter_finds_what_was_marked(page, harbour):
     marked(page, harbour)
     page.choose("mark", "wrong")
     assert page.ids() == ["ferry-0"]
@@ -122,7 +117,7 @@ def test_mark_filter_finds_what_was_marked(page: OpenPage, harbour: LoggedAudit)
     assert page.ids() == ["ferry-2", "ferry-1", "ferry-3"]
 
 
-def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_keys_show_help_and_overview(page, harbour):
     page.open(harbour.page, "#answers/1")
     page.press("?")
     assert page.one("#help").is_displayed()
@@ -134,7 +129,7 @@ def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> No
     assert opened(page) == "ferry-0"
 
 
-def expected(harbour: LoggedAudit) -> list[dict[str, object]]:
+def expected(harbour):
     log = str(harbour.audit.log)
     whole = {"span_index": None, "char_start": None, "char_end": None, "text": None, "support": None}
     span = {"span_index": 0, "char_start": 10, "char_end": 24, "text": "leaves at noon", "support": "supported"}
@@ -148,11 +143,11 @@ def expected(harbour: LoggedAudit) -> list[dict[str, object]]:
     ]
 
 
-def without(row: dict[str, object], *names: str) -> dict[str, object]:
+def without(row, *names):
     return {name: value for name, value in row.items() if name not in names}
 
 
-def test_marks_leave_as_jsonl(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_marks_leave_as_jsonl(page, harbour):
     marked(page, harbour)
     rows = [json.loads(line) for line in save(page, "jsonl").read_text(encoding="utf-8").splitlines()]
     assert [without(row, "risk", "marked_at", "audit") for row in rows] == expected(harbour)
@@ -160,14 +155,14 @@ def test_marks_leave_as_jsonl(page: OpenPage, harbour: LoggedAudit) -> None:
     assert all(datetime.fromisoformat(row["marked_at"]) for row in rows)
 
 
-def test_marks_leave_as_parquet(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_marks_leave_as_parquet(page, harbour):
     marked(page, harbour)
     table = pq.read_table(save(page, "parquet"))
     assert [without(row, "risk", "marked_at", "audit") for row in table.to_pylist()] == expected(harbour)
     assert all(isinstance(row["marked_at"], datetime) for row in table.to_pylist())
 
 
-def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page, harbour):
     marked(page, harbour)
     with save(page, "csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -176,7 +171,7 @@ def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page: OpenPa
     assert [without(row, "risk", "marked_at", "audit") for row in rows] == wanted
 
 
-def reviewed(page: OpenPage, audit: LoggedAudit) -> None:
+def reviewed(page, audit):
     """A name, a wrong answer with a note that looks like a formula, and a right claim."""
     page.open(audit.page, "#answers/1")
     open_menu(page)
@@ -186,7 +181,7 @@ def reviewed(page: OpenPage, audit: LoggedAudit) -> None:
 
 
 @pytest.mark.parametrize("way", ["save", "escape", "elsewhere"])
-def test_the_menu_closes(page: OpenPage, harbour: LoggedAudit, way: str) -> None:
+def test_the_menu_closes(page, harbour, way):
     page.open(harbour.page, "#answers/1")
     page.press("r")
     open_menu(page)
@@ -203,7 +198,7 @@ def test_the_menu_closes(page: OpenPage, harbour: LoggedAudit, way: str) -> None
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_marks_come_back_from_their_file(page: OpenPage, harbour: LoggedAudit, ending: str) -> None:
+def test_marks_come_back_from_their_file(page, harbour, ending):
     reviewed(page, harbour)
     before = page.script("return localStorage.getItem(Object.keys(localStorage).find((key) => key.includes('marks')))")
     file = save(page, ending)
@@ -221,9 +216,7 @@ def test_marks_come_back_from_their_file(page: OpenPage, harbour: LoggedAudit, e
     assert page.complaints() == []
 
 
-def test_an_older_mark_does_not_replace_a_newer_one_and_strangers_are_counted(
-    page: OpenPage, harbour: LoggedAudit, tmp_path: Path
-) -> None:
+def test_an_older_mark_does_not_replace_a_newer_one_and_strangers_are_counted(page, harbour, tmp_path):
     page.open(harbour.page, "#answers/1")
     page.press("w")
     own = {"record_id": "ferry-0", "span_index": None, "mark": "right", "marked_at": "2001-01-01T00:00:00.000Z"}
@@ -238,9 +231,7 @@ def test_an_older_mark_does_not_replace_a_newer_one_and_strangers_are_counted(
     assert page.one('[data-mark="wrong"]').get_attribute("aria-pressed") == "true"
 
 
-def test_a_file_that_holds_no_marks_is_refused_with_the_way_out(
-    page: OpenPage, harbour: LoggedAudit, tmp_path: Path
-) -> None:
+def test_a_file_that_holds_no_marks_is_refused_with_the_way_out(page, harbour, tmp_path):
     page.open(harbour.page, "#answers/1")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     open_menu(page)
@@ -250,7 +241,7 @@ def test_a_file_that_holds_no_marks_is_refused_with_the_way_out(
     assert "other.csv cannot be read: it has no columns record_id and mark." in told
 
 
-def test_progress_counts_what_was_looked_at(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_progress_counts_what_was_looked_at(page, harbour):
     page.open(harbour.page, "#answers/1")
     assert page.texts("#mark-progress-text") == ["0 rows of 5 on this page marked; 0 marks in all."]
     page.press("r", "]", "w", "j", "u")
@@ -258,7 +249,7 @@ def test_progress_counts_what_was_looked_at(page: OpenPage, harbour: LoggedAudit
     assert page.one("#mark-progress").get_attribute("value") == "2"
 
 
-def test_the_bar_says_what_right_and_wrong_would_mean(page: OpenPage, claims: LoggedAudit) -> None:
+def test_the_bar_says_what_right_and_wrong_would_mean(page, claims):
     page.open(claims.page, "#answers/1")
     assert page.texts("#mark-verdict") == ["is said to have an unsupported claim. Is that right?"]
     assert page.texts("[data-mark] small") == ["something lacks support", "all is supported"]
@@ -269,7 +260,7 @@ def test_the_bar_says_what_right_and_wrong_would_mean(page: OpenPage, claims: Lo
     assert page.texts("[data-mark] small") == ["it lacks support", "it is supported"]
 
 
-def test_a_claim_without_a_verdict_is_marked_as_supported_or_not(page: OpenPage, claims: LoggedAudit) -> None:
+def test_a_claim_without_a_verdict_is_marked_as_supported_or_not(page, claims):
     page.open(claims.page, "#answers/2")
     page.press("]")
     assert page.script("return document.querySelector('[data-mark=wrong]').firstChild.textContent") == "Unsupported"

@@ -1,25 +1,20 @@
 """The page opens from a file, says nothing on the console, fits its window, and is accessible."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
-from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import LoggedAudit
-from tests.report.browser.open_page import OpenPage
 
 
 @pytest.mark.parametrize("place", ["", "#answers/1"])
-def test_page_opens_from_a_file_without_a_complaint(page: OpenPage, harbour: LoggedAudit, place: str) -> None:
+def test_page_opens_from_a_file_without_a_complaint(page, harbour, place):
     page.open(harbour.page, place)
     assert page.complaints() == []
 
 
 @pytest.mark.parametrize("kind", ["harbour", "hostile"])
-def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, request: pytest.FixtureRequest) -> None:
+def test_narrow_screen_needs_no_sideways_scroll(page, kind, request):
     page.size(360, 740)
     page.open(request.getfixturevalue(kind).page)
     for place in ("", "#answers", "#answers/1", "#answers/2"):
@@ -28,7 +23,7 @@ def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, reque
         assert max(page.script(widths)) <= 360, place
 
 
-def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_narrow_screen_goes_from_list_to_answer_and_back(page, harbour):
     page.size(360, 740)
     page.open(harbour.page, "#answers")
     page.one("#row-0").click()
@@ -38,7 +33,7 @@ def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour
     page.wait(lambda: page.one("#worklist").is_displayed())
 
 
-def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page, harbour):
     page.size(320, 740)
     page.open(harbour.page)
     page.one("#export-menu summary").click()
@@ -47,7 +42,7 @@ def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page: OpenPage, harb
     assert menu["x"] + menu["width"] <= 320
 
 
-def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_arabic_runs_from_right_to_left(page, harbour):
     page.open(harbour.page, "#answers/4")
     direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
     for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
@@ -57,7 +52,7 @@ def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) ->
         assert page.script(direction, selector) == "ltr", selector
 
 
-def test_a_thousand_answers_are_listed_and_can_be_reached(page: OpenPage, crowded: LoggedAudit) -> None:
+def test_a_thousand_answers_are_listed_and_can_be_reached(page, crowded):
     page.open(crowded.page, "#answers/1000")
     assert page.one("#found").text.startswith("1,000 of 1,000 answers")
     assert page.one("#worklist [aria-current]").get_attribute("id") == "row-999"
@@ -70,9 +65,7 @@ def test_a_thousand_answers_are_listed_and_can_be_reached(page: OpenPage, crowde
     assert page.complaints() == []
 
 
-def test_a_method_without_evidence_mass_leaves_its_plot_and_its_bars_out(
-    page: OpenPage, harbour: LoggedAudit, tmp_path: Path
-) -> None:
+def test_a_method_without_evidence_mass_leaves_its_plot_and_its_bars_out(page, harbour, tmp_path):
     text = harbour.page.read_text(encoding="utf-8")
     text, spans = re.subn(r'"mass":[0-9.]+', '"mass":null', text)
     text, plots = re.subn(r'"masses":\[[^]]*\]', '"masses":[]', text)
@@ -94,7 +87,7 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => done(found.viol
 """
 
 
-def findings(page: OpenPage) -> list[tuple[str, list[str]]]:
+def findings(page):
     """Every finding of axe, however light, with the elements that it names."""
     if not page.script("return 'axe' in window"):
         page.script(AXE.read_text(encoding="utf-8"))
@@ -103,7 +96,7 @@ def findings(page: OpenPage) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page: OpenPage, harbour: LoggedAudit, scheme: str) -> None:
+def test_axe_finds_nothing(page, harbour, scheme):
     page.colours(scheme)
     page.open(harbour.page)
     page.script("for (const node of document.querySelectorAll('details')) node.open = true")
@@ -113,7 +106,7 @@ def test_axe_finds_nothing(page: OpenPage, harbour: LoggedAudit, scheme: str) ->
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_a_lit_and_marked_answer(page: OpenPage, harbour: LoggedAudit, scheme: str) -> None:
+def test_axe_finds_nothing_on_a_lit_and_marked_answer(page, harbour, scheme):
     page.colours(scheme)
     page.open(harbour.page, "#answers/1")
     page.press("w", "]", "r")
@@ -122,7 +115,7 @@ def test_axe_finds_nothing_on_a_lit_and_marked_answer(page: OpenPage, harbour: L
     assert findings(page) == []
 
 
-def test_axe_finds_nothing_on_a_narrow_screen(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_axe_finds_nothing_on_a_narrow_screen(page, harbour):
     page.size(360, 740)
     page.open(harbour.page)
     for place in ("#answers", "#answers/1"):
@@ -130,15 +123,13 @@ def test_axe_finds_nothing_on_a_narrow_screen(page: OpenPage, harbour: LoggedAud
         assert findings(page) == [], place
 
 
-def test_axe_finds_nothing_where_the_log_is_gone_or_hostile(
-    page: OpenPage, harbour: LoggedAudit, hostile: LoggedAudit
-) -> None:
+def test_axe_finds_nothing_where_the_log_is_gone_or_hostile(page, harbour, hostile):
     for file in (harbour.page_without_log, hostile.page):
         page.open(file, "#answers/1")
         assert findings(page) == []
 
 
-def test_first_tab_leads_past_the_header(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_first_tab_leads_past_the_header(page, harbour):
     page.open(harbour.page)
     page.press(Keys.TAB)
     assert page.script("return document.activeElement.className") == "skip"
@@ -146,7 +137,7 @@ def test_first_tab_leads_past_the_header(page: OpenPage, harbour: LoggedAudit) -
     assert page.script("return document.activeElement.id") == "main"
 
 
-def test_colours_change_by_button_and_stay(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_colours_change_by_button_and_stay(page, harbour):
     ground = "return getComputedStyle(document.documentElement).backgroundColor"
     page.open(harbour.page)
     light = page.script(ground)
@@ -169,7 +160,7 @@ PLOTS = (
 )
 
 
-def test_overview_shows_plots_and_the_riskiest_answers(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_overview_shows_plots_and_the_riskiest_answers(page, harbour):
     page.open(harbour.page)
     assert page.one("#view-overview").is_displayed()
     assert not page.one("#view-answers").is_displayed()
@@ -180,7 +171,7 @@ def test_overview_shows_plots_and_the_riskiest_answers(page: OpenPage, harbour: 
     assert page.texts(".crumbs b") == ["ferry-0"]
 
 
-def test_every_plot_is_drawn_named_and_told_as_a_table(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_every_plot_is_drawn_named_and_told_as_a_table(page, harbour):
     page.open(harbour.page)
     assert page.texts(".plot h3") == list(PLOTS)
     names = "return [...document.querySelectorAll('.plot [role=img]')].map((plot) => plot.getAttribute('aria-label'))"
@@ -188,7 +179,7 @@ def test_every_plot_is_drawn_named_and_told_as_a_table(page: OpenPage, harbour: 
     assert len(page.all(".plot tbody tr")) >= len(PLOTS)
 
 
-def test_bar_of_a_plot_leads_to_its_answers(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_bar_of_a_plot_leads_to_its_answers(page, harbour):
     page.open(harbour.page)
     bar = page.one('.plot:has([aria-label="Unsupported by kind of span"]) g.pick rect:not([width="0"])')
     page.point_at(bar)
@@ -200,7 +191,7 @@ def test_bar_of_a_plot_leads_to_its_answers(page: OpenPage, harbour: LoggedAudit
     assert page.one("#filter-reset").is_displayed()
 
 
-def test_an_address_names_its_answer_by_id(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_an_address_names_its_answer_by_id(page, harbour):
     page.open(harbour.page, "#answer=ferry-2")
     assert page.texts(".crumbs b") == ["ferry-2"]
     page.press("j")
@@ -209,7 +200,7 @@ def test_an_address_names_its_answer_by_id(page: OpenPage, harbour: LoggedAudit)
     assert page.texts(".crumbs b") == ["ferry-bad"]
 
 
-def test_an_id_that_is_not_on_the_page_is_said_so(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_an_id_that_is_not_on_the_page_is_said_so(page, harbour):
     page.open(harbour.page, "#answer=ferry-99")
     assert "No answer with the id ferry-99 is on this page." in page.texts("#detail")[0]
     assert page.texts("#detail code") == ["attribeam show ferry-99 --audit DIR"]
@@ -217,14 +208,14 @@ def test_an_id_that_is_not_on_the_page_is_said_so(page: OpenPage, harbour: Logge
     assert page.texts(".crumbs b") == ["ferry-0"]
 
 
-def test_filters_open_their_first_answer_where_they_hide_the_open_one(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_filters_open_their_first_answer_where_they_hide_the_open_one(page, harbour):
     page.open(harbour.page, "#answer=ferry-0")
     page.choose("generator", "tern-2")
     assert page.texts(".crumbs b") == ["ferry-1"]
     assert page.script("return location.hash") == "#answer=ferry-1"
 
 
-def test_carried_columns_can_be_filtered(page: OpenPage, harbour: LoggedAudit) -> None:
+def test_carried_columns_can_be_filtered(page, harbour):
     page.open(harbour.page, "#answers")
     page.one("#column-filters summary").click()
     field = page.one('[data-column="team"]')

@@ -1,24 +1,20 @@
 """Filters and the search change the worklist; a chosen span lights its evidence, and the other way round."""
 
-from __future__ import annotations
-
 import pytest
 from selenium.webdriver.common.keys import Keys
-from tests.report.browser.audits import LoggedAudit
-from tests.report.browser.open_page import OpenPage
 
 ALL = ["ferry-0", "ferry-2", "ferry-1", "ferry-3", "ferry-bad"]
 
 
 @pytest.fixture(scope="module")
-def opened(browser: OpenPage, harbour: LoggedAudit) -> OpenPage:
+def opened(browser, harbour):
     browser.forget()
     browser.open(harbour.page, "#answers")
     return browser
 
 
 @pytest.fixture
-def listed(opened: OpenPage) -> OpenPage:
+def listed(opened):
     """The worklist with no filter, in its own order."""
     opened.script(
         "document.activeElement.blur(); document.querySelector('#filter-reset').click();"
@@ -28,7 +24,7 @@ def listed(opened: OpenPage) -> OpenPage:
     return opened
 
 
-def test_worklist_is_ranked_by_risk_and_ends_with_dead_letters(listed: OpenPage) -> None:
+def test_worklist_is_ranked_by_risk_and_ends_with_dead_letters(listed):
     assert listed.ids() == ALL
     assert listed.one("#found").text == "4 of 4 answers, 1 dead letter"
 
@@ -52,7 +48,7 @@ def test_worklist_is_ranked_by_risk_and_ends_with_dead_letters(listed: OpenPage)
         ("mark", "none", ALL),
     ],
 )
-def test_filter_leaves_what_it_names(listed: OpenPage, name: str, value: str, ids: list[str]) -> None:
+def test_filter_leaves_what_it_names(listed, name, value, ids):
     options = listed.script(
         "return [...document.querySelectorAll(arguments[0])].map((e) => e.value)", f"#filter-{name} option"
     )
@@ -68,7 +64,7 @@ def test_filter_leaves_what_it_names(listed: OpenPage, name: str, value: str, id
     assert listed.ids() == ALL
 
 
-def test_filters_are_chosen_by_hand_and_hold_together(listed: OpenPage) -> None:
+def test_filters_are_chosen_by_hand_and_hold_together(listed):
     listed.choose("generator", "gull-1")
     assert listed.ids() == ["ferry-0", "ferry-3"]
     listed.choose("support", "unsupported")
@@ -91,13 +87,13 @@ def test_filters_are_chosen_by_hand_and_hold_together(listed: OpenPage) -> None:
         ("hovercraft", []),
     ],
 )
-def test_search_finds_words_of_every_text(listed: OpenPage, words: str, ids: list[str]) -> None:
+def test_search_finds_words_of_every_text(listed, words, ids):
     listed.press("/")
     listed.press(words)
     assert listed.ids() == ids
 
 
-def test_order_changes_the_worklist(listed: OpenPage) -> None:
+def test_order_changes_the_worklist(listed):
     listed.choose("order", "newest")
     assert listed.ids() == ["ferry-3", "ferry-2", "ferry-1", "ferry-0", "ferry-bad"]
     listed.choose("order", "id")
@@ -108,14 +104,14 @@ EVIDENCE = "leaves the east pier at noon"
 
 
 @pytest.fixture(scope="module")
-def opened_answer(browser: OpenPage, harbour: LoggedAudit) -> OpenPage:
+def opened_answer(browser, harbour):
     browser.forget()
     browser.open(harbour.page, "#answers/1")
     return browser
 
 
 @pytest.fixture
-def answer(opened_answer: OpenPage) -> OpenPage:
+def answer(opened_answer):
     """The answer with a supported span, ``leaves at noon``, and an unsupported one, ``40 cars``; nothing is lit."""
     opened_answer.press(Keys.ESCAPE)
     opened_answer.script("document.activeElement.blur()")
@@ -123,11 +119,11 @@ def answer(opened_answer: OpenPage) -> OpenPage:
     return opened_answer
 
 
-def style(page: OpenPage, selector: str, name: str) -> str:
+def style(page, selector, name):
     return page.script("return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", selector, name)
 
 
-def test_spans_are_coloured_by_support_and_unmatched_values_are_struck_out(answer: OpenPage) -> None:
+def test_spans_are_coloured_by_support_and_unmatched_values_are_struck_out(answer):
     assert answer.texts(".answer-text .seg.supported") == ["leaves at noon"]
     assert "".join(answer.texts(".answer-text .seg.unsupported")) == "40 cars"
     assert answer.texts(".answer-text s") == ["40"]
@@ -138,7 +134,7 @@ def test_spans_are_coloured_by_support_and_unmatched_values_are_struck_out(answe
 
 
 @pytest.mark.parametrize("place", [".answer-text .seg.supported", '[data-span="0"]'])
-def test_pointing_at_a_span_lights_its_evidence_fact_and_scores(answer: OpenPage, place: str) -> None:
+def test_pointing_at_a_span_lights_its_evidence_fact_and_scores(answer, place):
     assert not answer.all(".lit, .fact")
     answer.point_at(answer.one(place))
     assert sorted(answer.texts(".piece.lit")) == ["Time", EVIDENCE]
@@ -149,7 +145,7 @@ def test_pointing_at_a_span_lights_its_evidence_fact_and_scores(answer: OpenPage
 
 
 @pytest.mark.parametrize("place", [".passage-text .piece", ".passage h3 .piece"])
-def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer: OpenPage, place: str) -> None:
+def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer, place):
     piece = answer.one(place)
     answer.point_at(piece)
     assert answer.texts(".answer-text .lit") == ["leaves at noon"]
@@ -157,7 +153,7 @@ def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer: OpenPage,
     assert answer.texts(".piece.lit") == [piece.text]
 
 
-def test_span_chosen_by_click_stays_lit(answer: OpenPage) -> None:
+def test_span_chosen_by_click_stays_lit(answer):
     answer.one('[data-span="0"]').click()
     answer.point_at(answer.one(".brand"))
     assert sorted(answer.texts(".piece.lit")) == ["Time", EVIDENCE]
@@ -167,7 +163,7 @@ def test_span_chosen_by_click_stays_lit(answer: OpenPage) -> None:
     assert not answer.all(".lit")
 
 
-def test_keyboard_lights_like_the_mouse(answer: OpenPage) -> None:
+def test_keyboard_lights_like_the_mouse(answer):
     answer.press("]")
     assert sorted(answer.texts(".piece.lit")) == ["Time", EVIDENCE]
     assert answer.script("return document.activeElement.dataset.span") == "0"
@@ -179,7 +175,7 @@ def test_keyboard_lights_like_the_mouse(answer: OpenPage) -> None:
     assert len(answer.texts(".piece.lit")) == 2
 
 
-def test_evidence_is_described_for_a_screen_reader(answer: OpenPage) -> None:
+def test_evidence_is_described_for_a_screen_reader(answer):
     piece = answer.one(".passage-text .piece")
     assert piece.accessible_name == f"{EVIDENCE}: evidence for leaves at noon"
     assert piece.aria_role == "button"
