@@ -25,11 +25,7 @@ from attribeam import __version__
 ROOT = Path(__file__).parents[1]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations", "evaluation", "pipeline")
 WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
-NOT_SHIPPED = (
-    "report/page_scripts/",
-    "report/vendor/make_bundles.sh",
-    "report/vendor/*.mjs",
-)
+NOT_SHIPPED = ("report/page_scripts/", "report/vendor/make_bundles.sh", "report/vendor/*.mjs")
 EXTRAS = ("accelerate", "bitsandbytes", "flash_attn", "matplotlib", "opentelemetry", "prometheus_client", "psutil")
 USERS_MODULES = ("schemas", "report", "pipeline", "evaluation", "logs", "attribution", "transforms", "lab")
 

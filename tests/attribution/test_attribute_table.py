@@ -175,11 +175,7 @@ def test_a_row_without_an_id_is_named_by_its_place():
 
 @pytest.mark.parametrize(
     ("field", "reason"),
-    [
-        ("question", Reason.MISSING_VALUE),
-        ("passages", Reason.NO_PASSAGES),
-        ("answer", Reason.EMPTY_ANSWER),
-    ],
+    [("question", Reason.MISSING_VALUE), ("passages", Reason.NO_PASSAGES), ("answer", Reason.EMPTY_ANSWER)],
 )
 def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field, reason):
     good, faulty = records_of([ROW, ROW | {field: None}])

@@ -15,16 +15,7 @@ from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.schemas import (
-    CharRange,
-    Passage,
-    QARecord,
-    Reason,
-    RowFault,
-    RowSource,
-    SpanKind,
-    Support,
-)
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanKind, Support
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -73,10 +64,7 @@ def test_sentence_gets_its_evidence_from_the_passages(attributor):
 def test_given_spans_are_code_points_of_the_answer(attributor):
     answer = "🦊 " + ANSWER
     spans = attributor.attribute(question="Who?", passages=PASSAGES, answer=answer, target_spans=[(2, 12), (25, 29)])
-    assert [(span.span_kind, span.text) for span in spans] == [
-        (SpanKind.GIVEN, "Ada Thorne"),
-        (SpanKind.GIVEN, "1874"),
-    ]
+    assert [(span.span_kind, span.text) for span in spans] == [(SpanKind.GIVEN, "Ada Thorne"), (SpanKind.GIVEN, "1874")]
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,7 @@ def _tokenizer(positions: int) -> PreTrainedTokenizerFast:
         ),
     )
     tokens.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 3), ("[SEP]", 4)],
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 3), ("[SEP]", 4)]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokens,

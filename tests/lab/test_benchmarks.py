@@ -20,22 +20,10 @@ from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
 from attribeam.schemas.errors import DataError
-from lab.benchmarks import (
-    attribution_latency,
-    attribution_memory,
-    attribution_profile,
-    model_workers,
-    peers,
-)
+from lab.benchmarks import attribution_latency, attribution_memory, attribution_profile, model_workers, peers
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
 from lab.benchmarks.latency_methods import EagerPass, TwoStage
-from lab.benchmarks.support_check import (
-    SpanTruth,
-    flagged_spans,
-    load_support_rows,
-    main,
-    support_lines,
-)
+from lab.benchmarks.support_check import SpanTruth, flagged_spans, load_support_rows, main, support_lines
 
 PARSERS = {
     "attribution_latency": attribution_latency._parser,
@@ -105,10 +93,7 @@ def test_all_implementations_give_the_same_attributions(tmp_path, kind, together
 
 
 def test_peers_are_compared_on_the_rows_that_both_took():
-    found = {
-        peers.OURS: peers.RowTimes(str, {0: [0.1, 0.3, 0.2], 1: [0.8]}),
-        "slow": peers.RowTimes(str, {0: [0.5]}),
-    }
+    found = {peers.OURS: peers.RowTimes(str, {0: [0.1, 0.3, 0.2], 1: [0.8]}), "slow": peers.RowTimes(str, {0: [0.5]})}
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in peers.table(found).splitlines()[2:]]
     assert lines == [[peers.OURS, "500", "1.0", "2", "4"], ["slow", "500", "2.5", "1", "1"]]
 

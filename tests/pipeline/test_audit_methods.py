@@ -145,10 +145,7 @@ def test_option_that_has_its_default_does_not_change_the_configuration(settings)
         (["--method", HIDDEN_AVERAGE, "--verdict", "mass", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
         (["--method", WORDS, "--fail-if", "evidence_mass_mean < 0.5"], "has no evidence mass"),
         (["--method", GRADIENTS], "needs a causal language model: name it with --language-model"),
-        (
-            ["--verdict", "smollm2-135m"],
-            "--language-model; the verdict was fitted to SmolLM2-135M-Instruct",
-        ),
+        (["--verdict", "smollm2-135m"], "--language-model; the verdict was fitted to SmolLM2-135M-Instruct"),
         (["--method", "no_such_module:Name"], "module 'no_such_module' could not be imported"),
         (["--method", "json:Name"], "module 'json' has no class 'Name'"),
         (["--method", "json:JSONDecodeError"], "JSONDecodeError should take the options as its one argument"),

@@ -16,11 +16,7 @@ from tests.report.made_audit import made_audit
 
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
 from attribeam.pipeline import command_line, local_driver
-from attribeam.pipeline.audit_options import (
-    add_audit_arguments,
-    read_run_options,
-    read_settings,
-)
+from attribeam.pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.chunks.configuration import configuration_hash, with_pinned_model
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.config_file import read_options
@@ -67,8 +63,7 @@ def test_help_fits_two_screens_and_help_all_names_few_options(capsys):
 
 
 @pytest.mark.parametrize(
-    "argv",
-    ["--max-tokens 0", "--verdict-band 0.6,0.1", "--spans clauses", "--prior 2", "--rows-per-chunk x"],
+    "argv", ["--max-tokens 0", "--verdict-band 0.6,0.1", "--spans clauses", "--prior 2", "--rows-per-chunk x"]
 )
 def test_an_option_out_of_its_range_ends_with_exit_code_2(argv, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -205,9 +200,7 @@ def _code(argv):
 
 
 @pytest.mark.parametrize(
-    "argv",
-    [["config", "print"], ["audit", "--help"], ["show", "ferry-1"], ["history"], ["report"]],
-    ids=" ".join,
+    "argv", [["config", "print"], ["audit", "--help"], ["show", "ferry-1"], ["history"], ["report"]], ids=" ".join
 )
 def test_a_reader_that_stops_early_is_no_error(argv, tmp_path, capsys):
     root = made_audit(tmp_path).root
@@ -283,12 +276,7 @@ def test_python_that_drops_docstrings_is_refused_in_a_sentence():
 
 
 LOADED = ModelOptions(
-    model="a/b",
-    revision="v1",
-    dtype="bfloat16",
-    quantization=Quantization.NF4,
-    device="cuda:1",
-    trust_remote_code=True,
+    model="a/b", revision="v1", dtype="bfloat16", quantization=Quantization.NF4, device="cuda:1", trust_remote_code=True
 )
 
 

@@ -8,12 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from tests.pipeline.audit_process import log_rows, write_log
 
-from attribeam.pipeline.audit_options import (
-    RunOptions,
-    add_audit_arguments,
-    read_run_options,
-    read_settings,
-)
+from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.config_file import OPTIONS, expand_variables, read_config, read_options
 from attribeam.pipeline.distributed_driver import beam_options

@@ -112,9 +112,7 @@ def test_audit_reads_one_version_and_goes_on_with_it(settings, tmp_path, capfd):
     assert f"the Delta table '{root}' is read at version 0: 1 of 1 files" in capfd.readouterr().err
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
     assert manifest.counts.rows == manifest.inputs[0].row_count == 4
-    assert manifest.options["tables"] == [
-        {"kind": "delta", "root": str(root), "version": 0, "deletes_rows": True},
-    ]
+    assert manifest.options["tables"] == [{"kind": "delta", "root": str(root), "version": 0, "deletes_rows": True}]
     evidence = read_all(output / "evidence")
     assert dict(zip(evidence["source_row"].to_pylist(), evidence["record_id"].to_pylist(), strict=True)) == {
         row: f"ferry-{number}" for row, number in enumerate((1, 2, 4, 5))

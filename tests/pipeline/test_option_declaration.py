@@ -11,14 +11,7 @@ import pytest
 from attribeam import Attributor
 from attribeam.attribution.models.model_directory import AttributionConfig, config_keys
 from attribeam.attribution.option_declaration import add_options, declared, option_texts
-from attribeam.attribution.options import (
-    MASS,
-    UNION,
-    AttributorOptions,
-    MethodOptions,
-    ModelOptions,
-    Quantization,
-)
+from attribeam.attribution.options import MASS, UNION, AttributorOptions, MethodOptions, ModelOptions, Quantization
 from attribeam.pipeline.chunks.configuration import output_metadata, plain_settings
 from attribeam.pipeline.config_file import OPTIONS
 from attribeam.schemas import SpanKind

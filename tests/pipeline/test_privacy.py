@@ -147,10 +147,7 @@ def test_every_column_of_the_log_is_masked_in_its_own_type(redacted):
 
 @pytest.mark.parametrize(
     ("runner", "hiding"),
-    [
-        ([], [*REDACT]),
-        (["--runner", "DirectRunner"], [*REDACT, "--no-texts"]),
-    ],
+    [([], [*REDACT]), (["--runner", "DirectRunner"], [*REDACT, "--no-texts"])],
     ids=["local, masks", "Beam, masks and no texts"],
 )
 def test_nothing_that_leaves_an_audit_holds_a_secret(runner, hiding, log, plain, tmp_path, capfd):

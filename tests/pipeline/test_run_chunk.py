@@ -9,11 +9,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
-from tests.pipeline.audit_fixtures import (
-    mixed_rows,
-    run_locally,
-    schemas_with,
-)
+from tests.pipeline.audit_fixtures import mixed_rows, run_locally, schemas_with
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel

@@ -36,14 +36,7 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.schemas.run_manifest import (
-    AuditCounts,
-    ChunkManifest,
-    DeadLetterCount,
-    InputFile,
-    OutputFile,
-    RunStatus,
-)
+from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, DeadLetterCount, InputFile, OutputFile, RunStatus
 
 PASSAGES = (
     Passage("The ferry to Aln leaves the east pier at noon.", "Timetable", "pier-1"),

@@ -6,12 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.report.made_audit import added, made_audit, supported_span, unsupported_span
 
-from attribeam.report.answer_ranking import (
-    AnswerChange,
-    RiskTally,
-    compare_audits,
-    riskiest_claim,
-)
+from attribeam.report.answer_ranking import AnswerChange, RiskTally, compare_audits, riskiest_claim
 from attribeam.schemas import AnswerKind, ClaimKind, Support
 from attribeam.schemas.errors import UsageError
 

@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import ANSWER, made_record, supported_span, told_spans, unsupported_span
 
-from attribeam.schemas import (
-    AnswerKind,
-    CharRange,
-    ClaimKind,
-    EvidencePiece,
-    Passage,
-    Support,
-    UnsupportedReason,
-)
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, Support, UnsupportedReason
 from attribeam.schemas.evidence_html import Explanation, answer_html, cut, span_html
 
 ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</style><b>$x^2$"

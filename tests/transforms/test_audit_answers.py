@@ -150,11 +150,7 @@ def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_
 
 def test_half_of_a_surrogate_pair_is_refused():
     (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
-    assert (refused.record_id, refused.reason, refused.column) == (
-        "row-0",
-        "invalid_utf8",
-        "question",
-    )
+    assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_utf8", "question")
 
 
 def test_options_by_name_are_settings():

@@ -6,10 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.parsed_answer import (
-    label_scheme,
-    sentence_tree,
-)
+from attribeam.attribution.answers.parsed_answer import label_scheme, sentence_tree
 from attribeam.attribution.answers.parser_output import (
     LONGEST_SENTENCE,
     ParsedTokens,

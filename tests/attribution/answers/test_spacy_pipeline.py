@@ -22,12 +22,7 @@ from attribeam.attribution.answers.answer_parser import (
     pipeline_meta,
 )
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.spacy_pipeline import (
-    LOCKSTEP_FACTORY,
-    LockstepParser,
-    TorchProducts,
-    faster_parts,
-)
+from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, LockstepParser, TorchProducts, faster_parts
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"

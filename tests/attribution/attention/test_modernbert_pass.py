@@ -138,15 +138,7 @@ LONGROPE = rope_of(
         tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
         tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
     ],
-    ids=[
-        "attention bias",
-        "mlp bias",
-        "norm bias",
-        "local layer captured",
-        "large",
-        "longrope",
-        "dynamic rope",
-    ],
+    ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope", "dynamic rope"],
 )
 def test_other_models_have_no_fused_pass(model):
     assert fused_of(capture_of(model)) is None

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.evidence import readable_pieces
-from attribeam.attribution.evidence.readable_pieces import (
-    on_word_borders,
-    readable_runs,
-    text_of,
-)
+from attribeam.attribution.evidence.readable_pieces import on_word_borders, readable_runs, text_of
 from attribeam.schemas import CharRange, Passage
 
 HARBOUR = (

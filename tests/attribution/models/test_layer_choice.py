@@ -3,14 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import (
-    Gemma2Config,
-    Gemma3Config,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    PerceiverConfig,
-)
+from transformers import Gemma2Config, Gemma3Config, LlamaConfig, MambaConfig, MistralConfig, PerceiverConfig
 
 from attribeam.attribution.models.layer_choice import choose_layer, layer_types, without_layers_above
 

@@ -79,12 +79,7 @@ def test_passage_longer_than_the_positions_is_refused_and_never_cut(model):
 def test_hidden_states_find_the_passages_of_paraphrases(directory, others):
     """Claims in other words than their passages, in a row that fits and in one of several windows."""
     attributor = Attributor.from_pretrained(
-        str(directory),
-        method=HIDDEN_UNION,
-        spans="given",
-        device="cpu",
-        threads=1,
-        verdict="mass",
+        str(directory), method=HIDDEN_UNION, spans="given", device="cpu", threads=1, verdict="mass"
     )
     museum = [
         f"Room {number} of the museum shows clocks. Each of them is wound by hand." * 3 for number in range(others)

@@ -161,8 +161,7 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")],
+    ("name", "value"), [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")]
 )
 def test_thresholds_of_the_user_stay(name, value, monkeypatch):
     monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)

@@ -6,12 +6,7 @@ import pytest
 from tests.evaluation.measures.judged_examples import judged, place, span
 
 from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
-from attribeam.evaluation.measures.judged_answers import (
-    Overlap,
-    audited_answer,
-    group_figures,
-    judged_parts,
-)
+from attribeam.evaluation.measures.judged_answers import Overlap, audited_answer, group_figures, judged_parts
 from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanKind, Support
 

@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from tests.evaluation.dataset_rows import HIDDEN_UNION, write_own_rows
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BertTokenizerLegacy,
-    GPTJConfig,
-    MambaConfig,
-    T5Config,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertTokenizerLegacy, GPTJConfig, MambaConfig, T5Config
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel

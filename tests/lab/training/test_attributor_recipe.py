@@ -20,16 +20,9 @@ from lab.training.attributor.network import (
     train_tokenizer,
 )
 from lab.training.attributor.recipe import run_recipe
-from lab.training.attributor.support_rows import (
-    evidence_mass,
-    main,
-)
+from lab.training.attributor.support_rows import evidence_mass, main
 from lab.training.attributor.training_loop import TrainingPlan, train
-from lab.training.attributor.training_rows import (
-    PROMPT_TEMPLATE,
-    TrainingRow,
-    draw_batch,
-)
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch
 
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]

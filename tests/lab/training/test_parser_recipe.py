@@ -11,20 +11,9 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.schemas.errors import ExitCode
 from lab.train import RECIPES, main
 from lab.training import loss_curve
-from lab.training.parser.recipe import (
-    run_training,
-)
-from lab.training.parser.training_loop import (
-    Checkpoint,
-    Folders,
-    Schedule,
-    learn_vectors,
-)
-from lab.training.parser.treebank import (
-    adapt_tokenizer,
-    read_sentences,
-    split_into_characters,
-)
+from lab.training.parser.recipe import run_training
+from lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors
+from lab.training.parser.treebank import adapt_tokenizer, read_sentences, split_into_characters
 
 TREEBANK = """\
 # newdoc id = GUM_bio_baker

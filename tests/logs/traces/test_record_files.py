@@ -609,12 +609,7 @@ def samples_imported(content, folder, options=None):
 @pytest.mark.parametrize(
     ("samples", "options", "questions", "reasons"),
     [
-        (
-            TURNS,
-            TraceOptions(),
-            [QUESTION, "And the tower?"],
-            {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1},
-        ),
+        (TURNS, TraceOptions(), [QUESTION, "And the tower?"], {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1}),
         (
             TALKS,
             TraceOptions(history=2, tool_outputs=True),

@@ -589,8 +589,7 @@ def test_what_other_writers_print(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"],
+    "text", ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"]
 )
 def test_what_is_no_list_is_an_error_and_runs_nothing(text):
     with pytest.raises(ValueError, match=r"list|plain value"):

@@ -22,13 +22,7 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.schemas import written_files as new_file
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import (
-    AuditCounts,
-    DeadLetterCount,
-    InputFile,
-    OutputFile,
-    RunStatus,
-)
+from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, InputFile, OutputFile, RunStatus
 from attribeam.schemas.written_files import file_sha256
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 

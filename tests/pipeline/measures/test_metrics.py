@@ -12,10 +12,7 @@ from tests.report.made_audit import made_audit, supported_span, told_spans, unsu
 
 from attribeam.pipeline.measures.evidence_totals import AnswerTally, EvidenceTotals, RiskTotals, sum_evidence
 from attribeam.pipeline.measures.metrics import METRICS, RunMetrics, judge_gates, quality_gate
-from attribeam.pipeline.measures.metrics_export import (
-    metrics_json,
-    prometheus_text,
-)
+from attribeam.pipeline.measures.metrics_export import metrics_json, prometheus_text
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import ClaimKind, Support
 from attribeam.schemas.passage_sample import CutPassages

@@ -24,12 +24,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.measures import metrics_export
-from attribeam.pipeline.measures.metrics import (
-    QualityGate,
-    failed_gate_lines,
-    judge_gates,
-    quality_gate,
-)
+from attribeam.pipeline.measures.metrics import QualityGate, failed_gate_lines, judge_gates, quality_gate
 from attribeam.pipeline.measures.metrics_export import (
     FinishedRun,
     choose_exporters,
