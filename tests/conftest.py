@@ -88,6 +88,14 @@ def _inherited(server: Any) -> tuple[object, ...]:
     return environment, umask, server._preload_modules
 
 
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a tiny Llama; no test writes there."""
+    from tests.attribution.tiny_models import save_tiny_model
+
+    return save_tiny_model(tmp_path_factory.mktemp("llama"))
+
+
 class _CarefulLibrary:
     """bitsandbytes' own library, never asked for weights whose scales it would mix up on processors with AVX-512."""
 

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 import torch
-from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -41,9 +40,8 @@ class FlatParser:
 
 
 @pytest.fixture(scope="module")
-def attributor(tmp_path_factory):
-    directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def attributor(llama):
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
     return Attributor(
         parser=FlatParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN, SpanKind.SENTENCES)
     )

@@ -133,9 +133,8 @@ class OneAnswerParser:
 
 
 @pytest.fixture(scope="module")
-def attributor(tmp_path_factory):
-    directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def attributor(llama):
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
     return Attributor(parser=OneAnswerParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN,))
 
 

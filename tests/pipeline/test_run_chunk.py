@@ -6,7 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, run_locally, schemas_with
@@ -221,10 +220,9 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windo
     assert max(seen[1]) >= 40
 
 
-def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(tmp_path):
+def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(llama, tmp_path):
     rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
-    decoder = save_tiny_model(tmp_path / "decoder")
-    method = MethodOptions(verdict=str(save_probed_verdict(tmp_path / "own", decoder)), language_model=str(decoder))
+    method = MethodOptions(verdict=str(save_probed_verdict(tmp_path / "own", llama)), language_model=str(llama))
     settings = AuditSettings(model=ModelOptions(device="cpu"), method=method)
     log = write_log(tmp_path / "log.parquet", rows)
     counts = {}

@@ -93,25 +93,21 @@ def test_quote_closes_where_it_touches_only_the_word_before_it():
     assert closing_marks(words, spaced=spaced) == [False, False, False, True, False, False, False, True]
 
 
-def test_closing_quote_moves_to_the_sentence_before_it():
-    heads, labels, starts = attach_closing_marks(
-        [0, 0, 4, 2, 4],
-        ["root", "punct", "punct", "advmod", "root"],
-        [0, 2],
-        closing=[False, False, True, False, False],
-    )
-    assert (heads, labels, starts) == ([0, 0, 0, 3, 4], ["root", "punct", "punct", "root", "root"], [0, 3])
-
-
-def test_sentence_of_closing_marks_only_is_none():
-    heads, labels, starts = attach_closing_marks(
-        [1, 1, 2], ["nsubj", "root", "root"], [0, 2], closing=[False, False, True]
-    )
-    assert (heads, labels, starts) == ([1, 1, 1], ["nsubj", "root", "punct"], [0])
-
-
-def test_closing_mark_at_the_start_of_a_block_stays_a_sentence():
-    assert attach_closing_marks([0, 1], ["root", "root"], [0, 1], closing=[True, False])[2] == [0, 1]
+@pytest.mark.parametrize(
+    ("mark", "before", "after"),
+    [
+        (2, ([0, 0, 4, 2, 4], "root punct punct advmod root", [0, 2]),
+         ([0, 0, 0, 3, 4], "root punct punct root root", [0, 3])),
+        (2, ([1, 1, 2], "nsubj root root", [0, 2]), ([1, 1, 1], "nsubj root punct", [0])),
+        (0, ([0, 1], "root root", [0, 1]), ([0, 1], "root root", [0, 1])),
+    ],
+    ids=["before words", "alone", "at the start of a block"],
+)  # fmt: skip
+def test_closing_mark_moves_to_the_sentence_before_it(mark, before, after):
+    heads, labels, starts = before
+    closing = [word == mark for word in range(len(heads))]
+    heads, labels, starts = attach_closing_marks(heads, labels.split(), starts, closing=closing)
+    assert (heads, " ".join(labels), starts) == after
 
 
 def test_sentence_after_an_unended_one_hangs_on_its_root():

@@ -48,13 +48,8 @@ RECORDS = [
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("llama"))
-
-
-@pytest.fixture(scope="module")
-def model(directory):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def model(llama):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
 
 
 def attribute(model, records):
@@ -115,18 +110,18 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path):
     assert_same(second, model.attribute([good], [2])[0])
 
 
-def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(directory):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), max_tokens=20, device="cpu"))
+def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(llama):
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), max_tokens=20, device="cpu"))
     with pytest.raises(RowFault, match="at most 20 tokens") as caught:
         model.encode(RECORDS[0])
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
     assert "Ada" not in str(caught.value)
 
 
-def test_template_with_its_own_bos_keeps_exactly_that(directory, tmp_path):
+def test_template_with_its_own_bos_keeps_exactly_that(llama, tmp_path):
     path = tmp_path / "template.json"
     path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), prompt_template=str(path), device="cpu"))
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), prompt_template=str(path), device="cpu"))
     row = model.encode(RECORDS[0])
     assert row.token_ids[0] == 0
     assert (row.token_ids == 0).sum() == 1
@@ -158,8 +153,8 @@ def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path):
         AttentionModel.from_pretrained(ModelOptions(model=str(directory), dtype="float16", device="cpu"))
 
 
-def test_second_load_shares_the_weights_and_keeps_its_own_method(directory):
-    options = ModelOptions(model=str(directory), device="cpu")
+def test_second_load_shares_the_weights_and_keeps_its_own_method(llama):
+    options = ModelOptions(model=str(llama), device="cpu")
     first = load_attention_model(options)
     second = load_attention_model(options, method=MethodOptions(method=ATTN_UNION, top_k=5))
     assert first.network is second.network

@@ -69,13 +69,8 @@ def assert_close(found, expected, share=5e-05):
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def decoder(directory):
-    return load(directory)
+def decoder(llama):
+    return load(llama)
 
 
 @pytest.mark.parametrize("kind", DECODERS)
@@ -108,9 +103,9 @@ def test_row_has_the_states_that_it_has_alone(kind, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("layer", [0, 1, 4])
-def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory, layer):
-    decoder = load(directory, layer=layer)
-    whole = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+def test_any_layer_may_be_read_from_the_embeddings_to_the_last(llama, layer):
+    decoder = load(llama, layer=layer)
+    whole = AutoModel.from_pretrained(llama, attn_implementation="eager").eval()
     taken = []
     if layer:
         whole.layers[layer - 1].register_forward_hook(lambda *given: taken.append(given[2]))  # before the final norm
@@ -121,20 +116,20 @@ def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory, layer)
     assert_close(states(decoder, [row])[0], taken[0][0, row.prompt_length :])
 
 
-def test_nothing_above_the_layer_is_loaded(directory, decoder):
+def test_nothing_above_the_layer_is_loaded(llama, decoder):
     assert len(layer_modules(decoder._network)) == LAYER
-    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
     assert len(layer_modules(whole.network)) == 4
     names = {name for name, _ in decoder._network.named_parameters()}
     assert not any("lm_head" in name or f"layers.{LAYER}." in name for name in names)
     assert any(f"layers.{LAYER - 1}." in name for name in names)
 
 
-def test_decoder_is_identified_as_the_whole_language_model_is(directory, decoder):
-    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).provenance()
+def test_decoder_is_identified_as_the_whole_language_model_is(llama, decoder):
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(llama), device="cpu")).provenance()
     found = decoder.provenance()
     assert {name: found[name] for name in whole} == whole
-    weights = weights_digest(read_model_directory(ModelOptions(model=str(directory))), layer=LAYER)
+    weights = weights_digest(read_model_directory(ModelOptions(model=str(llama))), layer=LAYER)
     assert decoder_identity(found) == {
         "language_model_weights": weights,
         "language_model_prompt_template": whole["language_model_prompt_template"],
@@ -142,8 +137,8 @@ def test_decoder_is_identified_as_the_whole_language_model_is(directory, decoder
     assert (found["language_model_layer"], found["language_model_row_layout"]) == (str(LAYER), "end_to_end")
 
 
-def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory, decoder):
-    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def test_whole_language_model_lends_its_layers_and_stays_as_it_is(llama, decoder):
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
     rows = [whole.encode(one) for one in RECORDS]
     before = whole.token_log_probabilities(rows)
     lent = Decoder.of_language_model(whole, layer=LAYER)
@@ -155,13 +150,13 @@ def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory, dec
         np.testing.assert_array_equal(found, expected)
 
 
-def test_layer_that_the_model_lacks_is_refused(directory):
+def test_layer_that_the_model_lacks_is_refused(llama):
     with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
-        load(directory, layer=5)
+        load(llama, layer=5)
 
 
-def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(directory, monkeypatch):
-    decoder = load(directory)
+def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(llama, monkeypatch):
+    decoder = load(llama)
     rows = [decoder.encode(one) for one in RECORDS]
     longest = len(rows[1].token_ids)
     expected, real = states(decoder, rows), Decoder._states
@@ -206,12 +201,12 @@ def test_encoder_is_no_decoder(tmp_path):
         load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))
 
 
-def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(directory, decoder):
+def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(llama, decoder):
     length = max(len(decoder.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
     assert not decoder.encode(RECORD).windows
-    assert len(load(directory, max_tokens=length).encode(RECORD).windows) == 2
+    assert len(load(llama, max_tokens=length).encode(RECORD).windows) == 2
     with pytest.raises(RowFault) as fault:
-        load(directory, max_tokens=20).encode(RECORD)
+        load(llama, max_tokens=20).encode(RECORD)
     assert fault.value.reason is Reason.TOO_MANY_TOKENS
 
 
@@ -223,8 +218,8 @@ def load_lm(directory, **options):
 
 
 @pytest.fixture(scope="module")
-def model(directory):
-    return load_lm(directory)
+def model(llama):
+    return load_lm(llama)
 
 
 def plain_log_probabilities(directory, row):
@@ -286,12 +281,12 @@ def test_ablated_row_is_the_prompt_rendered_anew_before_the_same_answer(model):
     np.testing.assert_array_equal(found.response_char_start, whole.response_char_start)
 
 
-def test_generated_answer_is_greedy_and_of_the_passages_alone(model, directory):
+def test_generated_answer_is_greedy_and_of_the_passages_alone(model, llama):
     answer = model.generate(LM_RECORD, max_new_tokens=5)
     assert answer == model.generate(replace(LM_RECORD, answer="Something else."), max_new_tokens=5)
     prompt = model.encode(replace(LM_RECORD, answer="?"))
     ids = prompt.token_ids[: prompt.prompt_length].astype(np.int64).tolist()
-    plain = AutoModelForCausalLM.from_pretrained(directory)
+    plain = AutoModelForCausalLM.from_pretrained(llama)
     with torch.no_grad():
         for _ in range(5):
             ids.append(int(plain(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
@@ -333,8 +328,8 @@ def test_what_sees_later_tokens_or_is_not_finite_is_refused_before_the_run(tmp_p
         loaded(save_tiny_model(tmp_path / "large", scale=1e38))
 
 
-def test_model_saved_without_its_language_model_head_is_refused(tmp_path, directory):
+def test_model_saved_without_its_language_model_head_is_refused(tmp_path, llama):
     save_tiny_model(tmp_path)
-    AutoModel.from_pretrained(directory).save_pretrained(tmp_path)
+    AutoModel.from_pretrained(llama).save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match=r"lacks 1: lm_head\.weight"):
         load_lm(tmp_path)

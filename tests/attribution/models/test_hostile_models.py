@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE, save_tiny_model
+from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE
 
 from attribeam import Attributor
 from attribeam.attribution.models import model_files
@@ -400,21 +400,16 @@ DAMAGES = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTING
 LONGEST_SENTENCE = 1_500
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("good"))
-
-
-def damaged(good, tmp_path, name):
+def damaged(llama, tmp_path, name):
     folder = tmp_path / "model"
-    shutil.copytree(good, folder)
+    shutil.copytree(llama, folder)
     DAMAGES[name](folder)
     return folder
 
 
 @pytest.mark.parametrize("name", sorted(DAMAGES.keys() - HARMLESS))
-def test_a_hostile_directory_is_refused_in_one_sentence(good, tmp_path, name, capfd):
-    folder = damaged(good, tmp_path, name)
+def test_a_hostile_directory_is_refused_in_one_sentence(llama, tmp_path, name, capfd):
+    folder = damaged(llama, tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError) as caught:
         Attributor.from_pretrained(str(folder), device="cpu")
@@ -426,21 +421,21 @@ def test_a_hostile_directory_is_refused_in_one_sentence(good, tmp_path, name, ca
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good, tmp_path, name):
-    folder = damaged(good, tmp_path, name)
+def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(llama, tmp_path, name):
+    folder = damaged(llama, tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     attributor = Attributor.from_pretrained(str(folder), device="cpu")
     assert attributor.attribute(question="Who?", passages=["Ada Thorne built it."], answer="Ada Thorne did.")
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(good, tmp_path, monkeypatch):
-    folder = damaged(good, tmp_path, "ten million positions")
+def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(llama, tmp_path, monkeypatch):
+    folder = damaged(llama, tmp_path, "ten million positions")
     monkeypatch.setattr("attribeam.attribution.models.weight_loading.AutoModel.from_pretrained", pytest.fail)
     with pytest.raises(UsageError, match=r"asks for 320,036,496 weights, the safetensors files hold 56,608"):
         Attributor.from_pretrained(str(folder), device="cpu")
 
 
-def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(good, monkeypatch):
+def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(llama, monkeypatch):
     monkeypatch.setattr(model_files.subprocess, "run", pytest.fail)
-    model_files.check_tokenizer(good / model_files.TOKENIZER)
+    model_files.check_tokenizer(llama / model_files.TOKENIZER)

@@ -74,21 +74,17 @@ def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(
     assert choose_half_precision(options.replaced(attribution_config=str(config))) is None
 
 
-def test_float32_is_chosen_without_a_measurement_on_a_processor_without_instructions(tmp_path, monkeypatch):
-    measured = processor_with(monkeypatch, "bfloat16")
-    choice = choose_half_precision(stored_in(tmp_path, "float16"))
+@pytest.mark.parametrize(
+    ("stored", "faster", "reason"),
+    [("float16", True, "no instructions for products in float16"), ("bfloat16", False, "not 1.5 times as fast")],
+)
+def test_float32_is_chosen_where_half_precision_gains_nothing(stored, faster, reason, tmp_path, monkeypatch):
+    measured = processor_with(monkeypatch, "bfloat16", faster=faster)
+    choice = choose_half_precision(stored_in(tmp_path, stored))
     assert choice is not None
     assert choice.dtype == "float32"
-    assert "no instructions for products in float16" in choice.reason
-    assert not measured
-
-
-def test_float32_is_chosen_where_the_measurement_shows_no_gain(tmp_path, monkeypatch):
-    processor_with(monkeypatch, "bfloat16", faster=False)
-    choice = choose_half_precision(stored_in(tmp_path, "bfloat16"))
-    assert choice is not None
-    assert choice.dtype == "float32"
-    assert "not 1.5 times as fast" in choice.reason
+    assert reason in choice.reason
+    assert (measured == []) == (stored == "float16")
 
 
 @pytest.mark.parametrize("times", [(1.0, 0.5), (1.0, 0.9)])

@@ -7,7 +7,6 @@ from threading import Barrier
 
 import numpy as np
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import Need
@@ -32,14 +31,9 @@ TEMPLATES = {
 }
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("model"))
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_row_is_encoded_as_the_model_encodes_it(directory, tmp_path, name):
-    options = ModelOptions(model=str(directory), device="cpu")
+def test_row_is_encoded_as_the_model_encodes_it(llama, tmp_path, name):
+    options = ModelOptions(model=str(llama), device="cpu")
     if TEMPLATES[name] is not None:
         (tmp_path / "template.json").write_text(json.dumps(TEMPLATES[name]))
         options = options.replaced(prompt_template=str(tmp_path / "template.json"))
@@ -51,8 +45,8 @@ def test_row_is_encoded_as_the_model_encodes_it(directory, tmp_path, name):
 
 
 @pytest.mark.parametrize("max_tokens", [20, None])
-def test_length_limit_is_that_of_the_model(directory, max_tokens):
-    options = ModelOptions(model=str(directory), device="cpu", max_tokens=max_tokens)
+def test_length_limit_is_that_of_the_model(llama, max_tokens):
+    options = ModelOptions(model=str(llama), device="cpu", max_tokens=max_tokens)
     record = replace(RECORD, passages=(Passage("tower " * 900),))
     faults = []
     for encoder in (load_row_encoder(options), AttentionModel.from_pretrained(options)):
@@ -63,8 +57,8 @@ def test_length_limit_is_that_of_the_model(directory, max_tokens):
     assert faults[0][0] is Reason.TOO_MANY_TOKENS
 
 
-def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directory):
-    encoder = load_row_encoder(ModelOptions(model=str(directory), device="cpu", max_tokens=60))
+def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(llama):
+    encoder = load_row_encoder(ModelOptions(model=str(llama), device="cpu", max_tokens=60))
     record = replace(RECORD, passages=(Passage("tower " * 9),) * 4)
     assert len(encoder.encode(record).windows) > 1
     with pytest.raises(RowFault, match="at most 60 tokens here, has"):

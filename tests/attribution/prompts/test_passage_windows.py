@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attribution.small_tokenizers import hostile_texts
-from tests.attribution.tiny_models import SENTENCES, save_tiny_model, tiny_tokenizer
+from tests.attribution.tiny_models import SENTENCES, tiny_tokenizer
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -271,14 +271,9 @@ def record(count, *, name="r"):
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def model(directory):
+def model(llama):
     method = MethodOptions(top_k=4)
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"), method=method, threads=1)
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"), method=method, threads=1)
 
 
 def attributed_by(model, row, count):
@@ -330,10 +325,10 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model):
     assert_same(outcomes[0], outcomes[2])
 
 
-def test_evidence_of_a_long_row_points_at_its_passages_own_words(directory, tmp_path):
+def test_evidence_of_a_long_row_points_at_its_passages_own_words(llama, tmp_path):
     parser = save_tiny_parser(tmp_path / "parser")
     attributor = Attributor.from_pretrained(
-        str(directory), parser=str(parser), spans=[SpanKind.WORDS], top_k=12, threads=1, device="cpu"
+        str(llama), parser=str(parser), spans=[SpanKind.WORDS], top_k=12, threads=1, device="cpu"
     )
     asked = record(40)
     (spans,) = attributor.attribute_many([asked])

@@ -30,20 +30,24 @@ texts = st.text(alphabet="ab{}[] \n%$é漢🦊", max_size=12)
 passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=4)
 
 
-@given(question=texts, passages=passages)
-def test_every_range_holds_its_text_whatever_the_texts_contain(question, passages):
-    template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
-    prompt = template.render(question=question, passages=passages)
+def check_ranges(prompt, question, passages, first_index=0):
+    """Every range holds its text, and everything that has a text has its range."""
     for region in prompt.regions:
-        passage = passages[region.passage_index]
+        passage = passages[region.passage_index - first_index]
         expected = passage.title if region.in_title else passage.text
         assert prompt.text[region.char_start : region.char_end] == expected
     assert prompt.text[prompt.question_char_start : prompt.question_char_end] == question
     places = [place for region in prompt.regions for place in (region.char_start, region.char_end)]
     assert places == sorted(places)
-    shown = {(region.passage_index, region.in_title) for region in prompt.regions}
-    expected_shown = {(i, False) for i, one in enumerate(passages) if one.text}
-    assert shown == expected_shown | {(i, True) for i, one in enumerate(passages) if one.title}
+    shown = {(region.passage_index - first_index, region.in_title) for region in prompt.regions}
+    titles = {(i, True) for i, one in enumerate(passages) if one.title}
+    assert shown == titles | {(i, False) for i, one in enumerate(passages) if one.text}
+
+
+@given(question=texts, passages=passages)
+def test_every_range_holds_its_text_whatever_the_texts_contain(question, passages):
+    template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
+    check_ranges(template.render(question=question, passages=passages), question, passages)
 
 
 @pytest.mark.parametrize(
@@ -268,12 +272,11 @@ def test_bundled_model_keeps_its_own_template():
         ("chat", None, "should have a chat template, has none; use --prompt-template plain"),
     ],
 )
-def test_template_that_cannot_be_used_is_a_load_error(tmp_path, name, content, complaint):
-    directory = save_tiny_model(tmp_path / "model")
+def test_template_that_cannot_be_used_is_a_load_error(llama, tmp_path, name, content, complaint):
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(ModelLoadError, match=complaint):
-        encoder(directory, name if name == "chat" else str(tmp_path / name))
+        encoder(llama, name if name == "chat" else str(tmp_path / name))
 
 
 SOURCE = """Use these sources.
@@ -292,17 +295,7 @@ def looped(passage):
 @settings(max_examples=30, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages)
 def test_every_range_of_a_jinja_template_holds_its_text(question, passages):
-    prompt = TEMPLATE.render(question=question, passages=passages, first_index=5)
-    for region in prompt.regions:
-        passage = passages[region.passage_index - 5]
-        expected = passage.title if region.in_title else passage.text
-        assert prompt.text[region.char_start : region.char_end] == expected
-    assert prompt.text[prompt.question_char_start : prompt.question_char_end] == question
-    places = [place for region in prompt.regions for place in (region.char_start, region.char_end)]
-    assert places == sorted(places)
-    shown = {(region.passage_index - 5, region.in_title) for region in prompt.regions}
-    titles = {(i, True) for i, one in enumerate(passages) if one.title}
-    assert shown == titles | {(i, False) for i, one in enumerate(passages) if one.text}
+    check_ranges(TEMPLATE.render(question=question, passages=passages, first_index=5), question, passages, 5)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partialmethod
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
+from tests.attribution.tiny_models import save_tiny_encoder
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
 from tests.evaluation.methods.test_language_context import PASSAGES, SPANS, labelled
 
@@ -107,13 +107,8 @@ def test_row_that_a_method_cannot_attribute_counts_as_no_drop_and_is_listed(monk
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def model(directory):
-    return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def model(llama):
+    return LanguageModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
 
 
 def test_drops_of_a_model_follow_the_definition(model):
@@ -198,26 +193,26 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", rows)
 
 
-def test_command_prints_and_writes_the_drops(tmp_path, data, directory, capsys):
+def test_command_prints_and_writes_the_drops(tmp_path, data, llama, capsys):
     output = tmp_path / "drops.json"
     methods = [part for name in ("words", "cci", "random", "oracle") for part in ("--method", name)]
     command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--device", "cpu", *methods)
-    assert evaluate(*command, "--language-model", directory, "--output", output) == 0
+    assert evaluate(*command, "--language-model", llama, "--output", output) == 0
     report = json.loads(output.read_text())
     assert [row["method"] for row in report["rows"]] == ["words", "cci", "random", "oracle"]
     by_name = {row["method"]: row["log_probability_drop"] for row in report["rows"]}
     assert by_name["oracle"] >= max(by_name.values())
     assert (report["spans"], report["answers"], report["random_draws"]) == ("labelled", "data", 3)
     assert report["skipped_rows"] == [{"row": 1, "reason": "no_span", "file": None}]
-    assert report["provenance"]["language_model"] == str(directory)
+    assert report["provenance"]["language_model"] == str(llama)
     title, header, *_ = capsys.readouterr().out.splitlines()
     assert title == "quotesum (dev.jsonl): 2 labelled spans of 1 answers (data)"
     assert header.split()[:3] == ["method", "log-probability", "drop"]
 
 
-def test_command_on_context_sensitive_tokens(data, directory, capsys):
+def test_command_on_context_sensitive_tokens(data, llama, capsys):
     command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--device", "cpu")
-    assert evaluate(*command, "--language-model", directory, "--method", "oracle", "--spans", "cti") == 0
+    assert evaluate(*command, "--language-model", llama, "--method", "oracle", "--spans", "cti") == 0
     assert " cti spans of 1 answers (data)" in capsys.readouterr().out
 
 

@@ -122,11 +122,6 @@ def test_command_prints_a_line_per_layer(directory, tmp_path, capsys):
     assert "leave one of them out" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
 def load(directory, **options):
     return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
 

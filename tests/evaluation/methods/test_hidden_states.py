@@ -18,13 +18,8 @@ RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def model(directory):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=4))
+def model(llama):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", loaded_layers=4))
 
 
 def context_of(model, hidden_layer=None):
@@ -56,9 +51,9 @@ def test_hidden_states_above_the_captured_layer_are_those_of_their_layer(model):
     assert not np.allclose(above.top_columns(3).top_scores, below.top_columns(3).top_scores)
 
 
-def test_row_longer_than_the_context_is_read_window_by_window(directory, model):
+def test_row_longer_than_the_context_is_read_window_by_window(llama, model):
     length = len(model.encode(RECORD).token_ids)
-    short = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", max_tokens=length - 8))
+    short = AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", max_tokens=length - 8))
     context = context_of(short)
     row = context.encoded
     assert len(row.windows) > 1
@@ -82,7 +77,7 @@ def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_n
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 
-def test_layers_up_to_that_of_the_hidden_states_are_loaded(directory):
-    choice = ModelChoice(model=ModelOptions(model=str(directory), layer=1, device="cpu"))
+def test_layers_up_to_that_of_the_hidden_states_are_loaded(llama):
+    choice = ModelChoice(model=ModelOptions(model=str(llama), layer=1, device="cpu"))
     loaded = load_models(choice, frozenset({Need.HIDDEN_STATES})).attention
     assert loaded.network.config.num_hidden_layers == 2

@@ -45,13 +45,8 @@ def labelled(*, passages=PASSAGES, row=0, spans=SPANS):
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def models(directory):
-    return LoadedModels(language=LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")))
+def models(llama):
+    return LoadedModels(language=LanguageModel.from_pretrained(ModelOptions(model=str(llama), device="cpu")))
 
 
 class SaidByHand:
@@ -115,14 +110,14 @@ def naive_scores(directory, encoded, contextless, span):
     return scores
 
 
-def test_cci_of_a_model_is_that_of_the_definition(directory, models):
+def test_cci_of_a_model_is_that_of_the_definition(llama, models):
     answer = labelled()
     encoded = models.language.encode(answer.record)
     contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
     for span, result in zip(
         SPANS, ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models)), strict=True
     ):
-        expected = naive_scores(directory, encoded, torch.from_numpy(contextless), span)
+        expected = naive_scores(llama, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
 
@@ -148,9 +143,9 @@ def test_encoder_as_language_model_says_the_way_out(tmp_path):
         load_models(choice, frozenset({Need.LANGUAGE_MODEL}))
 
 
-def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
+def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, llama):
     encoder = save_tiny_encoder(tmp_path, layer_types=["full_attention"])
-    choice = ModelChoice(model=ModelOptions(model=str(encoder)), method=MethodOptions(language_model=str(directory)))
+    choice = ModelChoice(model=ModelOptions(model=str(encoder)), method=MethodOptions(language_model=str(llama)))
     assert load_models(choice, frozenset({Need.LANGUAGE_MODEL})).language is not None
 
 

@@ -79,9 +79,8 @@ def test_difference_to_words_is_paired_by_row():
 
 
 @pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory):
-    directory = save_tiny_model(tmp_path_factory.mktemp("tiny"))
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+def tiny_model(llama):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
 
 
 class CountingModel:

@@ -210,12 +210,11 @@ def test_layer_below_the_papers_takes_the_hidden_states_below_itself(tmp_path):
         (["--data", "ungiven.jsonl", "--log-format", "jsonl"], "1 rows skipped: no_gold_passage"),
     ],
 )
-def test_what_cannot_be_checked_is_a_usage_error(options, complaint, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_checked_is_a_usage_error(options, complaint, llama, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    model = save_tiny_model(tmp_path / "model")
     row = {"record_id": "1", "question": "Who?", "passages": [{"text": "Ada Thorne."}], "answer": "Ada Thorne."}
     Path("unlabelled.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     spans = {"target_spans": [{"char_start": 0, "char_end": 3}], "span_labels": [{"gold_passages": []}]}
     Path("ungiven.jsonl").write_text(json.dumps(row | spans) + "\n", encoding="utf-8")
-    assert main(["models", "check", "--model", str(model), "--device", "cpu", *options]) == 2
+    assert main(["models", "check", "--model", str(llama), "--device", "cpu", *options]) == 2
     assert complaint in capsys.readouterr().err
