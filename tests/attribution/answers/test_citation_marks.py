@@ -1,7 +1,5 @@
 """Ways to cite and to point at passages, and brackets that are part of what an answer says."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,7 @@ HOURS = Passage("Smith and Lee counted guests in 2019.", "https://help.example.c
 PASSAGES = (KETTLE, RULES, HOURS)
 
 
-def shown(answer: str, passages: tuple[Passage, ...] = PASSAGES) -> str:
+def shown(answer, passages=PASSAGES):
     """The answer without its marks, blanks and space before full stops evened out."""
     characters = list(answer)
     for mark in citation_marks(answer, passages):
@@ -26,7 +24,7 @@ def shown(answer: str, passages: tuple[Passage, ...] = PASSAGES) -> str:
     return " ".join("".join(characters).split()).replace(" .", ".").replace(" ,", ",")
 
 
-MARKS: list[tuple[str, list[int]]] = [
+MARKS = [
     # Numbers in brackets of all kinds
     ("[1]", [0]), ("[2, 3]", [1, 2]), ("[1-3]", [0, 1, 2]), ("[1, 2-3]", [0, 1, 2]), ("[1][3]", [0, 2]),
     ("[1] [2]", [0, 1]), ("[1], [2]", [0, 1]), ("[[2]]", [1]), ("[^2]", [1]), ("[^1^]", [0]),
@@ -117,7 +115,7 @@ MARKS: list[tuple[str, list[int]]] = [
 
 
 @pytest.mark.parametrize(("mark", "named"), MARKS, ids=[mark for mark, _ in MARKS])
-def test_a_mark_behind_a_statement_is_no_part_of_it_and_names_its_passages(mark: str, named: list[int]) -> None:
+def test_a_mark_behind_a_statement_is_no_part_of_it_and_names_its_passages(mark, named):
     plain = "The kettle holds two litres. It boils in four minutes."
     before_stop = f"The kettle holds two litres {mark}. It boils in four minutes {mark}."
     behind_stop = f"The kettle holds two litres. {mark} It boils in four minutes. {mark}"
@@ -127,7 +125,7 @@ def test_a_mark_behind_a_statement_is_no_part_of_it_and_names_its_passages(mark:
         assert set(found) == set(named)
 
 
-ENDS: list[str] = [
+ENDS = [
     "Sources:\n[1] kettle.pdf\n[2] house_rules.md",
     "**Sources:**\n- kettle.pdf\n- house_rules.md, p. 2",
     "## References\n1. Kettle Guide\n2. House Rules",
@@ -172,13 +170,13 @@ ENDS: list[str] = [
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_list_of_sources_behind_an_answer_is_no_part_of_it(end: str) -> None:
+def test_a_list_of_sources_behind_an_answer_is_no_part_of_it(end):
     assert shown(f"The kettle holds two litres.\n\n{end}").removesuffix(" ---") == "The kettle holds two litres."
     if "\n" not in end and end[0] not in "—(*>¹[k📄":
         assert shown(f"The kettle holds two litres. {end}") == "The kettle holds two litres."
 
 
-ASIDES: list[tuple[str, list[int]]] = [
+ASIDES = [
     ("— Kettle Guide", [0]),
     ("— Source 2", [1]),
     ("– [3]", [2]),
@@ -193,13 +191,13 @@ ASIDES: list[tuple[str, list[int]]] = [
 
 
 @pytest.mark.parametrize(("aside", "named"), ASIDES)
-def test_an_aside_at_the_end_of_a_sentence_is_no_part_of_it(aside: str, named: list[int]) -> None:
+def test_an_aside_at_the_end_of_a_sentence_is_no_part_of_it(aside, named):
     answer = f"The kettle holds two litres {aside}. It boils in four minutes {aside}."
     assert shown(answer) == "The kettle holds two litres. It boils in four minutes."
     assert {one for mark in citation_marks(answer, PASSAGES) for one in mark.passages} == set(named)
 
 
-SAID: list[str] = [
+SAID = [
     "The pump is tight (up to 12 bar).",
     "It was founded early (2019).",
     "The law passed in [2019].",
@@ -299,26 +297,26 @@ SAID: list[str] = [
 
 
 @pytest.mark.parametrize("answer", SAID)
-def test_brackets_and_numbers_that_say_something_stay(answer: str) -> None:
+def test_brackets_and_numbers_that_say_something_stay(answer):
     assert shown(answer) == " ".join(answer.split())
 
 
-def test_a_list_of_the_answers_own_says_what_its_numbers_mean() -> None:
+def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
     answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
 
 
-def test_an_answer_that_cites_a_zero_counts_from_zero() -> None:
+def test_an_answer_that_cites_a_zero_counts_from_zero():
     answer = "It boils [0]. Dogs may stay [1]."
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
 
 
-def test_ids_that_are_numbers_win_over_counting() -> None:
+def test_ids_that_are_numbers_win_over_counting():
     passages = (Passage("a", None, "2"), Passage("b", None, "7"))
     assert [mark.passages for mark in citation_marks("It is [2]. It was [7].", passages)] == [(0,), (1,)]
 
 
-def test_an_answer_that_is_a_name_or_an_address_is_no_mark() -> None:
+def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
     for answer in ("kettle.pdf", "House Rules", "https://help.example.com/hours"):
         assert citation_marks(answer, PASSAGES) == ()
     assert shown("Source: kettle.pdf") == ""
@@ -332,14 +330,14 @@ def test_an_answer_that_is_a_name_or_an_address_is_no_mark() -> None:
         ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
     ],
 )
-def test_a_tag_around_a_statement_cites_behind_it(answer: str, text: str, named: tuple[int, ...]) -> None:
+def test_a_tag_around_a_statement_cites_behind_it(answer, text, named):
     marks = citation_marks(answer, PASSAGES)
     assert marks[-1].passages == named
     assert marks[-1].chars.char_start >= answer.index(text.strip(".")) + len(text.strip("."))
 
 
 @given(st.text(alphabet="ab1A2[]()<>{}^.,:# \n¹【】†`*-_/", max_size=60))
-def test_marks_are_ascending_disjoint_and_inside(answer: str) -> None:
+def test_marks_are_ascending_disjoint_and_inside(answer):
     end = 0
     for mark in citation_marks(answer, PASSAGES):
         assert end <= mark.chars.char_start < mark.chars.char_end <= len(answer)
@@ -361,11 +359,11 @@ def test_marks_are_ascending_disjoint_and_inside(answer: str) -> None:
         ("version 3 and step 2", []),
     ],
 )
-def test_references_name_passages_counted_from_one(answer: str, named: list[int]) -> None:
+def test_references_name_passages_counted_from_one(answer, named):
     assert [one.passage_index for one in passage_references(answer, 4)] == named
 
 
-def test_a_reference_covers_the_words_that_name_it() -> None:
+def test_a_reference_covers_the_words_that_name_it():
     answer = "According to the first passage, and passage 2, it is."
     found = passage_references(answer, 2)
     assert [one.chars.of(answer) for one in found] == ["the first passage", "passage 2"]

@@ -18,24 +18,24 @@ from attribeam.schemas import CharRange, SpanKind, TargetSpan
 EMPTY = ParsedAnswer((), (), (), (), (), ())
 
 
-def texts(notation: str, kinds: str, *, label_scheme: str = "universal") -> list[str]:
+def texts(notation, kinds, *, label_scheme="universal"):
     text, parsed = tree(notation, label_scheme=label_scheme)
     return [
         span.chars.of(text) for span in choose_target_spans(parsed, text, kinds=parse_span_kinds(kinds), given=None)
     ]
 
 
-def test_span_kinds_are_read_in_their_order() -> None:
+def test_span_kinds_are_read_in_their_order():
     assert parse_span_kinds(" Facts,given ,facts") == (SpanKind.FACTS, SpanKind.GIVEN)
 
 
 @pytest.mark.parametrize("text", ["", "facts,", "phrases"])
-def test_unknown_span_kind_is_refused_with_the_allowed_ones(text: str) -> None:
+def test_unknown_span_kind_is_refused_with_the_allowed_ones(text):
     with pytest.raises(ValueError, match="given, sentences, facts, mentions, words"):
         parse_span_kinds(text)
 
 
-def test_given_spans_are_used_exactly() -> None:
+def test_given_spans_are_used_exactly():
     text, parsed = tree(COMPANY_UNIVERSAL)
     given_spans = (CharRange(4, 11), CharRange(0, 3))
     chosen = choose_target_spans(parsed, text, kinds=(SpanKind.FACTS, SpanKind.GIVEN), given=given_spans)
@@ -43,13 +43,13 @@ def test_given_spans_are_used_exactly() -> None:
 
 
 @pytest.mark.parametrize("given_spans", [None, ()])
-def test_row_without_given_spans_falls_back_to_the_other_kinds(given_spans: tuple[CharRange, ...] | None) -> None:
+def test_row_without_given_spans_falls_back_to_the_other_kinds(given_spans):
     text, parsed = tree(COMPANY_UNIVERSAL)
     chosen = choose_target_spans(parsed, text, kinds=(SpanKind.GIVEN, SpanKind.FACTS), given=given_spans)
     assert [span.kind for span in chosen] == [SpanKind.FACTS]
 
 
-def test_equal_ranges_keep_the_first_kind() -> None:
+def test_equal_ranges_keep_the_first_kind():
     text, parsed = tree("Blue/amod/2/ADJ whales/root/0/NOUN")
     kinds = (SpanKind.MENTIONS, SpanKind.FACTS, SpanKind.SENTENCES)
     assert choose_target_spans(parsed, text, kinds=kinds, given=None) == (
@@ -57,19 +57,19 @@ def test_equal_ranges_keep_the_first_kind() -> None:
     )
 
 
-def test_spans_are_ordered_by_place() -> None:
+def test_spans_are_ordered_by_place():
     text, parsed = tree(COMPANY_UNIVERSAL)
     chosen = choose_target_spans(parsed, text, kinds=parse_span_kinds("words,facts,mentions"), given=None)
     assert [span.chars for span in chosen] == sorted({span.chars for span in chosen})
 
 
-def test_answer_without_words_is_one_trimmed_span() -> None:
+def test_answer_without_words_is_one_trimmed_span():
     assert choose_target_spans(EMPTY, " 🎉🎉\n", kinds=(SpanKind.FACTS,), given=None) == (
         TargetSpan(SpanKind.SENTENCES, CharRange(1, 3)),
     )
 
 
-def test_answer_of_white_space_is_refused() -> None:
+def test_answer_of_white_space_is_refused():
     with pytest.raises(ValueError, match="white space"):
         choose_target_spans(EMPTY, " \n", kinds=(SpanKind.FACTS,), given=None)
 
@@ -145,17 +145,17 @@ def test_answer_of_white_space_is_refused() -> None:
         ),
     ],
 )
-def test_spans_of_a_sentence(notation: str, kind: str, expected: list[str]) -> None:
+def test_spans_of_a_sentence(notation, kind, expected):
     assert texts(notation, kind) == expected
 
 
-def test_mentions_of_the_worked_example() -> None:
+def test_mentions_of_the_worked_example():
     expected = ["The company", "one million dollars", "two million dollars", "2012", "2013"]
     assert texts(COMPANY_UNIVERSAL, "mentions") == expected
     assert texts(COMPANY_SPACY_ENGLISH, "mentions", label_scheme="spacy-english") == expected
 
 
-def test_entities_replace_runs_of_proper_nouns() -> None:
+def test_entities_replace_runs_of_proper_nouns():
     text, parsed = tree("Rio/root/0/PROPN de/flat/1/X Janeiro/flat/1/PROPN Carnival/appos/1/PROPN")
     named = ParsedAnswer(
         **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "entities"}, entities=(CharRange(0, 23),)
@@ -173,7 +173,7 @@ FORMS = ["alpha", "Beta", "7", ",", "(", ")", "**", "🎉", "東京", "القا�
 
 
 @st.composite
-def random_parses(draw: st.DrawFn) -> tuple[str, ParsedAnswer]:
+def random_parses(draw):
     """Random sentences of random trees over words of several scripts, marks and emoji."""
     sentences = []
     for _ in range(draw(st.integers(1, 3))):
@@ -191,7 +191,7 @@ def random_parses(draw: st.DrawFn) -> tuple[str, ParsedAnswer]:
 
 
 @given(parse=random_parses())
-def test_every_content_word_lies_in_a_fact(parse: tuple[str, ParsedAnswer]) -> None:
+def test_every_content_word_lies_in_a_fact(parse):
     text, parsed = parse
     facts = [span.chars for span in choose_target_spans(parsed, text, kinds=(SpanKind.FACTS,), given=None)]
     for word, chars in enumerate(parsed.words):
@@ -200,9 +200,7 @@ def test_every_content_word_lies_in_a_fact(parse: tuple[str, ParsedAnswer]) -> N
 
 
 @given(parse=random_parses(), kinds=st.lists(st.sampled_from(SpanKind), max_size=5, unique=True))
-def test_every_answer_has_spans_that_are_neither_empty_nor_edged_by_white_space(
-    parse: tuple[str, ParsedAnswer], kinds: list[SpanKind]
-) -> None:
+def test_every_answer_has_spans_that_are_neither_empty_nor_edged_by_white_space(parse, kinds):
     text, parsed = parse
     spans = choose_target_spans(parsed, text, kinds=kinds, given=None)
     assert spans
@@ -213,7 +211,7 @@ def test_every_answer_has_spans_that_are_neither_empty_nor_edged_by_white_space(
 
 
 @given(parse=random_parses())
-def test_no_mention_lies_within_another(parse: tuple[str, ParsedAnswer]) -> None:
+def test_no_mention_lies_within_another(parse):
     text, parsed = parse
     spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
     chars = [span.chars for span in spans if span.kind is SpanKind.MENTIONS]
@@ -222,7 +220,7 @@ def test_no_mention_lies_within_another(parse: tuple[str, ParsedAnswer]) -> None
         assert one.char_end < following.char_end
 
 
-def test_fragments_join_the_fact_before_them() -> None:
+def test_fragments_join_the_fact_before_them():
     notation = "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN"
     text, parsed = tree(notation)
     roots = ParsedAnswer(
@@ -233,7 +231,7 @@ def test_fragments_join_the_fact_before_them() -> None:
     assert [span.chars.of(text) for span in facts] == ["The cache is in tmp"]
 
 
-def test_lone_adverb_joins_the_fact_after_it() -> None:
+def test_lone_adverb_joins_the_fact_after_it():
     text, parsed = tree("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB")
     roots = ParsedAnswer(
         **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
@@ -243,7 +241,7 @@ def test_lone_adverb_joins_the_fact_after_it() -> None:
     assert [span.chars.of(text) for span in facts] == ["There ships sank"]
 
 
-def test_mention_ends_at_a_bar() -> None:
+def test_mention_ends_at_a_bar():
     text = "|Oak | Elm"
     parsed = ParsedAnswer(
         (CharRange(1, 4), CharRange(7, 10)), (1, 1), ("compound", "root"), ("PROPN",) * 2, ("",) * 2, (0,)
@@ -252,11 +250,11 @@ def test_mention_ends_at_a_bar() -> None:
     assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]
 
 
-def test_edges_of_a_hyphenated_chain_are_found_once_for_all_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
+def test_edges_of_a_hyphenated_chain_are_found_once_for_all_of_its_words(monkeypatch):
+    looked_at = []
     is_hyphen = target_spans._is_hyphen_inside
 
-    def counted(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    def counted(parsed, word, answer):
         looked_at.append(word)
         return is_hyphen(parsed, word, answer)
 

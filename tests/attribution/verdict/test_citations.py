@@ -1,30 +1,28 @@
 """What answers cite for their claims, whether the evidence lies there, and that marks change no verdict."""
 
-from __future__ import annotations
-
 import pytest
 from tests.attribution.answers.test_citation_marks import ENDS, MARKS, PASSAGES
 from tests.evaluation.dataset_rows import FACT_WORDS
 
 from attribeam import Attributor
-from attribeam.schemas import RowFault, SpanEvidence, Support
+from attribeam.schemas import RowFault, Support
 
 QUESTION = "What is known of the kettle and the house?"
 KETTLE, DOGS = "The kettle holds two litres", "Dogs may stay on the terrace"
 
 
 @pytest.fixture(scope="module")
-def attributor() -> Attributor:
+def attributor():
     return Attributor.from_pretrained(method=FACT_WORDS)
 
 
-def claims(attributor: Attributor, answer: str) -> list[SpanEvidence]:
+def claims(attributor, answer):
     found = attributor.attribute(question=QUESTION, passages=PASSAGES, answer=answer)
     assert all(one.text == one.chars.of(answer) for one in found)
     return [one for one in found if one.is_claim]
 
 
-def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_without(attributor: Attributor) -> None:
+def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_without(attributor):
     plain = claims(attributor, f"{KETTLE}. {DOGS}.")
     assert [one.text for one in plain] == [KETTLE, DOGS]
     expected = [(one.text, one.support, pytest.approx(one.support_score, abs=0.1)) for one in plain]  # trees step
@@ -49,25 +47,23 @@ def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_
         (f"{KETTLE}. {DOGS}.", [(), ()]),
     ],
 )
-def test_a_claim_has_the_marks_within_it_and_the_first_behind_it(
-    attributor: Attributor, answer: str, cited: list[tuple[int, ...]]
-) -> None:
+def test_a_claim_has_the_marks_within_it_and_the_first_behind_it(attributor, answer, cited):
     assert [one.cited_passages for one in claims(attributor, answer)] == cited
 
 
-def test_a_citation_agrees_where_the_evidence_lies_in_the_cited_passage(attributor: Attributor) -> None:
+def test_a_citation_agrees_where_the_evidence_lies_in_the_cited_passage(attributor):
     right, wrong, none = claims(attributor, f"{KETTLE} [1]. {DOGS} [1]. Breakfast ends at 11:30.")
     assert (right.citation_agrees, wrong.citation_agrees, none.citation_agrees) == (True, False, None)
     assert wrong.support is Support.SUPPORTED
 
 
-def test_a_span_within_a_claim_cites_what_its_claim_cites(attributor: Attributor) -> None:
+def test_a_span_within_a_claim_cites_what_its_claim_cites(attributor):
     found = attributor.attribute(question=QUESTION, passages=PASSAGES, answer=f"{KETTLE} [1].")
     assert len(found) > 1
     assert {one.cited_passages for one in found} == {(0,)}
 
 
-def test_an_invented_value_in_brackets_is_still_flagged(attributor: Attributor) -> None:
+def test_an_invented_value_in_brackets_is_still_flagged(attributor):
     (claim,) = claims(attributor, f"{KETTLE} (up to 900 grams).")
     assert claim.support is Support.UNSUPPORTED
     assert claim.unmatched_values == ("900",)

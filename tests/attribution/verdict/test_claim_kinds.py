@@ -1,7 +1,5 @@
 """What an answer was asked for, as its row shows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -29,7 +27,7 @@ from attribeam.schemas import Passage, QARecord
 QUESTION = "Who trimmed the lamp?"
 
 
-def kind_of(question: str, *passages: str) -> RowKind:
+def kind_of(question, *passages):
     return row_kind(question, [line for text in passages for line in record_lines(text)])
 
 
@@ -47,7 +45,7 @@ def kind_of(question: str, *passages: str) -> RowKind:
         "Who trimmed the lamp? Please write a summary.",
     ],
 )
-def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question: str) -> None:
+def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question):
     assert kind_of(question, LANTERN) is RowKind.SUMMARY
 
 
@@ -63,47 +61,47 @@ def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question: str) -> N
         "In 1902 the lamp was lit. Where can I get a summary of its costs?",
     ],
 )
-def test_row_that_asks_something_is_a_question(question: str) -> None:
+def test_row_that_asks_something_is_a_question(question):
     assert kind_of(question, LANTERN) is RowKind.QUESTION
 
 
 @pytest.mark.parametrize("question", ["", QUESTION, "Write a summary of this business."])
-def test_passages_of_short_fields_are_records_whatever_is_asked(question: str) -> None:
+def test_passages_of_short_fields_are_records_whatever_is_asked(question):
     assert kind_of(question, RECORD) is RowKind.RECORD
     assert (
         kind_of(question, json.dumps({"name": "The Copper Kettle", "WiFi": False}), "Tea was fine.") is RowKind.RECORD
     )
 
 
-def test_paragraph_that_begins_like_a_field_is_no_record() -> None:
+def test_paragraph_that_begins_like_a_field_is_no_record():
     assert kind_of(QUESTION, f"Note: {LANTERN}") is RowKind.QUESTION
     assert kind_of("", f"Note: {LANTERN}", f"Weather: {LANTERN}") is RowKind.SUMMARY
 
 
-def test_few_fields_among_plain_lines_are_no_record() -> None:
+def test_few_fields_among_plain_lines_are_no_record():
     assert kind_of("", "height: 12 m", LANTERN, LANTERN) is RowKind.SUMMARY
     assert kind_of("", "height: 12 m", "lamp: oil", "It stands at the end of the pier.") is RowKind.RECORD
 
 
-def test_text_below_a_header_of_fields_is_no_record() -> None:
+def test_text_below_a_header_of_fields_is_no_record():
     page = f"Title: Lighthouse\nDate: 1902\n{LANTERN} {LANTERN} {LANTERN}"
     assert kind_of(QUESTION, page) is RowKind.QUESTION
     assert kind_of("", page, page) is RowKind.SUMMARY
 
 
-def test_record_with_a_long_review_in_several_lines_is_a_record() -> None:
+def test_record_with_a_long_review_in_several_lines_is_a_record():
     business = {"name": "The Copper Kettle", "city": "Marl", "WiFi": "no", "stars": 4, "hours": {"Monday": "9:0-17:0"}}
     review = "\n".join(["They make good tea and wait for you without a clock on the wall"] * 3)
     assert kind_of("", json.dumps({**business, "reviews": [{"text": review}]})) is RowKind.RECORD
 
 
-def kind_of_signals(row: QARecord) -> RowKind:
+def kind_of_signals(row):
     parsed = parse(row.answer)
     (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
     return found.kind
 
 
-def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count() -> None:
+def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count():
     answer = "The keeper trimmed the lamp."
     assert kind_of_signals(record(answer, RECORD, question=QUESTION)) is RowKind.RECORD
     assert kind_of_signals(record(answer, LANTERN)) is RowKind.SUMMARY
@@ -114,7 +112,7 @@ def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count() -> None:
     assert kind_of_signals(titled) is RowKind.QUESTION
 
 
-def test_json_is_read_as_lines_of_paths() -> None:
+def test_json_is_read_as_lines_of_paths():
     text = '{"name": "Kettle", "attributes": {"WiFi": true, "Music": null}, "tags": ["tea", "cake"]}'
     lines = [(line.key, line.value, line.truth) for line in record_lines(text)]
     assert lines == [
@@ -126,19 +124,19 @@ def test_json_is_read_as_lines_of_paths() -> None:
     ]
 
 
-def test_open_days_are_those_with_hours() -> None:
+def test_open_days_are_those_with_hours():
     closed = "hours Sunday: 0:0-0:0"
     assert open_days([*record_lines(RECORD), *record_lines(closed)]) == {0, 1}
     assert open_days([*record_lines("We open on Monday: come early")]) == frozenset()
 
 
-def test_a_deep_record_keeps_the_last_names_of_a_path() -> None:
+def test_a_deep_record_keeps_the_last_names_of_a_path():
     text = '{"a": {"b": {"c": {"d": {"WiFi": false}}}}}'
     (line,) = record_lines(text)
     assert (line.key, line.truth) == ("c d WiFi", Truth.NO)
 
 
-def test_a_deep_record_is_read_and_one_too_deep_for_json_stays_text() -> None:
+def test_a_deep_record_is_read_and_one_too_deep_for_json_stays_text():
     (read,) = record_lines('{"a": ' * 900 + "true" + "}" * 900)
     assert (read.key, read.truth) == ("a a a", Truth.YES)
     too_deep = '{"a":' * 200_000
@@ -150,13 +148,13 @@ SOURCES = (Passage(text=RECORD),)
 LINES = [*record_lines(RECORD)]
 
 
-def verdicts(answer: str) -> dict[str, int]:
+def verdicts(answer):
     words = AnswerWords(parse(answer), answer)
     found = field_agreement(words, LINES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 
-def times(answer: str) -> dict[str, int]:
+def times(answer):
     words = AnswerWords(parse(answer), answer)
     found = time_agreement(words, LINES, SOURCES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
@@ -175,11 +173,11 @@ def times(answer: str) -> dict[str, int]:
         ("The tea is good.", {}),
     ],
 )  # fmt: skip
-def test_what_is_offered_is_compared_with_its_field(answer: str, expected: dict[str, int]) -> None:
+def test_what_is_offered_is_compared_with_its_field(answer, expected):
     assert verdicts(answer) == expected
 
 
-def test_days_are_compared_with_opening_hours() -> None:
+def test_days_are_compared_with_opening_hours():
     assert set(times("It is open from Monday to Tuesday.").values()) == {AGREES}
     assert set(times("It is open from Monday to Sunday.").values()) == {CONFLICTS}
     assert times("It is open on Wednesday.") == {"wednesday": CONFLICTS}
@@ -187,6 +185,6 @@ def test_days_are_compared_with_opening_hours() -> None:
     assert set(times("It is open seven days a week.").values()) == {CONFLICTS}
 
 
-def test_times_of_day_are_compared_in_either_form() -> None:
+def test_times_of_day_are_compared_in_either_form():
     assert set(times("It closes at 5 pm.").values()) == {AGREES}
     assert set(times("It closes at 7:30 pm.").values()) == {CONFLICTS}

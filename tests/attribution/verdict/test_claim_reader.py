@@ -1,9 +1,5 @@
 """The reader of claims: what it reads of a claim and its premise, and what it makes of them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -29,7 +25,7 @@ SENTENCES = PassageSentences(
 )
 
 
-def premise(*others: int, sentence: int | None = 2, **numbers: float) -> Premise:
+def premise(*others, sentence=2, **numbers):
     found = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
     for name, number in numbers.items():
         found[PREMISE_NUMBERS.index(name)] = number
@@ -38,22 +34,22 @@ def premise(*others: int, sentence: int | None = 2, **numbers: float) -> Premise
 
 
 @pytest.fixture(scope="module")
-def reader() -> ClaimReader:
+def reader():
     return load_reader(BUNDLED_VERDICT)
 
 
-def text_of(ids: tuple[int, ...]) -> str:
+def text_of(ids):
     return TOKENIZER.decode(list(ids), skip_special_tokens=False)
 
 
-def inputs(reader: ClaimReader, answer: str, start: int, end: int, of: Premise) -> ReaderInput:
+def inputs(reader, answer, start, end, of):
     parsed = AnswerParser.from_pretrained("bundled").parse(answer)
     words = [place for place, word in enumerate(parsed.words) if start <= word.char_start and word.char_end <= end]
     (found,) = reader.inputs(answer, parsed, [(words, of)], SENTENCES)
     return found
 
 
-def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(reader: ClaimReader) -> None:
+def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(reader):
     claim = inputs(reader, ANSWER, ANSWER.index("it carries"), ANSWER.index(". Ask"), premise(5))
     assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
     assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars"
@@ -62,12 +58,12 @@ def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(
     )
 
 
-def test_names_of_special_tokens_in_a_text_are_text(reader: ClaimReader) -> None:
+def test_names_of_special_tokens_in_a_text_are_text(reader):
     claim = inputs(reader, "Rooms [SEP] are cheap.", 0, 5, premise())
     assert TOKENIZER.token_to_id("[SEP]") not in claim.sentence
 
 
-def test_long_sentence_is_read_around_the_claim(reader: ClaimReader) -> None:
+def test_long_sentence_is_read_around_the_claim(reader):
     answer = "We saw " + "old " * 300 + "ships and " + "new " * 300 + "boats."
     at = answer.index("ships")
     claim = inputs(reader, answer, at, at + 5, premise())
@@ -84,14 +80,14 @@ def test_long_sentence_is_read_around_the_claim(reader: ClaimReader) -> None:
         (premise(sentence=None), False),
     ],
 )
-def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader: ClaimReader, of: Premise, read: bool) -> None:
+def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader, of, read):
     assert is_read(of) is read
     claim = inputs(reader, ANSWER, 0, ANSWER.index("."), of)
     assert bool(claim.premise) is read
     assert bool(reader.log_odds([claim])[0]) is read
 
 
-def test_reading_is_that_of_the_trained_module_whatever_is_read_beside_it() -> None:
+def test_reading_is_that_of_the_trained_module_whatever_is_read_beside_it():
     torch.manual_seed(5)
     vectors = torch.randn(TOKENIZER.get_vocab_size(), 24)
     scales = vectors.abs().amax(1) / 127
@@ -117,7 +113,7 @@ def test_reading_is_that_of_the_trained_module_whatever_is_read_beside_it() -> N
 
 @pytest.mark.parametrize("name", READER_FILES)
 @pytest.mark.parametrize("content", [None, b"", b"{}"])
-def test_file_that_is_no_reader_is_an_error_that_names_it(tmp_path: Path, name: str, content: bytes | None) -> None:
+def test_file_that_is_no_reader_is_an_error_that_names_it(tmp_path, name, content):
     for one in READER_FILES:
         (tmp_path / one).write_bytes((BUNDLED_VERDICT / one).read_bytes())
     (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)

@@ -1,8 +1,5 @@
 """Which spans are claims, read with the bundled parser on sentences of our own."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -11,22 +8,22 @@ from tests.attribution.verdict.judged_rows import record
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import AnswerClaims, answer_claims
+from attribeam.attribution.verdict.claims import answer_claims
 from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 
 
 @cache
-def parser() -> AnswerParser:
+def parser():
     return AnswerParser.from_pretrained("bundled")
 
 
-def claims_among(answer: str, spans: Sequence[TargetSpan], *, assume_language: bool = False) -> AnswerClaims:
+def claims_among(answer, spans, *, assume_language=False):
     parsed = parser().parse(answer)
     return answer_claims(parsed, answer, spans, word_kinds(parsed, record(answer), assume_language=assume_language))
 
 
-def judged(answer: str) -> dict[str, tuple[str | None, str]]:
+def judged(answer):
     """For each span the text of the span whose claim it belongs to, and its kind."""
     parsed = parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
@@ -41,19 +38,19 @@ def judged(answer: str) -> dict[str, tuple[str | None, str]]:
     }
 
 
-def claims_of(answer: str) -> AnswerClaims:
+def claims_of(answer):
     parsed = parser().parse(answer)
     return claims_among(answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
 
 
-def stated(answer: str) -> str:
+def stated(answer):
     """The words that carry a claim."""
     parsed = parser().parse(answer)
     kinds = word_kinds(parsed, record(answer)).kinds
     return " ".join(word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind == ClaimKind.CLAIM)
 
 
-def test_a_mention_belongs_to_the_fact_around_it() -> None:
+def test_a_mention_belongs_to_the_fact_around_it():
     found = judged("Mira Falk painted the harbour in 1931.")
     fact = "Mira Falk painted the harbour in 1931"
     assert found[fact] == (fact, "claim")
@@ -65,25 +62,25 @@ def test_a_mention_belongs_to_the_fact_around_it() -> None:
     [((0, 17), (10, 29)), ((10, 37), (0, 17))],
     ids=["begins-within", "ends-within"],
 )
-def test_a_mention_across_the_edge_of_a_fact_belongs_to_it(fact: tuple[int, int], mention: tuple[int, int]) -> None:
+def test_a_mention_across_the_edge_of_a_fact_belongs_to_it(fact, mention):
     spans = [TargetSpan(SpanKind.FACTS, CharRange(*fact)), TargetSpan(SpanKind.MENTIONS, CharRange(*mention))]
     found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
     assert [one.claim_index for one in found] == [0, 0]
 
 
-def test_a_mention_across_the_edge_of_a_fact_that_claims_nothing_is_a_claim_of_its_own() -> None:
+def test_a_mention_across_the_edge_of_a_fact_that_claims_nothing_is_a_claim_of_its_own():
     answer = "I hope that this helps you. Mira Falk painted the harbour."
     spans = [TargetSpan(SpanKind.FACTS, CharRange(0, 26)), TargetSpan(SpanKind.MENTIONS, CharRange(23, 37))]
     assert [one.claim_index for one in claims_among(answer, spans).spans] == [None, 1]
 
 
-def test_of_mentions_that_cross_outside_facts_the_first_is_the_claim() -> None:
+def test_of_mentions_that_cross_outside_facts_the_first_is_the_claim():
     spans = [TargetSpan(SpanKind.MENTIONS, CharRange(*chars)) for chars in ((0, 17), (10, 29), (33, 37))]
     found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
     assert [one.claim_index for one in found] == [0, 0, 2]
 
 
-def test_a_fact_around_another_keeps_a_claim_of_its_own() -> None:
+def test_a_fact_around_another_keeps_a_claim_of_its_own():
     answer = "The baker, who was born in Oslo, opened a shop in Bergen."
     inner, outer = TargetSpan(SpanKind.FACTS, CharRange(11, 31)), TargetSpan(SpanKind.FACTS, CharRange(0, 56))
     place = TargetSpan(SpanKind.MENTIONS, CharRange(27, 31))
@@ -95,7 +92,7 @@ def test_a_fact_around_another_keeps_a_claim_of_its_own() -> None:
     assert "Oslo" not in own
 
 
-def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside() -> None:
+def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside():
     answer = "He thinks the tower was built by monks."
     outer = TargetSpan(SpanKind.FACTS, CharRange(0, len(answer) - 1))
     inner = TargetSpan(SpanKind.FACTS, CharRange(answer.index("the tower"), len(answer) - 1))
@@ -103,7 +100,7 @@ def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside() -> Non
     assert [one.claim_index for one in found] == [1, 1]
 
 
-def test_what_a_passage_is_said_to_state_is_the_claim() -> None:
+def test_what_a_passage_is_said_to_state_is_the_claim():
     answer = "Passage 3 further states that the ferry stops at Noon Island."
     assert stated(answer) == "the ferry stops at Noon Island ."
     claim = "The passage says that the mill was sold in 1907 by the owner"
@@ -133,7 +130,7 @@ def test_what_a_passage_is_said_to_state_is_the_claim() -> None:
         "In summary, the ferry stops at Noon Island, according to the second document.",
     ],
 )
-def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
+def test_words_about_sources_are_no_part_of_the_claim(answer):
     assert [word for word in stated(answer).split() if word.isalpha()] in (
         ["The", "ferry", "stops", "at", "Noon", "Island"],
         ["the", "ferry", "stops", "at", "Noon", "Island"],
@@ -186,7 +183,7 @@ def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
         "N/A",
     ],
 )
-def test_an_answer_that_only_refuses_is_a_refusal(answer: str) -> None:
+def test_an_answer_that_only_refuses_is_a_refusal(answer):
     found = claims_of(answer)
     assert found.kind == AnswerKind.REFUSAL
     assert {one.kind for one in found.spans} <= {ClaimKind.REFUSAL, ClaimKind.DISCOURSE}
@@ -202,7 +199,7 @@ def test_an_answer_that_only_refuses_is_a_refusal(answer: str) -> None:
         ("* Dizziness (passages 2 & 3)", "Dizziness"),
     ],
 )
-def test_one_word_may_be_the_claim(answer: str, claim: str) -> None:
+def test_one_word_may_be_the_claim(answer, claim):
     assert [word for word in stated(answer).split() if word.isalpha()] == [claim]
     assert claims_of(answer).kind == AnswerKind.ANSWER
     assert ClaimKind.CLAIM in {one.kind for one in claims_of(answer).spans}
@@ -221,13 +218,13 @@ def test_one_word_may_be_the_claim(answer: str, claim: str) -> None:
         ("The passages do not mention a harbour, a pier, or a ferry.", "not mention a harbour, a pier, or a ferry."),
     ],
 )
-def test_a_refusal_takes_its_clause_and_no_more(answer: str, refused: str) -> None:
+def test_a_refusal_takes_its_clause_and_no_more(answer, refused):
     (found,) = claims_of(answer).refused
     assert refused in found.of(answer)
     assert found.char_end - found.char_start < len(refused) + 20
 
 
-def test_an_answer_that_states_and_refuses_is_partial() -> None:
+def test_an_answer_that_states_and_refuses_is_partial():
     answer = "The pier was opened in 1907, but the passages do not say who built it."
     found = claims_of(answer)
     assert found.kind == AnswerKind.PARTIAL
@@ -264,7 +261,7 @@ def test_an_answer_that_states_and_refuses_is_partial() -> None:
         ("To rotate the keys:", ClaimKind.HEADING),
     ],
 )
-def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
+def test_what_claims_nothing_has_its_kind(answer, kind):
     found = claims_of(answer)
     assert {one.kind for one in found.spans} <= {kind, ClaimKind.HEADING}
     assert found.kind == AnswerKind.NO_CLAIM
@@ -308,7 +305,7 @@ def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
         "Parking: not available on Sundays.",
     ],
 )
-def test_statements_that_only_sound_alike_are_claims(answer: str) -> None:
+def test_statements_that_only_sound_alike_are_claims(answer):
     found = claims_of(answer)
     assert found.kind == AnswerKind.ANSWER
     assert {one.kind for one in found.spans} == {ClaimKind.CLAIM}
@@ -325,14 +322,14 @@ def test_statements_that_only_sound_alike_are_claims(answer: str) -> None:
         ("The shirt is not available in this material.", "shirt is not available"),
     ],
 )
-def test_what_a_document_lacks_is_a_claim_unless_it_is_information(answer: str, claimed: str) -> None:
+def test_what_a_document_lacks_is_a_claim_unless_it_is_information(answer, claimed):
     found = claims_of(answer)
     assert found.kind == AnswerKind.ANSWER
     assert not found.refused
     assert claimed in stated(answer)
 
 
-def test_headings_steps_tables_and_code_are_no_claims() -> None:
+def test_headings_steps_tables_and_code_are_no_claims():
     answer = (
         "## Cleaning\n\nStep 1: Remove the lid of the kettle.\n\n"
         "| Part | Colour |\n| --- | --- |\n| Lid | blue |\n\n```\nkettle --clean --all\n```\n"
@@ -360,19 +357,19 @@ def test_headings_steps_tables_and_code_are_no_claims() -> None:
         ('"The ferry is late," said the clerk.', ['"The ferry is late," said the clerk']),
     ],
 )
-def test_numbers_and_lines_before_a_list_are_no_claims_and_marks_stay_in_pairs(answer: str, claims: list[str]) -> None:
+def test_numbers_and_lines_before_a_list_are_no_claims_and_marks_stay_in_pairs(answer, claims):
     found = judged(answer)
     assert [text for text, (claim, _) in found.items() if text == claim] == claims
 
 
-def test_inline_code_is_part_of_the_claim_around_it() -> None:
+def test_inline_code_is_part_of_the_claim_around_it():
     answer = "Start it with `kettle --boil --fast`.\n\n`kettle --stop`\n"
     found = judged(answer)
     assert found["kettle --boil --fast"][1] == "claim"
     assert found["kettle --stop"] == (None, "code")
 
 
-def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read() -> None:
+def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read():
     answer = "Die Mühle wurde im Jahr 1874 von einem Müller gebaut und ist heute ein kleines Museum für Kinder."
     parsed = parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
@@ -384,7 +381,7 @@ def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_
     assert ClaimKind.LANGUAGE not in {one.kind for one in assumed.spans}
 
 
-def test_given_spans_are_claims_of_their_own() -> None:
+def test_given_spans_are_claims_of_their_own():
     answer = "The mill was built in 1874."
     spans = [TargetSpan(SpanKind.GIVEN, CharRange(0, 12)), TargetSpan(SpanKind.GIVEN, CharRange(0, 26))]
     found = claims_among(answer, spans).spans
@@ -404,13 +401,13 @@ def test_given_spans_are_claims_of_their_own() -> None:
         ("1. **Warranty**\n   The pump has a warranty.", "Warranty", "The pump has a warranty"),
     ],
 )
-def test_a_bold_label_is_a_heading_and_no_part_of_the_claim_behind_it(answer: str, label: str, fact: str) -> None:
+def test_a_bold_label_is_a_heading_and_no_part_of_the_claim_behind_it(answer, label, fact):
     found = judged(answer)
     assert found[label] == (None, "heading")
     assert found[fact] == (fact, "claim")
 
 
-def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alone() -> None:
+def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alone():
     assert "The plan costs $5" in judged("**The plan costs $5:** that is cheap.")
     assert judged("The plans are:\n- **Basic**\n- **Pro**")["Pro"] == ("Pro", "claim")
     for answer in ("The **pump** weighs **3 kg**.", "**The pump** weighs 3 kg.", "It weighs *3 kg*."):
@@ -429,7 +426,7 @@ def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alon
         ("I hope this helps, and have a great day!", ""),
     ],
 )
-def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) -> None:
+def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
     assert stated(answer) == said
 
 
@@ -499,28 +496,28 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) 
         ("| Kettle | Guarantee | Steel |\n|---|---|---|\n| Kettle | Yes | ✓ |\n| Large kettle | N/A | ✗ |", []),
     ],
 )
-def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer: str, claims: list[str]) -> None:
+def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer, claims):
     parsed = parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
     found = claims_among(answer, spans).spans
     assert [spans[at].chars.of(answer) for at, one in enumerate(found) if one.claim_index == at] == claims
 
 
-def test_a_formula_is_not_judged_and_latex_around_words_is_read() -> None:
+def test_a_formula_is_not_judged_and_latex_around_words_is_read():
     assert stated("The kettle boils in 4 minutes. By $E = mc^2$ it works.").split()[-2:] == ["works", "."]
     assert "mc^2" not in stated("By $E = mc^2$ it works.")
     assert stated(r"It holds $\boxed{2 \text{ litres}}$ and costs \$45.").startswith("It holds 2 litres")
 
 
-def refused(sentence: str) -> list[str]:
+def refused(sentence):
     return [sentence[start:end] for start, end in refusals(sentence)]
 
 
-def test_a_word_of_any_length_before_a_refusal_is_read_in_one_pass() -> None:
+def test_a_word_of_any_length_before_a_refusal_is_read_in_one_pass():
     sentence = "x" * 20_000 + " the passage does not mention it"
     assert refused(sentence) == ["the passage does not mention it"]
 
 
 @pytest.mark.parametrize("answer", ["No steps.", "No references.", "No details."])
-def test_an_answer_that_counts_none_is_no_refusal(answer: str) -> None:
+def test_an_answer_that_counts_none_is_no_refusal(answer):
     assert not is_bare_refusal(answer)

@@ -1,10 +1,7 @@
 """The bundled verdict on answers of our own."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
@@ -15,22 +12,22 @@ from attribeam.attribution.option_declaration import VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
-from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, ClaimKind, Support
 
 INVENTED = "The keeper trimmed the lamp every evening. He was born in Norway in 1872."
 
 
 @pytest.fixture(scope="module")
-def attributor() -> Attributor:
+def attributor():
     return Attributor.from_pretrained("bundled")
 
 
-def judged(attributor: Attributor, answer: str, *passages: str) -> dict[str, SpanEvidence]:
+def judged(attributor, answer, *passages):
     found = attributor.attribute(question="What did the keeper do?", passages=passages or [LANTERN], answer=answer)
     return {one.text: one for one in found}
 
 
-def test_an_invented_claim_is_unsupported_and_names_its_words(attributor: Attributor) -> None:
+def test_an_invented_claim_is_unsupported_and_names_its_words(attributor):
     found = judged(attributor, INVENTED)
     invented = found["He was born in Norway in 1872"]
     assert invented.support is Support.UNSUPPORTED
@@ -43,7 +40,7 @@ def test_an_invented_claim_is_unsupported_and_names_its_words(attributor: Attrib
     assert kept.support_score > invented.support_score
 
 
-def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor: Attributor) -> None:
+def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor):
     limits = load_verdict_model(BUNDLED_VERDICT).thresholds
     for answer in (
         INVENTED,
@@ -58,13 +55,13 @@ def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_s
             assert (one.support is Support.SUPPORTED) is (score >= limits.supported)
 
 
-def test_what_claims_nothing_is_not_judged_and_a_refusal_is_its_own_kind(attributor: Attributor) -> None:
+def test_what_claims_nothing_is_not_judged_and_a_refusal_is_its_own_kind(attributor):
     (refused,) = judged(attributor, "I am unable to answer that.").values()
     assert (refused.support, refused.claim_kind) == (Support.NO_CLAIM, ClaimKind.REFUSAL)
     assert (refused.answer_kind, refused.answer_risk, refused.support_score) == (AnswerKind.REFUSAL, None, None)
 
 
-def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_judged(attributor: Attributor) -> None:
+def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_judged(attributor):
     passage = "המגדלור ליד העיר נבנה לפני מאה שנים על ידי שני אחים"
     copied = judged(attributor, f"{passage}.", "The harbour is old.", passage)
     assert {one.support for one in copied.values() if one.span_kind == "facts"} == {Support.SUPPORTED}
@@ -75,7 +72,7 @@ def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_j
     assert {one.answer_risk for one in other.values()} == {None}
 
 
-def test_strictness_sets_the_threshold_and_says_what_it_gave() -> None:
+def test_strictness_sets_the_threshold_and_says_what_it_gave():
     found = {}
     for strictness in Strictness:
         judge = judge_of(MethodOptions(strictness=strictness))
@@ -87,7 +84,7 @@ def test_strictness_sets_the_threshold_and_says_what_it_gave() -> None:
         assert (lenient > balanced > strict) if falls else (lenient < balanced < strict), name
 
 
-def test_a_prior_moves_scores_and_risk_by_its_odds(attributor: Attributor) -> None:
+def test_a_prior_moves_scores_and_risk_by_its_odds(attributor):
     rare = judged(Attributor.from_pretrained("bundled", prior=0.1), INVENTED)
     for text, one in judged(attributor, INVENTED).items():
         if one.support_score is not None:
@@ -95,13 +92,13 @@ def test_a_prior_moves_scores_and_risk_by_its_odds(attributor: Attributor) -> No
             assert rare[text].support_score == pytest.approx(9 * even / (1 + 9 * even))
 
 
-def test_thresholds_of_mass_replace_the_fitted_verdict() -> None:
+def test_thresholds_of_mass_replace_the_fitted_verdict():
     assert judge_of(MethodOptions(verdict="mass")) is None
     assert judge_of(MethodOptions(supported_threshold=0.4, weak_threshold=0.2)) is None
     assert judge_of(MethodOptions()) is not None
 
 
-def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() -> None:
+def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated():
     by_mass = Attributor.from_pretrained("bundled", method=HIDDEN_AVERAGE, verdict="mass")
     assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
 
@@ -115,9 +112,7 @@ def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() ->
         pytest.param(0.0, 0.0, False, id="not-flagged"),
     ],
 )
-def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(
-    tmp_path: Path, balanced: float, weak_word: float | None, *, named: bool
-) -> None:
+def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(tmp_path, balanced, weak_word, *, named):
     shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
     file = tmp_path / "own" / VERDICT_FILE
     found = json.loads(file.read_text())
@@ -133,18 +128,18 @@ def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(
 
 
 @pytest.mark.parametrize("answer", ["<b></b><br>", "|" * 50, "`" * 301, ".", "🙂"])
-def test_an_answer_without_words_is_no_claim(attributor: Attributor, answer: str) -> None:
+def test_an_answer_without_words_is_no_claim(attributor, answer):
     found = judged(attributor, answer)
     assert {one.support for one in found.values()} <= {Support.NO_CLAIM, Support.NOT_JUDGED}
     assert {one.answer_risk for one in found.values()} == {None}
 
 
-def test_a_line_of_a_record_without_a_name_is_no_field(attributor: Attributor) -> None:
+def test_a_line_of_a_record_without_a_name_is_no_field(attributor):
     found = judged(attributor, "The keeper trimmed the lamp.", "Note: old\n : true\n  : no", LANTERN)
     assert found["The keeper trimmed the lamp"].support is Support.SUPPORTED
 
 
-def test_given_spans_without_content_are_no_claims_and_words_stay_within_them(attributor: Attributor) -> None:
+def test_given_spans_without_content_are_no_claims_and_words_stay_within_them(attributor):
     answer = "The lamp, which Norway sent, burned in 1999."
     spans = [(8, 9), (0, 3), (12, 40)]
     found = attributor.attribute(question="", passages=[LANTERN], answer=answer, target_spans=spans)
@@ -154,7 +149,7 @@ def test_given_spans_without_content_are_no_claims_and_words_stay_within_them(at
                    for part in one.unsupported_words)  # fmt: skip
 
 
-def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor: Attributor) -> None:
+def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor):
     answer = f"{LANTERN} Aliens from Jupiter landed beside a frozen volcano in 2090."
     (found,) = attributor.attribute(
         question="", passages=[LANTERN], answer=answer, target_spans=[(0, LANTERN.index("."))]
@@ -162,7 +157,7 @@ def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor: Attr
     assert found.support is Support.SUPPORTED
 
 
-def test_a_value_that_nobody_has_is_unsupported_with_what_the_passage_has_instead() -> None:
+def test_a_value_that_nobody_has_is_unsupported_with_what_the_passage_has_instead():
     attributor = Attributor.from_pretrained("bundled")
     answer = "The pier was opened in 1950."
     passages = ["The pier was opened in 1931."]

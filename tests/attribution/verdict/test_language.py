@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from tests.attribution.verdict.judged_rows import record
 
@@ -9,7 +7,7 @@ from attribeam.attribution.verdict.claim_kinds import unread_ranges
 UNPARSED = ParsedAnswer((), (), (), (), (), ())
 
 
-def unread(answer: str, *passages: str, question: str = "") -> list[str]:
+def unread(answer, *passages, question=""):
     row = record(answer, *passages, question=question)
     return [one.of(answer).strip() for one in unread_ranges(UNPARSED, row)]
 
@@ -29,7 +27,7 @@ def unread(answer: str, *passages: str, question: str = "") -> list[str]:
         "הגשר נבנה מאבני המצודה.",
     ],
 )
-def test_other_languages_are_not_read(answer: str) -> None:
+def test_other_languages_are_not_read(answer):
     assert unread(answer) == [answer]
 
 
@@ -44,20 +42,20 @@ def test_other_languages_are_not_read(answer: str) -> None:
         "Die hard fans of the band came from all over the des Moines area to see it in person.",
     ],
 )
-def test_english_with_foreign_names_is_read(answer: str) -> None:
+def test_english_with_foreign_names_is_read(answer):
     assert unread(answer) == []
 
 
-def test_a_long_paragraph_in_another_script_is_left_out_alone() -> None:
+def test_a_long_paragraph_in_another_script_is_left_out_alone():
     quote = "Мост построен из камней старой крепости, и уже десять лет он закрыт."
     assert unread(f"The sign on the bridge says the following.\n\n{quote}\n\nNobody has replaced it.") == [quote]
 
 
-def test_a_short_one_goes_with_the_answer() -> None:
+def test_a_short_one_goes_with_the_answer():
     assert unread("The sign on the bridge reads:\n\nМост закрыт\n\nNobody has replaced it.") == []
 
 
-def test_han_characters_are_read_with_a_parser_for_chinese() -> None:
+def test_han_characters_are_read_with_a_parser_for_chinese():
     chinese = ParsedAnswer((), (), (), (), (), (), label_scheme="universal-chinese")
     assert unread_ranges(chinese, record("桥是用旧城堡的石头建造的。")) == ()
 
@@ -92,7 +90,7 @@ SHORT_AND_FOREIGN = [
 
 
 @pytest.mark.parametrize(("question", "passage", "answer"), SHORT_AND_FOREIGN)
-def test_a_short_answer_goes_with_its_question_and_passages(question: str, passage: str, answer: str) -> None:
+def test_a_short_answer_goes_with_its_question_and_passages(question, passage, answer):
     assert unread(answer, passage, question=question) == [answer]
 
 
@@ -145,7 +143,7 @@ def test_a_short_answer_goes_with_its_question_and_passages(question: str, passa
         ),
     ],
 )
-def test_words_of_two_languages_are_not_compared(question: str, passage: str, answer: str) -> None:
+def test_words_of_two_languages_are_not_compared(question, passage, answer):
     assert unread(answer, passage, question=question) == [answer]
 
 
@@ -215,17 +213,17 @@ SHORT_AND_ENGLISH = [
 
 
 @pytest.mark.parametrize(("question", "passage", "answer"), SHORT_AND_ENGLISH)
-def test_short_english_answers_are_read(question: str, passage: str, answer: str) -> None:
+def test_short_english_answers_are_read(question, passage, answer):
     assert unread(answer, passage, question=question) == []
 
 
 @pytest.mark.parametrize("answer", ["Hôtel de la Paix", "Diego Rivera", "Così fan tutte.", "Sauce béarnaise.", "No."])
-def test_a_wrong_name_or_term_is_read(answer: str) -> None:
+def test_a_wrong_name_or_term_is_read(answer):
     passage = "Items may be returned within thirty days of delivery to the store."
     assert unread(answer, passage, question="What is the name of the hotel, dish or opera?") == []
 
 
-def test_names_and_lists_do_not_make_passages_foreign() -> None:
+def test_names_and_lists_do_not_make_passages_foreign():
     names = "Maria Lopez, Jean Dupont, Hans Müller, Giulia Rossi, João Silva, Piotr Kowalski, Pieter de Vries"
     prices = "Pizza Margherita 9.50, Pizza Diavola 11.00, Tiramisu 5.50, Espresso 2.50, Cappuccino 3.20"
     for passage in (names, prices, "Tel. +49 30 1234567, Hauptstraße 5, 10115 Berlin, Mo-Fr 9-18 Uhr"):

@@ -1,7 +1,5 @@
 """Premises of claims, reasons of unsupported ones with what the evidence has instead, and how others are supported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +7,11 @@ import pytest
 from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from tests.evaluation.dataset_rows import WORDS
 
-from attribeam import Attributor, SpanEvidence
+from attribeam import Attributor
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import (
     PREMISE_NUMBERS,
-    Premise,
     claim_premises,
     is_attended,
 )
@@ -29,11 +26,11 @@ PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telep
 
 
 @pytest.fixture(scope="module")
-def attributor() -> Attributor:
+def attributor():
     return Attributor.from_pretrained("bundled")
 
 
-def claims(attributor: Attributor, answer: str, *passages: str) -> list[SpanEvidence]:
+def claims(attributor, answer, *passages):
     found = attributor.attribute(question="", passages=passages, answer=answer)
     return [one for one in found if one.is_claim]
 
@@ -53,9 +50,7 @@ def claims(attributor: Attributor, answer: str, *passages: str) -> list[SpanEvid
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
     ],
 )
-def test_an_unsupported_claim_says_why_and_what_the_evidence_has(
-    attributor: Attributor, answer: str, passages: tuple[str, ...], reason: UnsupportedReason, expected: str | None
-) -> None:
+def test_an_unsupported_claim_says_why_and_what_the_evidence_has(attributor, answer, passages, reason, expected):
     (claim,) = claims(attributor, answer, *passages)
     assert claim.support is Support.UNSUPPORTED
     assert (claim.reason, claim.expected, claim.how) == (reason, expected, None)
@@ -69,19 +64,17 @@ def test_an_unsupported_claim_says_why_and_what_the_evidence_has(
         ("It has nine floors.", "four"),
     ],
 )
-def test_a_value_that_only_another_passage_has_is_no_support(
-    attributor: Attributor, answer: str, expected: str
-) -> None:
+def test_a_value_that_only_another_passage_has_is_no_support(attributor, answer, expected):
     (claim,) = claims(attributor, answer, MILL, INN, *PLANS)
     assert (claim.support, claim.expected) == (Support.UNSUPPORTED, expected)
 
 
-def test_a_copied_claim_is_quoted_and_has_no_reason(attributor: Attributor) -> None:
+def test_a_copied_claim_is_quoted_and_has_no_reason(attributor):
     (claim,) = claims(attributor, "The mill at Orrin was built in 1874 by Clara Voss.", MILL)
     assert (claim.support, claim.how, claim.reason) == (Support.SUPPORTED, SupportedHow.QUOTED, None)
 
 
-def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attributor: Attributor) -> None:
+def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attributor):
     copied, invented = "It has four floors.", "A ghost walks on the stairs."
     beside = {one.text: one.support for one in claims(attributor, f"{copied} {invented}", MILL)}
     assert beside["A ghost walks on the stairs"] is Support.UNSUPPORTED
@@ -90,14 +83,14 @@ def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attri
     assert alone.support is Support.UNSUPPORTED
 
 
-def test_a_fact_of_another_plan_scores_below_its_right_twin(attributor: Attributor) -> None:
+def test_a_fact_of_another_plan_scores_below_its_right_twin(attributor):
     (wrong,) = claims(attributor, "The Moss plan costs $12 a month.", *PLANS)
     (right,) = claims(attributor, "The Fern plan costs $12 a month.", *PLANS)
     assert wrong.support is Support.UNSUPPORTED
     assert right.support is Support.SUPPORTED
 
 
-def premise(answer: str, *passages: str, evidence: tuple[EvidencePiece, ...] = ()) -> Premise:
+def premise(answer, *passages, evidence=()):
     """That of the whole answer as one claim."""
     row, parsed = record(answer, *passages), parse(answer)
     (found, *_) = Attributor.from_pretrained("bundled", method=WORDS).attribute_many([row])[0]
@@ -107,14 +100,14 @@ def premise(answer: str, *passages: str, evidence: tuple[EvidencePiece, ...] = (
     return premise
 
 
-def numbers(answer: str, *passages: str) -> dict[str, float]:
+def numbers(answer, *passages):
     """What is measured of it, without any evidence."""
     found = premise(answer, *passages).numbers
     assert np.isfinite(found).all()
     return dict(zip(PREMISE_NUMBERS, found.tolist(), strict=True))
 
 
-def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere() -> None:
+def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere():
     far = f"{MILL} Tickets are sold at the bridge. Children and dogs are welcome. Eleven steps lead to the door."
     found = numbers("The mill has eleven floors.", far)
     assert (found["values_window"], found["values_anywhere"]) == (1, 0)
@@ -131,21 +124,19 @@ def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere(
         ("Peter Lang often slept there in 1931.", (0, 0)),
     ],
 )
-def test_values_are_swapped_where_the_sentence_has_another_in_their_place(
-    answer: str, swapped: tuple[int, int]
-) -> None:
+def test_values_are_swapped_where_the_sentence_has_another_in_their_place(answer, swapped):
     found = numbers(answer, MILL, INN)
     assert (found["swapped_numbers"], found["swapped_names"]) == swapped
     assert (found["aligned"] > 0.5) == any(swapped)
 
 
-def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not() -> None:
+def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not():
     wrong, right = (numbers(f"The {plan} plan costs $12 a month.", *PLANS) for plan in ("Moss", "Fern"))
     assert wrong["name_gap"] > 0.3
     assert right["name_gap"] <= 0
 
 
-def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word() -> None:
+def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word():
     cafe = '{"RestaurantsTakeOut": true, "garage": false, "OutdoorSeating": true, "business_stars": 3.5}'
     assert numbers("It offers takeout.", cafe)["missing_nouns"] == 0
     assert numbers("It is rated 3.5 stars.", cafe)["missing_numbers"] == 0
@@ -160,13 +151,13 @@ def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word() -> None:
 @pytest.mark.parametrize(
     ("amount", "missing"), [("1,250.50", 0), ("1250.50", 0), ("1250.5", 0), ("1,250.75", 1), ("1,250", 1), ("250.5", 1)]
 )
-def test_amounts_are_whole_words_in_any_format(amount: str, missing: int) -> None:
+def test_amounts_are_whole_words_in_any_format(amount, missing):
     assert (
         numbers(f"The ticket costs {amount} crowns.", "The ticket costs 1,250.50 crowns.")["missing_numbers"] == missing
     )
 
 
-def test_a_cell_is_judged_with_the_labels_that_passages_have(attributor: Attributor) -> None:
+def test_a_cell_is_judged_with_the_labels_that_passages_have(attributor):
     kettles = ("The Brisk kettle has a guarantee of 24 months.", "The Calm kettle has a guarantee of 36 months.")
     table = "| Model | Guarantee | Remarks |\n|---|---|---|\n| {} | 24 months | - |"
     (right,) = claims(attributor, table.format("Brisk"), *kettles)
@@ -177,7 +168,7 @@ def test_a_cell_is_judged_with_the_labels_that_passages_have(attributor: Attribu
     assert right.support_score > wrong.support_score + 0.2
 
 
-def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
+def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them():
     far = " ".join(f"The {word} stands beside the harbour." for word in ("lamp", "ledger", "kettle", "ladder"))
     pieces = [
         EvidencePiece(place, None, False, CharRange(0, 20), text[:20], 0.5) for place, text in enumerate([MILL, far])
@@ -189,7 +180,7 @@ def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
     assert is_attended(premise("The mill has four floors.", far, far, evidence=(pieces[0],)).numbers) is None
 
 
-def test_sentences_have_their_places_and_fields_of_json_have_none() -> None:
+def test_sentences_have_their_places_and_fields_of_json_have_none():
     (first, second, third) = PassageSentences(record("x", MILL).passages).all
     assert [MILL[one.start : one.end] for one in (first, second, third)] == [one.text for one in (first, second, third)]
     fields = PassageSentences(record("x", '{"name": "Orrin mill", "floors": 4}').passages).all

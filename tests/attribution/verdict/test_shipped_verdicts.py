@@ -1,10 +1,7 @@
 """The fitted verdicts of the package: the bundled one, and one with a probe that is named beside its decoder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 from shutil import copyfile
 
 import numpy as np
@@ -29,7 +26,7 @@ ROW = {"question": "Who built it?", "passages": ["Ada Thorne built the lighthous
 
 
 @pytest.mark.parametrize("name", SHIPPED_VERDICTS)
-def test_shipped_verdict_is_whole(name: str) -> None:
+def test_shipped_verdict_is_whole(name):
     model = load_verdict_model(verdict_directory(verdict_source(name)))
     points = [one.answer_risk for one in model.operating_points]
     assert points == sorted(points)
@@ -38,15 +35,13 @@ def test_shipped_verdict_is_whole(name: str) -> None:
     assert (verdict_directory(name) / "MODEL_CARD.md").is_file()
 
 
-def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
+def test_name_of_no_verdict_is_refused_with_the_names_there_are():
     with pytest.raises(ModelLoadError, match=r"should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"):
         judge_of(MethodOptions(verdict="smollm2"))
 
 
 @pytest.mark.parametrize(("name", "layer", "size"), [(SMOLLM2, 18, 576)])
-def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_both_weigh_kinds(
-    name: str, layer: int, size: int
-) -> None:
+def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_both_weigh_kinds(name, layer, size):
     load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
     word_table.cache_clear()
     model, bundled = (load_verdict_model(verdict_directory(one)) for one in (name, "bundled"))
@@ -61,21 +56,19 @@ def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_bot
 
 @pytest.mark.parametrize("options", [{}, {"language_model": "tiny"}])
 @pytest.mark.parametrize(("name", "decoder"), [(SMOLLM2, "SmolLM2-135M")])
-def test_error_without_the_right_decoder_says_how_to_get_it(
-    name: str, decoder: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_without_the_right_decoder_says_how_to_get_it(name, decoder, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_tiny_model(tmp_path / "tiny")
     with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*as docs/models\.md#gguf-files"):
         Attributor.from_pretrained(verdict=name, device="cpu", **options)
 
 
-def risk(judge: Attributor) -> float:
+def risk(judge):
     (spans,) = judge.attribute_many([ROW])
     return spans[0].answer_risk
 
 
-def without_words(verdict: Path) -> Path:
+def without_words(verdict):
     """The verdict without words of its own: it names the bundled ones."""
     for name in (*WORD_FILES, *READER_FILES):
         (verdict / name).unlink()
@@ -84,7 +77,7 @@ def without_words(verdict: Path) -> Path:
     return verdict
 
 
-def test_verdict_is_named_and_judges_with_its_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_is_named_and_judges_with_its_decoder(tmp_path, monkeypatch):
     decoder = save_tiny_model(tmp_path / "decoder")
     risks = {}
     for name, bias in (("doubtful", DOUBTFUL), ("trusting", TRUSTING)):
@@ -96,7 +89,7 @@ def test_verdict_is_named_and_judges_with_its_decoder(tmp_path: Path, monkeypatc
     assert risks["trusting"] < risks["doubtful"]
 
 
-def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path, monkeypatch):
     verdict = without_words(save_probed_verdict(tmp_path / "own", save_tiny_model(tmp_path / "decoder")))
     before = load_verdict_model(verdict).digest
     words = tmp_path / "words"
@@ -111,7 +104,7 @@ def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path: Path, monkeyp
     load_verdict_model.cache_clear()
 
 
-def test_calibrated_verdict_goes_on_sharing_the_words(tmp_path: Path) -> None:
+def test_calibrated_verdict_goes_on_sharing_the_words(tmp_path):
     base = verdict_directory(SMOLLM2)
     model = load_verdict_model(base)
     marks = MarkedItems(np.array([0.1, 0.9]), np.array([False, True]), np.array([0, 1]))

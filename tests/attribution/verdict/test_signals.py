@@ -1,9 +1,6 @@
 """The signals of an answer's words, on rows of our own."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,14 +17,14 @@ from attribeam.attribution.verdict.regressions import (
     answer_numbers,
     trees_json,
 )
-from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
+from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_forms import stem, word_table
-from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches
+from attribeam.attribution.verdict.word_matches import PassageWords, WordMatches
 from attribeam.schemas import Passage
 
 
-def column(name: str, answer: str, *passages: str, question: str = "") -> dict[str, float]:
+def column(name, answer, *passages, question=""):
     """One signal of the judged words, by word."""
     row, parsed = record(answer, *passages, question=question), parse(answer)
     (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
@@ -35,14 +32,14 @@ def column(name: str, answer: str, *passages: str, question: str = "") -> dict[s
     return {parsed.words[word].of(answer): float(one) for word, one in zip(found.words, values, strict=True)}
 
 
-def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it() -> None:
+def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it():
     answer = "The keeper of Windhaven trimmed the lamp 1731 times."
     assert column("word_unmatched_value", answer, LANTERN)["1731"] == 1
     asked = column("word_unmatched_value", answer, LANTERN, question="Who trimmed the lamp of Windhaven?")
     assert (asked["Windhaven"], asked["1731"]) == (0, 1)
 
 
-def test_every_signal_of_every_judged_word_is_a_number() -> None:
+def test_every_signal_of_every_judged_word_is_a_number():
     answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
     row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
     (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
@@ -51,7 +48,7 @@ def test_every_signal_of_every_judged_word_is_a_number() -> None:
     assert np.isfinite(found.values).all()
 
 
-def test_words_of_an_unmatched_date_are_unmatched_and_their_neighbours_are_not() -> None:
+def test_words_of_an_unmatched_date_are_unmatched_and_their_neighbours_are_not():
     answer = "The keeper trimmed the lamp on 7 March 1902, and his daughter wrote the ledger on 4 June 1911."
     found = column("word_unmatched_value", answer, LANTERN + " She began on 4 June 1911.")
     assert (found["7"], found["March"], found["1902"]) == (1, 1, 1)
@@ -59,7 +56,7 @@ def test_words_of_an_unmatched_date_are_unmatched_and_their_neighbours_are_not()
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 40])
-def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch, at_once):
     answer = "The guard polished the lantern at dusk. A girl noted the storm in a book."
     names = ("word_similarity", "word_similarity_in_sentence", "word_similarity_in_clause")
     kept = [column(name, answer, LANTERN) for name in names]
@@ -68,7 +65,7 @@ def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch: pytest
         assert column(name, answer, LANTERN) == pytest.approx(expected, abs=1e-6)
 
 
-def test_answers_that_are_measured_together_have_the_signals_of_each_alone() -> None:
+def test_answers_that_are_measured_together_have_the_signals_of_each_alone():
     given = (
         ("The keeper trimmed the lamp. His daughter sold the ledger in 1902.", (LANTERN, "The lamp was sold."), "Who?"),
         ("Hello.", (LANTERN,), ""),
@@ -88,19 +85,19 @@ TABLE = word_table(BUNDLED_VERDICT)
 APART = "The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger."
 
 
-def matched(words: Sequence[str], *texts: str) -> tuple[WordMatches, np.ndarray, np.ndarray]:
+def matched(words, *texts):
     """The matches of one group of words, its groups and its columns."""
     stems = [*dict.fromkeys(map(stem, words))]
     matches = WordMatches([stems], PassageWords([[Passage(text=text) for text in texts]], TABLE), TABLE)
     return matches, np.zeros(len(words), np.int64), np.array([stems.index(stem(word)) for word in words], np.int64)
 
 
-def coverage(words: Sequence[str], *texts: str) -> Coverage:
+def coverage(words, *texts):
     matches, groups, columns = matched(words, *texts)
     return matches.coverage(groups, columns, 1)
 
 
-def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
+def test_coverage_is_of_the_best_sentence_and_the_best_two():
     found = coverage(["keeper", "ledger"], LANTERN)
     assert 0 < found.best[0] < 1
     assert found.pair[0] == pytest.approx(1)
@@ -118,13 +115,13 @@ def test_coverage_is_of_the_best_sentence_and_the_best_two() -> None:
         (("zebra", "lamp"), 0),
     ],
 )
-def test_share_around_looks_at_every_place_of_a_stem(words: Sequence[str], share: float) -> None:
+def test_share_around_looks_at_every_place_of_a_stem(words, share):
     matches, groups, columns = matched(words, APART)
     assert matches.shares_around(groups, columns, 5)[0] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("distance", "near"), [(2, False), (3, True), (4, True)])
-def test_nearness_counts_both_sides(distance: int, near: bool) -> None:
+def test_nearness_counts_both_sides(distance, near):
     matches, _, columns = matched(("keeper", "lamp", "zebra"), "The keeper trimmed lamps, the lamp of the keeper.")
     pairs = columns[[0, 1, 0]], columns[[1, 0, 2]]
     assert matches.stand_near(*pairs, distance).tolist() == [near, near, False]
@@ -136,20 +133,20 @@ CLAIMS = np.array([-1.5])
 
 
 @pytest.fixture
-def signals() -> Signals:
+def signals():
     row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
     (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
     return found
 
 
-def made_regression(signals: Signals, seed: int) -> LogisticRegression:
+def made_regression(signals, seed):
     names, _ = answer_numbers(signals, np.zeros(len(signals.words)), CLAIMS)
     draw = np.random.default_rng(seed)
     mean, scale, weights = draw.normal(size=(3, len(names)))
     return LogisticRegression(names, mean, np.abs(scale) + 0.1, weights, float(seed))
 
 
-def test_each_kind_of_row_has_its_own_regression(signals: Signals) -> None:
+def test_each_kind_of_row_has_its_own_regression(signals):
     odds = np.linspace(-3, 2, len(signals.words))
     owns = {kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}
     found = AnswerRegression(owns)
@@ -159,7 +156,7 @@ def test_each_kind_of_row_has_its_own_regression(signals: Signals) -> None:
     assert len({found.log_odds(replace(signals, kind=kind), odds, CLAIMS) for kind in RowKind}) == len(RowKind)
 
 
-def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
+def test_both_forms_come_back_as_they_were_saved(signals):
     odds = np.linspace(-3, 2, len(signals.words))
     common = AnswerRegression.common(made_regression(signals, 1))
     own = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)})
@@ -172,7 +169,7 @@ def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
             assert again.log_odds(row, odds, CLAIMS) == pytest.approx(one.log_odds(row, odds, CLAIMS))
 
 
-def test_file_that_lacks_a_kind_is_refused(signals: Signals) -> None:
+def test_file_that_lacks_a_kind_is_refused(signals):
     found = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}).to_json()
     del found["records"]
     with pytest.raises(ValueError, match="records"):
@@ -186,13 +183,13 @@ DEEP = {
 }  # fmt: skip
 
 
-def test_leaves_of_all_trees_add_up() -> None:
+def test_leaves_of_all_trees_add_up():
     trees = BoostedTrees.from_json(trees_json(bias=0.5, depth=2, trees=[STUMP, DEEP]))
     rows = np.array([[1.5, -1], [2, 1], [6, 1]], dtype=np.float32)
     assert trees.log_odds(rows) == pytest.approx([0.5 - 1 + 10, 0.5 + 2 + 20, 0.5 + 2 + 30])
     assert trees.log_odds(np.empty((0, 2), dtype=np.float32)).shape == (0,)
 
 
-def test_parts_of_different_length_are_refused() -> None:
+def test_parts_of_different_length_are_refused():
     with pytest.raises(ValueError, match="one item per node"):
         BoostedTrees.from_json(trees_json(bias=0.0, depth=1, trees=[STUMP | {"values": [1.0]}]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfile
@@ -29,10 +28,9 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import LogisticRegression
-from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
+from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, same_share, state_names
 from attribeam.attribution.verifiers.verdict_reader import DecoderReader, read_answers
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -51,35 +49,35 @@ class SavedDecoder:
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> SavedDecoder:
+def decoder(tmp_path_factory):
     directory = save_tiny_model(tmp_path_factory.mktemp("decoder"))
     model = Decoder.from_pretrained(ModelOptions(model=str(directory), device="cpu"), layer=LAYER)
     return SavedDecoder(directory, model, AutoModel.from_pretrained(directory).eval())
 
 
-def attributor(verdict: Path, language_model: Path) -> Attributor:
+def attributor(verdict, language_model):
     return Attributor.from_pretrained(verdict=str(verdict), language_model=str(language_model), device="cpu")
 
 
-def judging(decoder: SavedDecoder, verdict: Path, *, bias: float, shares: ProbeShares = SAME_SHARE) -> Attributor:
+def judging(decoder, verdict, *, bias, shares=SAME_SHARE):
     """An attributor with a new verdict for the decoder."""
     return attributor(save_probed_verdict(verdict, decoder.directory, bias=bias, shares=shares), decoder.directory)
 
 
-def states_of(decoder: SavedDecoder, record: QARecord = RECORD) -> AnswerStates:
+def states_of(decoder, record=RECORD):
     (windows,) = read_answers(decoder.model, [record], lambda _, windows: windows)
     assert not isinstance(windows, RowFault)
     (states,) = windows
     return states
 
 
-def risk(judge: Attributor) -> float:
+def risk(judge):
     (first, *_) = judge.attribute(question=QUESTION, passages=PASSAGES, answer=ANSWER)
     assert first.answer_risk is not None
     return first.answer_risk
 
 
-def test_state_of_a_word_is_the_mean_over_its_tokens(decoder: SavedDecoder) -> None:
+def test_state_of_a_word_is_the_mean_over_its_tokens(decoder):
     words = [CharRange(0, 3), CharRange(4, 10), CharRange(21, 31)]
     row = decoder.model.encode(RECORD)
     ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
@@ -92,9 +90,7 @@ def test_state_of_a_word_is_the_mean_over_its_tokens(decoder: SavedDecoder) -> N
 
 
 @pytest.mark.parametrize("of_records", [0.25, 0.75])
-def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(
-    of_records: float, decoder: SavedDecoder
-) -> None:
+def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(of_records, decoder):
     shares = same_share(0.25) | {RowKind.RECORD: of_records}
     probe = StateProbe(LAYER, shares, {"language_model_revision": "a"}, made_regression(bias=-1.5))
     again = StateProbe.from_json(json.loads(json.dumps(probe.to_json())))
@@ -111,7 +107,7 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(
     )
 
 
-def test_audit_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_audit_with_a_probe_judges_by_it(decoder, tmp_path):
     doubtful = judging(decoder, tmp_path / "doubtful", bias=DOUBTFUL)
     trusting = judging(decoder, tmp_path / "trusting", bias=TRUSTING)
     deaf = judging(decoder, tmp_path / "deaf", bias=DOUBTFUL, shares=same_share(1.0) | {RowKind.QUESTION: 0.0})
@@ -120,16 +116,14 @@ def test_audit_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) 
     assert risk(deaf) == pytest.approx(risk(bundled))
 
 
-def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(
-    decoder: SavedDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(decoder, tmp_path, monkeypatch):
     judge = judging(decoder, tmp_path / "own", bias=0.0)
     rows = [
         {"question": QUESTION, "passages": [*PASSAGES[:count]], "answer": answer}
         for answer in (ANSWER, "Ada Thorne built the harbour.", "Nobody knows.")
         for count in (1, 2)
     ]
-    passes: list[int] = []
+    passes = []
     real = Decoder._states
     monkeypatch.setattr(Decoder, "_states", lambda self, some: passes.append(len(some)) or real(self, some))
     together = judge.attribute_many(rows)
@@ -142,13 +136,13 @@ def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(
         assert [one.support_score for one in found] == pytest.approx([one.support_score for one in alone], abs=1e-4)
 
 
-def windows_of(model: Decoder, record: QARecord) -> Sequence[AnswerStates]:
+def windows_of(model, record):
     (windows,) = read_answers(model, [record], lambda _, windows: windows)
     assert not isinstance(windows, RowFault)
     return windows
 
 
-def test_long_row_is_read_in_windows_of_whole_passages(decoder: SavedDecoder) -> None:
+def test_long_row_is_read_in_windows_of_whole_passages(decoder):
     options = ModelOptions(model=str(decoder.directory), device="cpu")
     length = max(len(decoder.model.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
     narrow = Decoder.from_pretrained(options.replaced(max_tokens=length), layer=LAYER)
@@ -161,7 +155,7 @@ def test_long_row_is_read_in_windows_of_whole_passages(decoder: SavedDecoder) ->
             np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 
-def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows() -> None:
+def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows():
     probe = StateProbe(
         LAYER, same_share(0.5), {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0)
     )
@@ -171,7 +165,7 @@ def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows() -> None:
     assert probe.word_log_odds(windows[:1], [CharRange(0, 3), CharRange(4, 7)]) == (1.0, -2.0)
 
 
-def test_row_that_no_window_holds_is_judged_by_the_trees_alone(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_row_that_no_window_holds_is_judged_by_the_trees_alone(decoder, tmp_path):
     judge = judging(decoder, tmp_path / "own", bias=DOUBTFUL)
     bundled = Attributor.from_pretrained(device="cpu")
     row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
@@ -184,14 +178,12 @@ def test_row_that_no_window_holds_is_judged_by_the_trees_alone(decoder: SavedDec
     assert found[0].answer_risk > expected[0].answer_risk
 
 
-def test_other_fault_of_the_decoder_is_the_rows(
-    decoder: SavedDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_fault_of_the_decoder_is_the_rows(decoder, tmp_path, monkeypatch):
     judge = judging(decoder, tmp_path / "own", bias=0.0)
     row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
     longest, real = len(decoder.model.encode(RECORD).token_ids), Decoder._states
 
-    def limited(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+    def limited(self, some):
         if len(some) > 1 or len(some[0].token_ids) == longest:
             raise MemoryError
         return real(self, some)
@@ -203,9 +195,7 @@ def test_other_fault_of_the_decoder_is_the_rows(
     assert not isinstance(found, RowFault)
 
 
-def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_one(
-    decoder: SavedDecoder, tmp_path: Path
-) -> None:
+def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_one(decoder, tmp_path):
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     method = MethodOptions(verdict=str(verdict), language_model=str(decoder.directory))
     choice = ModelChoice(model=ModelOptions(device="cpu"), method=method)
@@ -220,7 +210,7 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 
-def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_other_decoder_than_that_of_the_fit_is_refused(decoder, tmp_path):
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     other = save_tiny_model(tmp_path / "other", scale=0.2)
     with pytest.raises(
@@ -230,7 +220,7 @@ def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tm
     assert "stored in float32 or bfloat16, or fit a verdict to this one" in str(error.value)
 
 
-def test_same_weights_serve_whatever_else_their_folder_says(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_same_weights_serve_whatever_else_their_folder_says(decoder, tmp_path):
     """As where another version of transformers converted the same file."""
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
     again = save_tiny_model(tmp_path / "again")
@@ -242,7 +232,7 @@ def test_same_weights_serve_whatever_else_their_folder_says(decoder: SavedDecode
     assert revisions[0] != revisions[1]
 
 
-def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder, tmp_path):
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     file = verdict / VERDICT_FILE
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -259,7 +249,7 @@ def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder: S
         attributor(tmp_path / "other", decoder.directory)
 
 
-def test_errors_of_a_named_language_model_name_its_option(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_errors_of_a_named_language_model_name_its_option(decoder, tmp_path):
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     packed = tmp_path / "decoder.gguf"
     packed.write_bytes(b"GGUF")

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import pytest
 
 from attribeam.attribution.verdict.citations import LiteralIndex, comparable_units
 from attribeam.schemas import Passage
 
 
-def index(*texts: str) -> LiteralIndex:
+def index(*texts):
     return LiteralIndex([Passage(text) for text in texts])
 
 
@@ -22,18 +20,18 @@ def index(*texts: str) -> LiteralIndex:
         ("ｗｉｄｅ letters", "wide letters"),
     ],
 )
-def test_the_same_words_are_found_in_any_script(text: str, passage: str) -> None:
+def test_the_same_words_are_found_in_any_script(text, passage):
     assert index("Something else.", passage).literal_passages(text) == (1,)
     assert index("Something else.", passage).copied(text).passage_index == 1
 
 
-def test_no_run_crosses_from_the_title_into_the_text() -> None:
+def test_no_run_crosses_from_the_title_into_the_text():
     both = LiteralIndex([Passage("Mill of Stone", title="The Old")])
     assert both.literal_passages("old mill") == ()
     assert both.literal_passages("the old") == (0,)
 
 
-def test_the_copied_share_counts_words_in_runs_of_three_of_one_passage() -> None:
+def test_the_copied_share_counts_words_in_runs_of_three_of_one_passage():
     found = index("a grey cat slept here", "the grey cat slept on a very long red bench").copied(
         "the grey cat slept under a blue bench"
     )
@@ -43,14 +41,12 @@ def test_the_copied_share_counts_words_in_runs_of_three_of_one_passage() -> None
 
 @pytest.mark.parametrize("text", ["the grey cat slept", "grey cat"])
 @pytest.mark.parametrize(("preferred", "named"), [(None, 0), (0, 0), (1, 0), (2, 2)])
-def test_of_passages_that_are_copied_equally_the_preferred_one_is_named(
-    text: str, preferred: int | None, named: int
-) -> None:
+def test_of_passages_that_are_copied_equally_the_preferred_one_is_named(text, preferred, named):
     passages = index("So the grey cat slept.", "A dog.", "And the grey cat slept, too.")
     assert passages.copied(text, preferred=preferred).passage_index == named
 
 
-def test_a_share_is_what_a_naive_search_counts() -> None:
+def test_a_share_is_what_a_naive_search_counts():
     passage = "one two three four five six seven one two nine"
     text = "one two three six seven one two four five six zero"
     units, words = comparable_units(text), passage.split()
@@ -61,7 +57,7 @@ def test_a_share_is_what_a_naive_search_counts() -> None:
     assert index(passage).copied(text).share == len(covered) / len(units)
 
 
-def test_the_first_spans_and_those_looked_up_in_the_index_are_found_alike() -> None:
+def test_the_first_spans_and_those_looked_up_in_the_index_are_found_alike():
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     texts = [" ".join(words[start:end]) for start in range(8) for end in range(start + 1, 9)]
     found = index("six seven eight one two three", " ".join(words), "two three four six seven")

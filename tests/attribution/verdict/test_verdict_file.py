@@ -1,13 +1,8 @@
 """Files that --verdict names: nothing of them is used unless every field is what it should be."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,18 +22,18 @@ DEEP = 100_000
 SMOLLM2 = "smollm2-135m"
 
 
-def own_verdict(folder: Path, name: str = "bundled") -> Path:
+def own_verdict(folder, name="bundled"):
     """A copy of a shipped verdict; the bundled one brings its table of words along."""
     shutil.copytree(verdict_directory(name), folder)
     return folder
 
 
-def edited(folder: Path, place: str, value: object, name: str = VERDICT_FILE) -> None:
+def edited(folder, place, value, name=VERDICT_FILE):
     """Change one field, such as "words.trees.0.left"; None removes it, and a function makes a new value of the old."""
     file = folder / name
     found = json.loads(file.read_text(encoding="utf-8"))
     *path, last = [int(part) if part.isdecimal() else part for part in place.split(".")]
-    holder: Any = found
+    holder = found
     for part in path:
         holder = holder[part]
     if value is None:
@@ -48,15 +43,15 @@ def edited(folder: Path, place: str, value: object, name: str = VERDICT_FILE) ->
     file.write_text(json.dumps(found), encoding="utf-8")
 
 
-def _short(value: object) -> str:
+def _short(value):
     return "edited" if callable(value) else f"{value!r:.30}"
 
 
-def with_node(node: int, child: int) -> Callable[[list[int]], list[int]]:
+def with_node(node, child):
     return lambda old: [*old[:node], child, *old[node + 1 :]]
 
 
-FIELDS: list[tuple[str, object, str]] = [
+FIELDS = [
     ("thresholds.balanced", NAN, r"thresholds\.balanced should be a finite number, was: nan"),
     ("thresholds.balanced", 5, r"thresholds\.balanced should be less than or equal to 1, was: 5"),
     ("thresholds.balanced", -0.1, r"thresholds\.balanced should be greater than or equal to 0, was: -0\.1"),
@@ -110,7 +105,7 @@ FIELDS: list[tuple[str, object, str]] = [
     ("x\x1b[31m\n" * 99, 1, r"x\\x1b\[31m\\n\S* is unknown"),
 ]  # fmt: skip
 
-PROBE_FIELDS: list[tuple[str, object, str]] = [
+PROBE_FIELDS = [
     ("probe.layer", 10**9, r"probe\.layer should be less than or equal to 1000"),
     ("probe.layer", -1, r"probe\.layer should be greater than or equal to 0"),
     ("probe.share", NAN, r"probe\.share should be a finite number"),
@@ -127,9 +122,7 @@ PROBE_FIELDS: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("place", "value", "complaint"), FIELDS, ids=_short)
-def test_a_field_out_of_its_range_is_named_with_its_file(
-    tmp_path: Path, place: str, value: object, complaint: str
-) -> None:
+def test_a_field_out_of_its_range_is_named_with_its_file(tmp_path, place, value, complaint):
     folder = own_verdict(tmp_path / "own")
     edited(folder, place, value)
     with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
@@ -137,9 +130,7 @@ def test_a_field_out_of_its_range_is_named_with_its_file(
 
 
 @pytest.mark.parametrize(("place", "value", "complaint"), PROBE_FIELDS, ids=_short)
-def test_a_field_of_a_probe_out_of_its_range_is_named(
-    tmp_path: Path, place: str, value: object, complaint: str
-) -> None:
+def test_a_field_of_a_probe_out_of_its_range_is_named(tmp_path, place, value, complaint):
     folder = own_verdict(tmp_path / "own", SMOLLM2)
     edited(folder, place, value)
     with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
@@ -160,7 +151,7 @@ def test_a_field_of_a_probe_out_of_its_range_is_named(
     ],
     ids=["empty", "garbage", "deep list", "deep object", "list", "digits", "large", "pipe"],
 )
-def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path: Path, content: bytes | None, complaint: str) -> None:
+def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path, content, complaint):
     folder = own_verdict(tmp_path / "own")
     (folder / VERDICT_FILE).unlink()
     if content is None:
@@ -174,7 +165,7 @@ def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path: Path, content: byte
 @pytest.mark.parametrize(
     "place", ["signals", "answers.records.inputs", "claim_numbers"], ids=["signals", "answers", "claims"]
 )
-def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path: Path, place: str) -> None:
+def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path, place):
     folder = own_verdict(tmp_path / "own")
     edited(folder, place, lambda old: dict(reversed(old.items())) if isinstance(old, dict) else ["other", *old[1:]])
     with pytest.raises(ModelLoadError, match=r"own/verdict\.json: .* fitted on other signals .*; train it"):
@@ -192,9 +183,7 @@ def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_pat
         ("words", "a b", r"should have int8 vectors of 2 words, has int8 of the shape"),
     ],
 )
-def test_a_field_of_the_words_out_of_its_range_is_named(
-    tmp_path: Path, place: str, value: object, complaint: str
-) -> None:
+def test_a_field_of_the_words_out_of_its_range_is_named(tmp_path, place, value, complaint):
     folder = own_verdict(tmp_path / "own")
     edited(folder, place, value, WORD_FILES[0])
     with pytest.raises(DataError, match=rf"own/word_\S+: .*{complaint}|own/word_\S+ {complaint}"):
@@ -202,7 +191,7 @@ def test_a_field_of_the_words_out_of_its_range_is_named(
 
 
 @pytest.mark.parametrize("vectors", [np.full((9, 9), NAN, dtype=np.float32), np.zeros(9, dtype=np.int8), None])
-def test_vectors_of_another_kind_are_refused(tmp_path: Path, vectors: np.ndarray | None) -> None:
+def test_vectors_of_another_kind_are_refused(tmp_path, vectors):
     folder = own_verdict(tmp_path / "own")
     if vectors is None:
         (folder / WORD_FILES[1]).write_bytes((2**63).to_bytes(8, "little") + b"{}")
@@ -227,16 +216,14 @@ THRESHOLDS = MassThresholds(0.5, 0.25, "bundled", "attn-union-dep", "3", "nine c
         ("other", 5, "other is unknown"),
     ],
 )
-def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(
-    tmp_path: Path, place: str, value: object, complaint: str
-) -> None:
+def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(tmp_path, place, value, complaint):
     (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
     edited(tmp_path, place, value, MASS_FILE)
     with pytest.raises(DataError, match=rf"mass_thresholds\.json: .*{complaint}"):
         with_calibrated_mass(MethodOptions(verdict=str(tmp_path)), model="bundled")
 
 
-def test_what_is_shipped_or_written_by_calibrate_is_read(tmp_path: Path) -> None:
+def test_what_is_shipped_or_written_by_calibrate_is_read(tmp_path):
     for name in ("bundled", SMOLLM2):
         assert load_verdict_model(verdict_directory(name)).words.depth == 5
     (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
@@ -244,9 +231,7 @@ def test_what_is_shipped_or_written_by_calibrate_is_read(tmp_path: Path) -> None
     assert (found.verdict, found.supported_threshold, found.weak_threshold) == ("mass", 0.5, 0.25)
 
 
-def test_an_audit_with_a_damaged_verdict_is_bad_usage_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_with_a_damaged_verdict_is_bad_usage_and_writes_nothing(tmp_path, capsys):
     folder = own_verdict(tmp_path / "own")
     edited(folder, "thresholds.balanced", NAN)
     output = tmp_path / "audit"

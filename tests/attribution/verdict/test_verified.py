@@ -1,12 +1,8 @@
 """A verifier's verdict in an audit, what calibration makes of it, and bands of risk that few answers lie in."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +21,7 @@ from attribeam.schemas import CharRange, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
 
 PASSAGES = ["The ferry to Kolm has forty cars and two decks. It leaves at nine, and dogs travel free."]
-ROWS: list[Mapping[str, object]] = [
+ROWS = [
     {"question": "What is the ferry like?", "passages": PASSAGES, "answer": one}
     for one in (
         "The ferry to Kolm has forty cars and two decks.",
@@ -40,7 +36,7 @@ FITTED = {"identity": {}, "answer_risk": 0.5, "unsupported": 0.3, "supported": 0
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verifiers")
     decoder = save_tiny_model(folder / "decoder")
     probed = save_probed_verdict(folder / "probed", decoder, bias=DOUBTFUL)
@@ -49,9 +45,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @lru_cache(maxsize=8)
-def judge(
-    verdict: str | None, language_model: str | None = None, band: tuple[float, float] | None = None
-) -> Attributor:
+def judge(verdict, language_model=None, band=None):
     return Attributor.from_pretrained(
         verdict=verdict,
         language_model=language_model,
@@ -61,14 +55,14 @@ def judge(
     )
 
 
-def audited(*asked: object) -> list[tuple[SpanEvidence, ...]]:
-    found = judge(*asked).attribute_many(ROWS)  # type: ignore[arg-type]
+def audited(*asked):
+    found = judge(*asked).attribute_many(ROWS)
     assert not any(isinstance(one, RowFault) for one in found)
-    return found  # type: ignore[return-value]
+    return found
 
 
 @pytest.mark.parametrize("kind", ["lettucedetect", "nli"])
-def test_verifier_scores_the_claims_that_the_bundled_verdict_tells(kind: str, folders: dict[str, Path]) -> None:
+def test_verifier_scores_the_claims_that_the_bundled_verdict_tells(kind, folders):
     for own, bundled in zip(audited(str(folders[kind])), audited(None), strict=True):
         as_before = {"support", "support_score", "answer_risk", "unsupported_words", "reason", "expected", "how"}
         kept = [name for name in SpanEvidence.__slots__ if name not in as_before]
@@ -86,14 +80,14 @@ def test_verifier_scores_the_claims_that_the_bundled_verdict_tells(kind: str, fo
     assert judge(str(folders[kind])).provenance()["answer_risk_threshold"] == "0.5"
 
 
-def calibrated(folder: Path, model: Path, **changes: object) -> Path:
+def calibrated(folder, model, **changes):
     folder.mkdir()
     found = FITTED | {"verifier": str(model)} | changes
     (folder / VERIFIER_FILE).write_text(json.dumps(found), encoding="utf-8")
     return folder
 
 
-def test_calibrated_verifier_blends_the_scores_and_names_the_support(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_calibrated_verifier_blends_the_scores_and_names_the_support(folders, tmp_path):
     blend = {"bias": 0.5, "verifier": 0.6, "bundled": 0.3}
     verdict = calibrated(tmp_path / "own", folders["lettucedetect"], claims=blend, answers=blend)
     rows = zip(audited(str(verdict)), audited(str(folders["lettucedetect"])), audited(None), strict=True)
@@ -117,7 +111,7 @@ def test_calibrated_verifier_blends_the_scores_and_names_the_support(folders: di
     assert len(texts["verdict_calibration"]) == 16
 
 
-def test_words_of_an_unsupported_claim_are_those_that_the_verifier_doubts(folders: dict[str, Path]) -> None:
+def test_words_of_an_unsupported_claim_are_those_that_the_verifier_doubts(folders):
     judged = audited(None)[2]
     claims = [one for one in judged if one.claim_index == one.span_index]
     said = VerifiedAnswer((0.9,) * (len(claims) - 1) + (0.01,), (CharRange(10, 24), CharRange(27, 32)))
@@ -140,9 +134,7 @@ def test_words_of_an_unsupported_claim_are_those_that_the_verifier_doubts(folder
         ({"claims": {"bias": 0, "first": 1}}, DataError, "claims"),
     ],
 )
-def test_calibration_of_another_verifier_or_verdict_is_refused(
-    changes: dict[str, object], error: type[Exception], complaint: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_calibration_of_another_verifier_or_verdict_is_refused(changes, error, complaint, folders, tmp_path):
     verdict = calibrated(tmp_path / "own", folders["nli"], **changes)
     method = MethodOptions(method=WORDS, verdict=str(verdict))
     with pytest.raises(error, match=complaint):
@@ -150,9 +142,7 @@ def test_calibration_of_another_verifier_or_verdict_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["lettucedetect", "probed"])
-def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(
-    kind: str, folders: dict[str, Path]
-) -> None:
+def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(kind, folders):
     decoder = str(folders["decoder"]) if kind == "probed" else None
     everywhere, bundled = audited(str(folders[kind]), decoder), audited(None)
     risks = [row[0].answer_risk for row in bundled]
@@ -178,7 +168,7 @@ def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(
         ({"prior": 0.1, "verdict": "org/own"}, "not for the verifier org/own"),
     ],
 )
-def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given: dict[str, object], complaint: str) -> None:
+def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given, complaint):
     with pytest.raises(UsageError, match=complaint):
         resolve_method(MethodOptions(**given))
 
@@ -196,11 +186,11 @@ def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given: dict[st
         ("./model", False),
     ],
 )
-def test_hub_ids_are_verifiers(name: str, is_verifier: bool) -> None:
+def test_hub_ids_are_verifiers(name, is_verifier):
     assert names_verifier(name) is is_verifier
 
 
-def test_directories_of_models_and_of_calibrated_ones_are_verifiers(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_directories_of_models_and_of_calibrated_ones_are_verifiers(folders, tmp_path):
     assert names_verifier(str(folders["nli"]))
     assert names_verifier(str(calibrated(tmp_path / "own", folders["nli"])))
     assert not names_verifier(str(folders["probed"]))

@@ -1,13 +1,9 @@
 """The recipe of the verdict on small judged sets of our own, and the answers that were made up for it."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +27,10 @@ from lab.training.attributor.corpus import make_corpus
 from lab.training.verdict import cross_encoder, fitting, reader, recipe, verdict_rows
 from lab.training.verdict.decoder_states import KeptStates
 from lab.training.verdict.edited_sentences import edited_claims
-from lab.training.verdict.fitting import CrossValidation, cross_validated, folds_of
+from lab.training.verdict.fitting import cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
-from lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from lab.training.verdict.verdict_rows import NOISE
 from lab.training.verdict.written_sets import load_made_answers, written_sets
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
@@ -43,14 +39,14 @@ INVENTED = "Zebras danced across frozen volcanoes"
 DECODER = {f"language_model_{name}": "1" for name in ("weights", "prompt_template", "layer", "dtype", "quantization")}
 
 
-def made_answers(count: int = 60) -> list[JudgedAnswer]:
+def made_answers(count=60):
     """Answers of which every other one has an invented sentence; every fourth is judged as a whole."""
     draw, answers = random.Random(1), []
     for number in range(count):
         things = draw.sample(THINGS, 4)
         passage = " ".join(f"The keeper {draw.choice(DEEDS)} the {thing} early in the morning." for thing in things)
         answer = passage.split(". ")[0] + "."
-        marks: tuple[UnsupportedRange, ...] = ()
+        marks = ()
         if number % 2:
             start = len(answer) + 1
             answer = f"{answer} {INVENTED} {number} times."
@@ -61,13 +57,13 @@ def made_answers(count: int = 60) -> list[JudgedAnswer]:
     return answers
 
 
-def training_answers() -> list[TrainingAnswer]:
+def training_answers():
     names = ("ragtruth", "trial", "begin", "summedits", "pages")
     return [TrainingAnswer.of(one, names[place // 2 % 5]) for place, one in enumerate(made_answers())]
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[VerdictRow]:
+def rows():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict_rows, "_FEWEST_LETTERS", 10)
         attributor = Attributor.from_pretrained("bundled", verdict="mass")
@@ -76,7 +72,7 @@ def rows() -> list[VerdictRow]:
 
 
 @pytest.fixture(scope="module")
-def found(rows: list[VerdictRow]) -> CrossValidation:
+def found(rows):
     return cross_validated(rows, seed=0, probe_shares=same_share(0.5))
 
 
@@ -93,18 +89,18 @@ def found(rows: list[VerdictRow]) -> CrossValidation:
         ("Rain.", "", []),
     ],
 )
-def test_marks_of_an_edit_are_where_the_texts_differ(before: str, after: str, marked: list[str]) -> None:
+def test_marks_of_an_edit_are_where_the_texts_differ(before, after, marked):
     assert [one.of(after) for one in changes(before, after)] == marked
 
 
-def test_answers_with_one_passage_share_a_fold_in_all_sets(rows: list[VerdictRow]) -> None:
+def test_answers_with_one_passage_share_a_fold_in_all_sets(rows):
     moved = [replace(row, set_name="bump") for row in rows]
     assert np.array_equal(folds_of(rows, seed=3), folds_of(moved, seed=3))
     assert not np.array_equal(folds_of(rows, seed=3), folds_of(rows, seed=4))
     assert len({one.key for one in rows}) == 60
 
 
-def test_an_answer_judged_as_a_whole_is_wrong_in_all_its_words_or_in_none(rows: list[VerdictRow]) -> None:
+def test_an_answer_judged_as_a_whole_is_wrong_in_all_its_words_or_in_none(rows):
     for row in rows:
         if not row.has_marks:
             assert set(row.marked_words.tolist()) == set(row.marked_claims.tolist()) == {row.is_marked}
@@ -113,7 +109,7 @@ def test_an_answer_judged_as_a_whole_is_wrong_in_all_its_words_or_in_none(rows: 
             assert row.word_weights[row.marked_words].max() < 1
 
 
-def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(rows: list[VerdictRow]) -> None:
+def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(rows):
     clean = {row.record.record_id: row for row in rows if row.set_name != NOISE}
     noisy = [row for row in rows if row.set_name == NOISE]
     assert noisy
@@ -126,7 +122,7 @@ def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(ro
         assert not np.array_equal(row.premises, first.premises)
 
 
-def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[VerdictRow], found: CrossValidation) -> None:
+def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows, found):
     assert len(found.parts) == 6
     risks = np.array([one.answer for one in found.scores])
     marked, real = (
@@ -140,9 +136,7 @@ def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[Verdi
     assert "1 claim" in text
 
 
-def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(recipe, "written_sets", lambda: iter(()))
     table = [
         {
@@ -165,7 +159,7 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
     assert load_verdict_model(tmp_path / "folds").claim_fall > 0
 
 
-def pages() -> list[PageText]:
+def pages():
     draw, found = random.Random(2), []
     for number in range(8):
         sentences = [
@@ -177,7 +171,7 @@ def pages() -> list[PageText]:
     return found
 
 
-def test_edited_sentences_are_wrong_where_they_are_marked() -> None:
+def test_edited_sentences_are_wrong_where_they_are_marked():
     tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
     claims = list(edited_claims(make_corpus(pages()), tokenizer, count=200, seed=4))
     again = list(edited_claims(make_corpus(pages()), tokenizer, count=200, seed=4))
@@ -194,9 +188,7 @@ def test_edited_sentences_are_wrong_where_they_are_marked() -> None:
     assert np.mean(np.array(missing)[wrong]) > np.mean(np.array(missing)[~wrong])
 
 
-def test_the_reader_learns_from_an_encoder_that_learned_from_other_sources(
-    rows: list[VerdictRow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reader_learns_from_an_encoder_that_learned_from_other_sources(rows, tmp_path, monkeypatch):
     tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
     torch.manual_seed(0)
     shape = BertConfig(
@@ -225,7 +217,7 @@ def test_the_reader_learns_from_an_encoder_that_learned_from_other_sources(
     assert told[marked].mean() > told[~marked].mean() + 0.5
 
 
-def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
+def test_probe_learns_what_only_the_states_tell(rows):
     draw = np.random.default_rng(0)
     blind = [replace(row, signals=replace(row.signals, values=0 * row.signals.values)) for row in rows]
     read = [row for row in blind if row.set_name in fitting.PROBE_SETS]
@@ -239,7 +231,7 @@ def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
     assert fitting.fit_words(read, seed=0, probe_shares=same_share(1)).probe is None
 
 
-def test_states_are_kept_by_all_that_decides_them(rows: list[VerdictRow], tmp_path: Path) -> None:
+def test_states_are_kept_by_all_that_decides_them(rows, tmp_path):
     kept, some = KeptStates(tmp_path / "new", DECODER), rows[:4]
     states = [None, *(np.ones((len(row.chars), 3), dtype=np.float16) for row in some[1:])]
     assert kept.read(some) is None
@@ -266,37 +258,37 @@ ROW = {
 }
 
 
-def written(directory: Path, **fields: object) -> Path:
+def written(directory, **fields):
     file = directory / "made.jsonl"
     file.write_text(json.dumps(ROW | fields) + "\n", encoding="utf-8")
     return file
 
 
-def test_rows_that_figures_are_measured_on_are_not_among_them() -> None:
+def test_rows_that_figures_are_measured_on_are_not_among_them():
     made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
     rows = [*load_support_rows(SHIPPED_ROWS), *load_support_rows(EVERYDAY_ROWS)]
     measured = [twelve_words_each(passage.text) for one in rows for passage in one.record.passages]
     assert not set().union(*made) & set().union(*measured)
 
 
-def twelve_words_each(text: str) -> set[tuple[str, ...]]:
+def twelve_words_each(text):
     words = re.findall(r"\w+", text.lower())
     return set(zip(*(words[start:] for start in range(12)), strict=False))
 
 
-def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+def write_rows(file, rows):
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return file
 
 
-def made_row(name: str, answer: str, passage: str, *marks: str) -> dict[str, object]:
+def made_row(name, answer, passage, *marks):
     unsupported = [{"text": one, "occurrence": 1, "kind": "invented detail"} for one in marks]
     passages = [{"passage_id": "p", "title": None, "text": passage}]
     return {**ROW, "record_id": name, "answer": answer, "passages": passages, "unsupported": unsupported}
 
 
 @pytest.fixture
-def sets(tmp_path: Path) -> dict[str, list[TrainingAnswer]]:
+def sets(tmp_path):
     made = [
         made_row("pier", "The pier has ten lamps. It also has two bells.", "Ten lamps line the pier.", "two bells"),
         made_row("mill", "The mill grinds rye. It runs by steam.", "The old mill grinds rye at night.", "by steam"),
@@ -310,12 +302,12 @@ def sets(tmp_path: Path) -> dict[str, list[TrainingAnswer]]:
         "wrong": [{"text": "Bicycles cost 9 euros.", "claim": "9 euros", "reason": "other_value"}],
     }  # fmt: skip
     found = written_sets(write_rows(tmp_path / "made.jsonl", made), write_rows(tmp_path / "trials.jsonl", [trial]))
-    by_name: dict[str, list[TrainingAnswer]] = {}
+    by_name = {}
     for one in found:
         by_name.setdefault(one.set_name, []).append(one)
     return by_name
 
 
-def marked(one: TrainingAnswer) -> tuple[str, list[str]]:
+def marked(one):
     answer = one.judged.record.answer
     return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]

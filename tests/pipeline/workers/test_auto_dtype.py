@@ -1,11 +1,8 @@
 """``--dtype auto`` in an audit: chosen once, told to the workers, recorded, and kept by whoever resumes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
@@ -29,11 +26,11 @@ CHOSEN = ("bfloat16", "products are faster")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelOptions]:
+def asked(monkeypatch):
     """A processor that is faster in bfloat16; what is asked of it."""
-    asked: list[ModelOptions] = []
+    asked = []
 
-    def chosen(model: ModelOptions, *, threads: int) -> tuple[str, str]:
+    def chosen(model, *, threads):
         assert threads == 1
         asked.append(model)
         return CHOSEN
@@ -43,14 +40,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelOptions]:
     return asked
 
 
-def manifest_of(settings: AuditSettings, options: RunOptions, dtype: str) -> RunManifest:
+def manifest_of(settings, options, dtype):
     given = json.loads(json.dumps({**plain_settings(settings), "run": options.given()}))
     return made_manifest(AuditCounts(), status=RunStatus.INTERRUPTED, options=given, models={"dtype": dtype})
 
 
-def test_choice_is_made_once_and_stands_in_settings_and_options(
-    asked: list[ModelOptions], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_choice_is_made_once_and_stands_in_settings_and_options(asked, capsys):
     settings, options = with_auto_dtype(SETTINGS, RunOptions(), None)
     assert settings == replace(SETTINGS, model=SETTINGS.model.replaced(dtype="bfloat16"))
     assert options.dtype_choice == "bfloat16: products are faster"
@@ -70,14 +65,12 @@ def test_choice_is_made_once_and_stands_in_settings_and_options(
     ],
     ids=["bundled", "given", "gpu", "language model", "no model"],
 )
-def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings, asked: list[ModelOptions]) -> None:
+def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings, asked):
     assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
     assert not asked
 
 
-def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
-    asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(asked, monkeypatch, capsys):
     first = with_auto_dtype(SETTINGS, RunOptions(), None)
     earlier = manifest_of(*first, dtype="bfloat16")
     capsys.readouterr()
@@ -90,21 +83,19 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
 
 
 @pytest.fixture
-def probed(tmp_path: Path) -> AuditSettings:
+def probed(tmp_path):
     """The bundled model with a verdict that reads a decoder."""
     verdict = save_probed_verdict(tmp_path / "verdict", save_tiny_model(tmp_path / "decoder"))
     method = MethodOptions(verdict=str(verdict), language_model="brigg/decoder")
     return AuditSettings(model=ModelOptions(device="cpu"), method=method)
 
 
-def with_decoders_manifest(settings: AuditSettings, options: RunOptions, dtype: str) -> RunManifest:
+def with_decoders_manifest(settings, options, dtype):
     made = manifest_of(settings, options, dtype="float32")
     return replace(made, models={"dtype": "float32", "language_model_dtype": dtype})
 
 
-def test_choice_for_a_probes_decoder_is_its_own_and_recorded(
-    asked: list[ModelOptions], probed: AuditSettings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_choice_for_a_probes_decoder_is_its_own_and_recorded(asked, probed, capsys):
     settings, options = with_auto_dtype(probed, RunOptions(), None)
     assert settings == replace(probed, method=probed.method.replaced(language_model_dtype="bfloat16"))
     assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
@@ -123,20 +114,13 @@ def test_choice_for_a_probes_decoder_is_its_own_and_recorded(
     ],
     ids=["its gradients are read", "it is given", "the model is the decoder"],
 )
-def test_nothing_is_chosen_for_a_decoder_where(
-    changed: dict[str, object], asked: list[ModelOptions], probed: AuditSettings
-) -> None:
+def test_nothing_is_chosen_for_a_decoder_where(changed, asked, probed):
     settings = replace(probed, method=probed.method.replaced(**changed))
     assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
     assert not asked
 
 
-def test_run_that_continues_keeps_the_decoders_choice(
-    asked: list[ModelOptions],
-    probed: AuditSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_run_that_continues_keeps_the_decoders_choice(asked, probed, monkeypatch, capsys):
     first = with_auto_dtype(probed, RunOptions(), None)
     earlier = with_decoders_manifest(*first, dtype="bfloat16")
     monkeypatch.setattr(devices, "half_precision_instructions", dict)
@@ -153,7 +137,7 @@ def test_run_that_continues_keeps_the_decoders_choice(
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(tmp_path_factory):
     """A small model that says that it is stored in bfloat16."""
     root = tmp_path_factory.mktemp("audit")
     model = save_tiny_model(root / "model", "qwen2")
@@ -162,9 +146,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
     return AuditProcess(model, save_tiny_parser(root / "parser"), write_log(root / "log.parquet", log_rows(6)))
 
 
-def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(
-    audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(audit, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
     monkeypatch.setattr(devices, "_chosen", lambda *_, **__: CHOSEN)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
@@ -182,7 +164,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
     assert (again.configuration, again.rows_per_second) == (manifest.configuration, 0.0)
 
 
-def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: AuditProcess) -> None:
+def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit):
     settings = AuditSettings(model=ModelOptions(model=str(audit.model), device="cpu"))
     found = devices._chosen(settings.model, threads=1)
     assert (found is None) is not bool(half_precision_instructions())
@@ -190,12 +172,10 @@ def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: 
 
 
 @pytest.mark.parametrize(("code", "said"), [(0, "null\n"), (2, "")], ids=["nothing to choose", "unreadable model"])
-def test_process_is_told_of_the_attribution_config_that_is_named(
-    code: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
+def test_process_is_told_of_the_attribution_config_that_is_named(code, said, monkeypatch):
+    told = []
 
-    def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
+    def run(command, *, input, **_):
         told.append(input)
         return subprocess.CompletedProcess(command, code, stdout=said)
 

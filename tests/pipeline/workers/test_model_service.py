@@ -1,16 +1,11 @@
 """The model service and what stands for its models in a worker, with model workers that have no model."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from threading import Thread
-from typing import Any
 
 import pytest
 from tests.evaluation.dataset_rows import GRADIENTS
@@ -39,7 +34,6 @@ from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import take_stage_seconds
 
-StartService = Callable[..., "TestedService"]
 WHOLE_ROWS = AuditSettings(method=MethodOptions(method=GRADIENTS))
 
 
@@ -48,26 +42,26 @@ class TestedService(ModelService):
 
     __test__ = False
 
-    def client(self) -> RemoteModels:
+    def client(self):
         """What a worker has of the models."""
         ours, theirs = Pipe()
         self.start()
         Thread(target=self._pass_on, args=(ours,), daemon=True).start()
         return RemoteModels(theirs, WHOLE_ROWS)
 
-    def _pass_on(self, worker: Connection) -> None:
+    def _pass_on(self, worker):
         with suppress(EOFError, OSError):
             while True:
                 self.run(worker.recv(), partial(_send, worker))
 
 
-def _send(worker: Connection, reply: object) -> None:
+def _send(worker, reply):
     with suppress(OSError):
         worker.send(reply)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _stand_ins() -> Iterator[None]:
+def _stand_ins():
     """Where processes can be forked, stand-ins are forked from one that has imported what they need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_process, "_IMPORTS", serve_as_told.__module__)
@@ -78,11 +72,11 @@ def _stand_ins() -> Iterator[None]:
 
 
 @pytest.fixture
-def start() -> Iterator[StartService]:
+def start():
     """Starts a service whose model workers are stand-ins, and ends it with the test."""
-    services: list[TestedService] = []
+    services = []
 
-    def start_service(*devices: str) -> TestedService:
+    def start_service(*devices):
         services.append(TestedService(AuditSettings(), ModelWorkerPlan(devices or ("cpu",), 1), verbose=False))
         return services[-1]
 
@@ -92,16 +86,16 @@ def start() -> Iterator[StartService]:
     assert [child for child in multiprocessing.active_children() if child.name.startswith("models on")] == []
 
 
-def run(models: RemoteModels, *rows: Any) -> tuple[Any, ...]:
+def run(models, *rows):
     return tuple(models.start(rows).result())
 
 
-def test_blocks_come_back_in_whatever_order_they_are_waited_for(start: StartService) -> None:
+def test_blocks_come_back_in_whatever_order_they_are_waited_for(start):
     service = start()
     models = service.client()
     assert models.models == {"device": "cpu"}
     take_stage_seconds()
-    blocks = [models.start(["fine"] * size) for size in range(1, BLOCKS_AHEAD + 3)]  # type: ignore[list-item]
+    blocks = [models.start(["fine"] * size) for size in range(1, BLOCKS_AHEAD + 3)]
     assert [len(block.result()) for block in reversed(blocks)] == [4, 3, 2, 1]
     (seconds,) = take_stage_seconds()
     assert (seconds.stage, seconds.wall_seconds, seconds.cpu_seconds) == ("attribute", 6.0, 4.0)
@@ -109,9 +103,7 @@ def test_blocks_come_back_in_whatever_order_they_are_waited_for(start: StartServ
     assert 0 <= service.waiting_share < 1
 
 
-def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(
-    start: StartService,
-) -> None:
+def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(start):
     service = start()
     models, other = service.client(), service.client()
     with pytest.raises(ModelWorkerDiedError, match="signal SIGKILL"):
@@ -122,16 +114,16 @@ def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_tak
     assert run(models, "fine") == run(other, "fine") == ("fine",)
 
 
-def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start: StartService) -> None:
+def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start):
     models = start().client()
-    models.start(["of the same chunk"])  # type: ignore[list-item]
+    models.start(["of the same chunk"])
     with pytest.raises(RuntimeError, match="ValueError: the stand-in was told to fail"):
         run(models, BROKEN)
     models.forget()
     assert run(models, "fine", "fine") == ("fine", "fine")
 
 
-def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start: StartService) -> None:
+def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start):
     service = start()
     other = service.client()
     ours, theirs = Pipe()
@@ -149,9 +141,7 @@ def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start: St
         (["cpu", OTHER_DEVICE], ModelWorkersError, "the same kind of device"),
     ],
 )
-def test_models_that_cannot_be_loaded_or_differ_are_told_to_all_workers_even_later_ones(
-    devices: list[str], error: type[Exception], said: str, start: StartService
-) -> None:
+def test_models_that_cannot_be_loaded_or_differ_are_told_to_all_workers_even_later_ones(devices, error, said, start):
     service = start(*devices)
     with pytest.raises((error, UsageError), match=said):
         _run_for_ever(service)
@@ -159,7 +149,7 @@ def test_models_that_cannot_be_loaded_or_differ_are_told_to_all_workers_even_lat
         service.client()
 
 
-def _run_for_ever(service: TestedService) -> None:
+def _run_for_ever(service):
     """One model worker may be ready, and work, before another one fails."""
     models = service.client()
     while True:

@@ -1,12 +1,7 @@
 """Audits with model workers: the same bytes as without them, resuming, and what a kill at any moment leaves."""
 
-from __future__ import annotations
-
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 import pytest
@@ -26,7 +21,7 @@ from tests.pipeline.audit_process import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
-from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
+from attribeam.pipeline.workers.model_workers import ModelService
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
@@ -35,7 +30,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(tmp_path_factory):
     """Small models, and a log with two faulty rows."""
     root = tmp_path_factory.mktemp("audit")
     rows = log_rows(ROWS)
@@ -45,16 +40,14 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
 
 
 @pytest.fixture(scope="module")
-def plain(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(audit, tmp_path_factory):
     """What one process writes that does everything itself."""
     output = tmp_path_factory.mktemp("plain") / "out"
     assert audit.run_here(output, "--workers", "1") == 0
     return output
 
 
-def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(
-    plain: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(plain, audit, tmp_path, capfd):
     assert audit.run_here(tmp_path / "out", "--workers", "2", "--model-workers", "2") == 0
     assert output_digests(tmp_path / "out") == output_digests(plain)
     stderr = capfd.readouterr().err
@@ -65,8 +58,8 @@ def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(
 
 
 def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no_record(
-    plain: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    plain, audit, tmp_path, monkeypatch
+):
     output = tmp_path / "out"
     with _started(audit, output) as process:
         wait_until(process, lambda: finished_chunks(output) >= 1 and any((output / "_attempts").iterdir()))
@@ -76,7 +69,7 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
     assert alive == []
     done, service_run, killed = finished_chunks(output), ModelService.run, []
 
-    def run_and_kill(self: ModelService, block: RunBlock, reply: Callable[[object], None]) -> None:
+    def run_and_kill(self, block, reply):
         service_run(self, block, reply)
         if block.number == 1 and not killed:
             killed.append(block)
@@ -89,7 +82,7 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
     assert output_digests(output) == output_digests(plain)
 
 
-def test_ctrl_c_ends_all_processes_and_says_so(audit: AuditProcess, tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_processes_and_says_so(audit, tmp_path):
     output = tmp_path / "out"
     with _started(audit, output) as process:
         wait_until(process, lambda: finished_chunks(output) >= 1)
@@ -125,7 +118,7 @@ model_workers.pickle = SimpleNamespace(loads=loads_or_die, dumps=pickle.dumps)
 
 
 @pytest.fixture
-def _deadly_long_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _deadly_long_answers(tmp_path, monkeypatch):
     """Model workers kill themselves when an answer has more than eighty tokens."""
     (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
@@ -137,9 +130,7 @@ def _deadly_long_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.usefixtures("_deadly_long_answers")
-def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_differs(
-    plain: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_differs(plain, audit, tmp_path, capfd):
     rows = log_rows(ROWS)
     rows[9]["passages"] = None
     rows[3]["answer"] = "Ferry three leaves at noon. " * 8
@@ -157,14 +148,14 @@ def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_
     assert spans.equals(expected)
 
 
-def _started(audit: AuditProcess, output: Path) -> subprocess.Popen[str]:
+def _started(audit, output):
     return audit.start(output, "--workers", "1", "--model-workers", "1")
 
 
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("device", ["cuda", "all", "cuda:0"])
-def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device: str, audit: AuditProcess, tmp_path: Path) -> None:
+def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device, audit, tmp_path):
     assert audit.run_here(tmp_path / "expected", "--device", "cuda", "--workers", "1") == 0
     assert audit.run_here(tmp_path / "out", "--device", device, "--workers", "2", "--model-workers", "2") == 0
     assert output_digests(tmp_path / "out") == output_digests(tmp_path / "expected")
@@ -172,8 +163,6 @@ def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device: str, audit
 
 @pytest.mark.gpu
 @needs_gpu
-def test_a_gpu_that_does_not_exist_is_named(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gpu_that_does_not_exist_is_named(audit, tmp_path, capfd):
     assert audit.run_here(tmp_path / "out", "--device", "cuda:0,cuda:99") == 2
     assert "there is no cuda:99, torch finds" in capfd.readouterr().err

@@ -1,9 +1,6 @@
 """``--reuse``: an earlier audit's evidence with another verdict gives the bytes of an audit from scratch."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from shutil import copytree
 
 import pytest
@@ -25,7 +22,7 @@ from attribeam.schemas.run_manifest import RunManifest
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+def audit(tmp_path_factory):
     """Small models, and a log with a row without answer and one in another language."""
     root = tmp_path_factory.mktemp("reuse")
     rows = log_rows(9)
@@ -38,16 +35,14 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
 
 
 @pytest.fixture(scope="module")
-def earlier(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def earlier(audit, tmp_path_factory):
     output = tmp_path_factory.mktemp("earlier") / "out"
     assert audit.run_here(output, "--quiet", "--no-report") == 0
     return output
 
 
 @pytest.mark.parametrize("by_mass", [False, True])
-def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, by_mass: bool
-) -> None:
+def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(audit, earlier, tmp_path, by_mass):
     verdict = ["--strictness", "strict", "--prior", "0.3"]
     if by_mass:
         thresholds = MassThresholds(0.4, 0.1, str(audit.model), "attn-union-dep", "", "two claims of ours")
@@ -66,7 +61,7 @@ def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(
     assert read_all(tmp_path / "again" / "evidence")["support"] != read_all(earlier / "evidence")["support"]
 
 
-def test_no_model_is_loaded(audit: AuditProcess, earlier: Path, tmp_path: Path) -> None:
+def test_no_model_is_loaded(audit, earlier, tmp_path):
     (weights,) = audit.model.glob("*.safetensors")
     aside = weights.rename(tmp_path / weights.name)
     try:
@@ -76,7 +71,7 @@ def test_no_model_is_loaded(audit: AuditProcess, earlier: Path, tmp_path: Path) 
     assert output_digests(tmp_path / "out") == output_digests(earlier)
 
 
-def test_a_killed_run_goes_on_to_the_bytes_of_an_audit_from_scratch(audit: AuditProcess, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_bytes_of_an_audit_from_scratch(audit, tmp_path):
     longer = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "log.parquet", log_rows(60)))
     options = ("--quiet", "--no-report", "--rows-per-chunk", "2", "--workers", "1")
     reusing = (*options, "--reuse", str(tmp_path / "earlier"))
@@ -90,9 +85,7 @@ def test_a_killed_run_goes_on_to_the_bytes_of_an_audit_from_scratch(audit: Audit
     assert output_digests(tmp_path / "killed") == output_digests(tmp_path / "earlier")
 
 
-def test_of_a_damaged_audit_the_message_names_it_and_the_way_out(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_a_damaged_audit_the_message_names_it_and_the_way_out(audit, earlier, tmp_path, capsys):
     damaged = tmp_path / "damaged"
     copytree(earlier, damaged)
     evidence = min((damaged / "evidence").iterdir())
@@ -113,30 +106,19 @@ def test_of_a_damaged_audit_the_message_names_it_and_the_way_out(
         (("--verdict", "mass"), "--verdict mass needs thresholds"),
     ],
 )
-def test_audit_of_other_evidence_is_refused(
-    audit: AuditProcess,
-    earlier: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    complaint: str,
-) -> None:
+def test_audit_of_other_evidence_is_refused(audit, earlier, tmp_path, capsys, options, complaint):
     assert audit.run_here(tmp_path / "out", *options, "--reuse", str(earlier)) == 2
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "out" / "evidence").exists()
 
 
-def test_rows_that_the_audit_has_not_seen_are_refused(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_the_audit_has_not_seen_are_refused(audit, earlier, tmp_path, capsys):
     other = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "other.parquet", log_rows(2, first=50)))
     assert other.run_here(tmp_path / "out", "--reuse", str(earlier)) == 2
     assert "other.parquet' is not one of its inputs, or has changed; leave --reuse out" in capsys.readouterr().err
 
 
-def test_output_into_the_reused_audit_is_refused(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_into_the_reused_audit_is_refused(audit, earlier, tmp_path, capsys):
     before = output_digests(earlier)
     (tmp_path / "link").symlink_to(earlier)
     assert audit.run_here(tmp_path / "link", "--overwrite", "--reuse", str(earlier)) == 2
@@ -144,9 +126,7 @@ def test_output_into_the_reused_audit_is_refused(
     assert output_digests(earlier) == before
 
 
-def test_audit_without_texts_or_of_another_version_is_refused(
-    audit: AuditProcess, earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_without_texts_or_of_another_version_is_refused(audit, earlier, tmp_path, capsys):
     assert audit.run_here(tmp_path / "masked", "--redact", "--quiet", "--no-report") == 0
     assert audit.run_here(tmp_path / "out", "--reuse", str(tmp_path / "masked")) == 2
     assert "its texts are masked or left out" in capsys.readouterr().err

@@ -1,25 +1,18 @@
 """Rows that end their worker process: the kernel killed it for memory, or native code crashed."""
 
-from __future__ import annotations
-
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing import forkserver
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.workers import worker_process
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 ROWS = 6
 FATAL_WORD, HUNGRY_WORD = "kraken", "leviathan"
@@ -43,7 +36,7 @@ prepare_rows.parse_each = parse_or_die
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
+def audit(tmp_path_factory):
     """An audit whose workers kill themselves, or run out of memory, when they parse an answer with a fatal word."""
     root = tmp_path_factory.mktemp("audit")
     (root / "killing_imports.py").write_text(KILLING_IMPORTS)
@@ -54,7 +47,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
         yield AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), root / "log")
 
 
-def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditProcess:
+def _with_answers(audit, answers):
     """The audit of a log whose rows have these answers, by row."""
     rows = log_rows(ROWS)
     for row, answer in answers.items():
@@ -63,25 +56,23 @@ def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditP
 
 
 @pytest.fixture(scope="module")
-def expected(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def expected(audit, tmp_path_factory):
     """What is written where rows 1 and 4 have no answer, so that no worker sees it."""
     output = tmp_path_factory.mktemp("expected") / "out"
     assert _with_answers(audit, dict.fromkeys((1, 4))).run_here(output, "--workers", "1") == 0
     return output
 
 
-def _reasons(letters: pa.Table) -> list[tuple[int, str, str]]:
+def _reasons(letters):
     columns = (letters[name].to_pylist() for name in ("source_row", "stage", "reason"))
     return list(zip(*columns, strict=True))
 
 
-def _evidence_digests(output: Path) -> list[str]:
+def _evidence_digests(output):
     return [digest for name, digest in output_digests(output).items() if name.startswith("evidence/")]
 
 
-def test_rows_that_end_their_worker_are_dead_letters_and_no_other_record_differs(
-    audit: AuditProcess, expected: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_end_their_worker_are_dead_letters_and_no_other_record_differs(audit, expected, tmp_path, capfd):
     output = tmp_path / "out"
     fatal = _with_answers(audit, {1: f"The {FATAL_WORD} ate it.", 4: f"The {HUNGRY_WORD} ate it."})
     assert fatal.run_here(output, "--workers", "2") == 0
@@ -98,12 +89,12 @@ def test_rows_that_end_their_worker_are_dead_letters_and_no_other_record_differs
 
 
 def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_record(
-    audit: AuditProcess, expected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    audit, expected, tmp_path, monkeypatch
+):
     commit = ChunkStore.commit
 
-    def commit_and_kill(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
-        server = forkserver._forkserver._forkserver_pid if chunk.rows.row_start == 0 else None  # type: ignore[attr-defined]
+    def commit_and_kill(self, chunk, attempt):
+        server = forkserver._forkserver._forkserver_pid if chunk.rows.row_start == 0 else None
         if server:
             os.kill(server, signal.SIGKILL)
             os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
@@ -115,9 +106,7 @@ def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_rec
     assert output_digests(tmp_path / "out") == output_digests(expected)
 
 
-def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(audit, tmp_path, capfd):
     fatal = _with_answers(audit, dict.fromkeys(range(ROWS), FATAL_WORD))
     assert fatal.run_here(tmp_path / "out", "--workers", "1") == 1
     assert "the cause seems to lie outside the rows" in capfd.readouterr().err

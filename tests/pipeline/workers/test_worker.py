@@ -1,14 +1,10 @@
 """A worker whose driver has no more use for it, and one paragraph for what goes wrong in it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle
 from multiprocessing import Pipe
-from pathlib import Path
 from threading import Barrier, get_ident
-from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -42,11 +38,11 @@ MODELS = {"model": "tiny"}
 
 
 @pytest.fixture(autouse=True)
-def _no_models_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_models_to_load(monkeypatch):
     monkeypatch.setattr(worker, "load_models", lambda *_: MODELS)
 
 
-def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error() -> None:
+def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error():
     ours, theirs = Pipe()
     ours.close()
     worker_process.serve(worker.serve, theirs, AuditSettings())
@@ -54,7 +50,7 @@ def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error() 
         theirs.send(None)
 
 
-def test_a_worker_tells_its_models_before_it_is_told_to_end() -> None:
+def test_a_worker_tells_its_models_before_it_is_told_to_end():
     ours, theirs = Pipe()
     ours.send(None)
     worker.serve(theirs, AuditSettings())
@@ -66,7 +62,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("error", [FULL, RuntimeError(f"cannot write\n{FULL}")])
-def test_a_full_disk_is_told_even_if_a_library_wrapped_it(error: Exception) -> None:
+def test_a_full_disk_is_told_even_if_a_library_wrapped_it(error):
     assert is_disk_full(error)
     text = explain_chunk_failure(error, ROWS)
     assert "the disk is full" in text
@@ -74,14 +70,14 @@ def test_a_full_disk_is_told_even_if_a_library_wrapped_it(error: Exception) -> N
     assert "start the same command again" in text
 
 
-def test_an_unreadable_file_is_named_in_one_line() -> None:
+def test_an_unreadable_file_is_named_in_one_line():
     error = OSError("Corrupt snappy\n compressed data.")
     text = explain_chunk_failure(error, ROWS)
     assert "'logs/a.parquet' could not be audited: Corrupt snappy compressed data." in text
     assert "\n" not in text
 
 
-def test_a_library_s_message_is_not_told_where_texts_are_hidden() -> None:
+def test_a_library_s_message_is_not_told_where_texts_are_hidden():
     error = ValueError("could not convert 'Marta lives here'")
     assert "Marta" in explain_chunk_failure(error, ROWS)
     text = explain_chunk_failure(error, ROWS, hides=True)
@@ -89,7 +85,7 @@ def test_a_library_s_message_is_not_told_where_texts_are_hidden() -> None:
     assert "Marta" not in text
 
 
-def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log() -> None:
+def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log():
     text = explain_chunk_failure(RuntimeError(f"OSError: [Errno 27] {os.strerror(errno.EFBIG)}"), ROWS)
     assert "an output file would be too large" in text
     assert "rows 2000 to 4000 of 'logs/a.parquet' could not be written" in text
@@ -105,10 +101,8 @@ def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log() -> None:
         OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
     ],
 )
-def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> NoReturn:
+def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(error, monkeypatch):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr(worker, "_run", fail)
@@ -121,8 +115,8 @@ def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(
     assert WorkerDied(OUT_OF_MEMORY).how == "a lack of memory"
 
 
-def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> NoReturn:
+def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
+    def fail(*_):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
 
     monkeypatch.setattr(model_workers, "attended", fail)
@@ -132,7 +126,7 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
-def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path: Path, fault: str) -> None:
+def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path, fault):
     if fault == "damaged weights":
         weights = save_tiny_model(tmp_path / "broken") / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-100])
@@ -147,7 +141,7 @@ def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path: 
     [ModelUnavailableError("no network"), MemoryError(), ConnectionResetError(), FULL, RuntimeError("a bug")],
     ids=["network", "memory", "connection", "disk", "bug"],
 )
-def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_into(error: Exception) -> None:
+def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_into(error):
     wrapped = ModelLoadError("the language model cannot be loaded")
     wrapped.__cause__ = error
     assert not is_load_refusal(error)
@@ -158,24 +152,22 @@ THREADS, CHUNKS = 3, 6
 SECONDS = 120
 
 
-def test_a_model_is_loaded_once_in_a_process_of_several_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_loaded_once_in_a_process_of_several_threads(tmp_path, monkeypatch):
     rows = [log_row(number) for number in range(CHUNKS * ROWS_PER_CHUNK)]
     log = write_log(tmp_path / "log.parquet", rows)
     audit = DistributedAudit(save_tiny_audit(tmp_path), log, {"model": "tiny"})
-    loads: list[object] = []
+    loads = []
     from_pretrained = AttentionModel.from_pretrained
 
-    def noted(*given: object, **options: object) -> AttentionModel:
+    def noted(*given, **options):
         loads.append(given)
-        return from_pretrained(*given, **options)  # type: ignore[arg-type]
+        return from_pretrained(*given, **options)
 
-    threads: set[int] = set()
+    threads = set()
     together = Barrier(2)
     load = OwnModels.__init__
 
-    def meet(self: OwnModels, settings: AuditSettings) -> None:
+    def meet(self, settings):
         if get_ident() not in threads and len(threads) < 2:
             threads.add(get_ident())
             together.wait(SECONDS)

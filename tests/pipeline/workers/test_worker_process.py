@@ -1,14 +1,11 @@
 """The import server that workers are forked from, and the plain path where it cannot run."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -27,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every
 
 
 @pytest.fixture
-def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def driver_file(tmp_path, monkeypatch):
     """Where the driver of a GPU would be, were there one."""
     path = tmp_path / "gpu"
     monkeypatch.setattr(worker_process, "_GPU_DRIVERS", (str(path),))
@@ -38,9 +35,7 @@ def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("beside", "method"),
     [("nothing", "forkserver"), ("a GPU", "spawn"), ("messages of libraries", "spawn"), ("a long path", "spawn")],
 )
-def test_workers_are_forked_unless_they_have_to_start_on_their_own(
-    beside: str, method: str, driver_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_are_forked_unless_they_have_to_start_on_their_own(beside, method, driver_file, tmp_path, monkeypatch):
     if beside == "a GPU":
         driver_file.touch()
     if beside == "a long path":
@@ -50,7 +45,7 @@ def test_workers_are_forked_unless_they_have_to_start_on_their_own(
 
 
 @pytest.fixture
-def other_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def other_imports(tmp_path, monkeypatch):
     """The module that is imported for all workers."""
     stop_import_server()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
@@ -60,17 +55,17 @@ def other_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 @pytest.mark.usefixtures("driver_file")
-def test_process_that_imports_is_never_interrupted(other_imports: Path) -> None:
+def test_process_that_imports_is_never_interrupted(other_imports):
     other_imports.write_text("")
     worker_process.start_import_server(1, verbose=False)
-    status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()  # type: ignore[attr-defined]
+    status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()
     (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
     assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.usefixtures("driver_file")
-def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
+def test_imports_that_fail_are_a_failed_audit(other_imports):
     other_imports.write_text("raise OSError('a library is missing')")
     pool = WorkerPool(AuditSettings(), verbose=False)
     with pytest.raises(RunError, match="ended before it had imported"):
@@ -79,10 +74,8 @@ def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
 
 
 @pytest.mark.usefixtures("driver_file")
-def test_interrupt_while_a_worker_starts_does_not_wait_for_it(
-    other_imports: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(_: int) -> int:
+def test_interrupt_while_a_worker_starts_does_not_wait_for_it(other_imports, monkeypatch):
+    def interrupt(_):
         raise KeyboardInterrupt
 
     other_imports.write_text("import signal; signal.pause()")
@@ -107,7 +100,7 @@ ctypes.PyDLL(None).sleep(600)  # keeps the interpreter's lock, as a library does
 
 
 @pytest.fixture
-def endless_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def endless_imports(tmp_path, monkeypatch):
     """A spaCy whose import takes ten minutes; the file says which process imports it."""
     (tmp_path / "spacy.py").write_text(ENDLESS_LIBRARY)
     pid_file = tmp_path / "pid"
@@ -116,7 +109,7 @@ def endless_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pid_file
 
 
-def _importing_process(pid_file: Path) -> psutil.Process:
+def _importing_process(pid_file):
     """The process that imports, once it does."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (pid_file.is_file() and pid_file.read_text()):
@@ -134,7 +127,7 @@ input()
 """
 
 
-def test_process_that_imports_ends_with_its_driver(endless_imports: Path) -> None:
+def test_process_that_imports_ends_with_its_driver(endless_imports):
     with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
         importing = _importing_process(endless_imports)
         driver.kill()
@@ -158,7 +151,7 @@ multiprocessing.get_context("fork").Process(target=load).start()
 """
 
 
-def test_worker_that_loads_ends_with_its_driver(endless_imports: Path) -> None:
+def test_worker_that_loads_ends_with_its_driver(endless_imports):
     with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
         loading = _importing_process(endless_imports)
         driver.kill()
