@@ -15,6 +15,7 @@ from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanKind, Support
+from attribeam.schemas.errors import UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -187,6 +188,15 @@ def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_ow
     assert choice.model == model
     assert choice.language.model == "theirs"
     assert (choice.language.dtype, choice.language.quantization) == expected
+
+
+def test_wrong_options_are_refused_before_anything_is_loaded():
+    with pytest.raises(ValueError, match="nearest"):
+        Attributor.from_pretrained("/absent/model", query_position="nearest")
+    with pytest.raises(ValueError, match="language_model_quantization"):
+        MethodOptions(language_model_quantization="int3")
+    with pytest.raises(UsageError, match="'mean': unknown"):
+        Attributor.from_pretrained("/absent/model", method="mean")
 
 
 PATIENCE_SECONDS = 120

@@ -156,7 +156,8 @@ def run(*methods):
 
 
 def test_method_cites_every_passage_above_its_threshold():
-    _, words = run(Says("words", [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]))
+    own, words = run(Says("words", [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]))
+    assert (own.counts[0].supported, own.counts[0].citations, own.counts[0].needed) == (1, 2, 1)
     assert (words.counts[0].supported, words.counts[0].citations, words.counts[0].needed) == (2, 3, 3)
 
 

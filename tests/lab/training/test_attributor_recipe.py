@@ -1,6 +1,7 @@
 """The attributor's recipe: rows, network, training loop, and held-out rows with labelled claims."""
 
 import json
+import random
 
 import pytest
 import torch
@@ -145,6 +146,16 @@ def test_gold_columns_hold_the_text_that_was_copied(corpus, tokenizer, monkeypat
             assert columns[-1] < row.answer_start
     assert compared > 1000
     assert unlike / compared < 0.02  # a changed ending points at the end of the word that it replaces
+
+
+def test_rows_depend_only_on_seed_and_step(corpus, tokenizer):
+    drawn = []
+    for global_seed, seed, step in ((1, 3, 7), (2, 3, 7), (2, 3, 8), (2, 4, 7)):
+        random.seed(global_seed)
+        drawn.append(draw_batch(corpus, tokenizer, seed=seed, step=step, token_budget=256))
+    first, same, *others = drawn
+    assert first == same
+    assert first not in others
 
 
 def test_row_is_passages_then_question_then_answer_tokenised_once(corpus, tokenizer):
