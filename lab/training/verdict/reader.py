@@ -159,19 +159,22 @@ def distilled(
     def exchanged(inputs: Sequence[ReaderInput]) -> list[ReaderInput]:
         return [_with_similar_words(one, similar, whole_words, draw) for one in inputs]
 
-    some = [claims.inputs[place] for place in range(len(claims.inputs) - 1) if draw.random() < _OTHER_PREMISES]
-    beside = [replace(one, premise=two.premise) for one, two in zip(some, claims.inputs[1:], strict=False)]
+    count = len(claims.inputs)
+    places = np.flatnonzero(draw.random(count) < _OTHER_PREMISES)
+    others = (places + draw.integers(1, count, size=len(places))) % count
+    beside = [
+        replace(claims.inputs[one], premise=claims.inputs[two].premise) for one, two in zip(places, others, strict=True)
+    ]
     made = [edited[place].read for place in draw.permutation(len(edited))]
     inputs = [*claims.inputs, *exchanged(claims.inputs), *beside, *made[:_EDITED], *exchanged(made[-_EXCHANGED:])]
     said = torch.from_numpy(_told(teacher, inputs)).to(device())
-    judged = len(claims.inputs)
     weights, labels = (torch.from_numpy(one).to(device()) for one in (claims.weights, claims.labels))
     reader = Reader(vectors).to(device()).train()
 
     def loss(batch: npt.NDArray[np.int64]) -> torch.Tensor:
         found = reader(*padded_inputs([inputs[place] for place in batch]))
         of_teacher = functional.binary_cross_entropy_with_logits(found, said[batch].sigmoid())
-        own = np.flatnonzero(batch < judged)
+        own = np.flatnonzero(batch < count)
         if not len(own):
             return of_teacher
         weight, label = weights[batch[own]], labels[batch[own]]
