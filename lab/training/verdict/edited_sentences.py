@@ -54,7 +54,8 @@ _SYNONYMS = {
     "helped": "assisted", "show": "display", "used": "utilised", "begins": "starts", "ended": "finished",
     "although": "though", "while": "whereas", "often": "frequently", "usually": "generally", "first": "initially",
 }  # fmt: skip
-_SHORTEST, _LONGEST, _MOST_SENTENCES = 6, 45, 120
+_SHORTEST, _LONGEST, _FEWEST_SENTENCES, _MOST_SENTENCES = 6, 45, 6, 120
+"""Of sentences in words, and of pages in sentences."""
 _CLAIM_TOKENS, _PREMISE_TOKENS = 64, 224
 
 
@@ -90,8 +91,14 @@ class _Sentences:
 
 
 def edited_claims(corpus: Corpus, tokenizer: Tokenizer, *, count: int, seed: int) -> Iterator[EditedClaim]:
-    """``count`` claims from the corpus; the tokenizer is the reader's."""
-    pages = [page for page in map(_Sentences, corpus.pages) if len(page.all) >= _SHORTEST]
+    """``count`` claims from the corpus; the tokenizer is the reader's.
+
+    Raises:
+        ValueError: if no page has enough sentences.
+    """
+    pages = [page for page in map(_Sentences, corpus.pages) if len(page.all) >= _FEWEST_SENTENCES]
+    if not pages:
+        raise ValueError(f"expected a page with at least {_FEWEST_SENTENCES} whole sentences, found none")
     maker = _Maker(pages, tokenizer, random.Random(seed))
     made = 0
     while made < count:

@@ -5,8 +5,8 @@ The bundled verdict is made by
     python -m lab.train verdict --data DATA --encoder MINILM --pages PAGES --output DIR
 
 where DATA holds the sets of ``shared_sets`` in their own formats, MINILM is the folder of all-MiniLM-L6-v2 and PAGES
-are pages of Wikipedia, and the verdicts that read a decoder as their model cards say. The answers that were made up for
-this project are always fitted on, too.
+are pages of Wikipedia. With ``--decoder`` and ``--decoder-layer`` the verdict reads a decoder, too. The answers that
+were made up for this project are always fitted on.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if decoder is not None:
         rows = list(with_states(rows, decoder, kept_in=args.decoder_states))
         _say_how_many_are_unread(rows, args)
-    with tqdm(total=6 * (FOLDS + 1), unit="fit", disable=None, leave=False) as bar:
+    fits = 6 * (FOLDS + 1) * (1 if args.encoder is None else 2)
+    with tqdm(total=fits, unit="fit", disable=None, leave=False) as bar:
         found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
         reader = None
         if args.encoder is not None:
@@ -275,6 +276,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--wordllama needs --output")
     if args.encoder is not None and args.share_words:
         parser.error("--share-words and --encoder exclude each other")
-    if (args.pages is None) is not (args.wordllama is None and args.encoder is None):
-        parser.error("--pages belongs to --wordllama or --encoder")
+    if args.pages is None and (args.wordllama is not None or args.encoder is not None):
+        parser.error("--wordllama and --encoder need --pages")
+    if args.pages is not None and args.wordllama is None and args.encoder is None:
+        parser.error("--pages is for --wordllama or --encoder")
+    if args.encoder is not None and not (args.encoder / "config.json").is_file():
+        parser.error(f"--encoder should be a folder with a model, {args.encoder} has no config.json")
     return args

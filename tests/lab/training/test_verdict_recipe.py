@@ -159,6 +159,26 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     assert load_verdict_model(tmp_path / "folds").claim_fall > 0
 
 
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--output o", "--data, --log or both are needed"),
+        ("--data d", "--output, --cross-validate or both are needed"),
+        ("--data d --output o --decoder m", "--decoder and --decoder-layer belong together"),
+        ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
+        ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
+        ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
+        ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
+        ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_a_usage_error(options, complaint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verdict", *options.split()])
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
 def pages():
     draw, found = random.Random(2), []
     for number in range(8):
