@@ -58,6 +58,13 @@ def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(
     )
 
 
+def test_citation_marks_are_not_read(reader):
+    answer = "The ferry leaves at noon [1], and it carries forty cars [2, 3]."
+    claim = inputs(reader, answer, answer.index("it carries"), len(answer), premise())
+    assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
+    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars."
+
+
 def test_names_of_special_tokens_in_a_text_are_text(reader):
     claim = inputs(reader, "Rooms [SEP] are cheap.", 0, 5, premise())
     assert TOKENIZER.token_to_id("[SEP]") not in claim.sentence
