@@ -137,7 +137,7 @@ MUTANTS = {
         ("if flagged else ()", ""),
         ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
         ("if behind and unit == behind", "if behind"),
-        ('if numbers["denied"] > 0 and', "if"),
+        ('if numbers["denied"] > 0:', 'if numbers["denied"] < 0:'),
     ),
     "attribution/verdict/claims.py": (
         ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),

@@ -35,7 +35,7 @@ from attribeam.attribution.verdict.verdict_model import (
     log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem
+from attribeam.attribution.verdict.word_forms import carries_content, stem
 from attribeam.schemas import (
     AnswerKind,
     CharRange,
@@ -55,7 +55,6 @@ _QUOTED_SHARE = 0.85
 _COVERED, _ADDED = 0.8, 0.15
 """A claim of which one premise covers less than the first share, and a second sentence adds the second, is combined."""
 _MOSTLY_INVERTED = 0.5
-_NEGATED_THERE = NEGATIONS | {"false"}
 _MONTH = "|".join(name.capitalize() for name in MONTHS if len(name) > 3 or name == "may")
 _TIMES = re.compile(
     rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}[:.]\d\d(?:\s?[ap]\.?m\b\.?)?"
@@ -137,10 +136,8 @@ class Reasons:
 
     def _turned(self, words: Sequence[int], premise: Premise, numbers: dict[str, float]) -> Why | None:
         """The opposite of what the premise says, or its roles exchanged."""
-        sentence = self._sentences.all[premise.sentence or 0]
-        expected = sentence.text
-        told = (self._parsed.words[word].of(self._answer).lower() for word in words)
-        if numbers["denied"] > 0 and NEGATIONS.isdisjoint(told) is not _NEGATED_THERE.isdisjoint(sentence.lowered):
+        expected = self._sentences.all[premise.sentence or 0].text
+        if numbers["denied"] > 0:
             return Why(UnsupportedReason.NEGATED, expected)
         names = sum(self._parsed.universal_tags[word] == "PROPN" for word in words)
         if numbers["opposed"] > 0 or (numbers["inverted"] >= _MOSTLY_INVERTED and names and not premise.missing):

@@ -21,9 +21,8 @@ from attribeam.attribution.answers.unmatched_values import Value, ValueMatcher
 from attribeam.attribution.verdict.claims import label_words, words_in
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
-from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, swapped_values
+from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, denied_share, swapped_values
 from attribeam.attribution.verdict.word_forms import (
-    DENIALS,
     OPPOSITES,
     WORD_OR_MARK,
     AnswerWords,
@@ -34,8 +33,6 @@ from attribeam.attribution.verdict.word_forms import (
 from attribeam.attribution.verdict.word_matches import ragged
 from attribeam.schemas import CharRange, QARecord, SpanEvidence
 
-_DENIED_THERE = DENIALS | {"false"}
-"""Words that deny in a passage, or in the value of a field."""
 _BY_WORDS, _BY_ATTENTION, _OTHERS = 4, 2, 2
 """How many sentences words and attention propose, and how many of these are read beside the premise."""
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
@@ -158,10 +155,6 @@ class Premises:
             dtype=bool,
         )
         self._asked = np.array([one in self._question for one in answer.stems], dtype=bool)
-
-    @cached_property
-    def _denied(self) -> list[bool]:
-        return self._answer.denied_words()
 
     @cached_property
     def _carried_to(self) -> _Bools:
@@ -392,17 +385,20 @@ class _OneClaim:
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
         clause = self._best_clause()
         words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
-        denied = any(of._denied[word] for word in self._own_words) != any(word in _DENIED_THERE for word in words)
+        own = [answer.lowered[word] for word in self._words]
+        sentence = of.sentences.all[place]
+        denied = 0.0
+        if self._covered[place] >= _ABOUT_THE_SAME:
+            denied = denied_share(own, [answer.stems[word] for word in self._words], sentence)
         there = set(words)
-        own = {answer.lowered[word] for word in self._words}
-        opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in own if word in OPPOSITES)
+        opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in {*own} if word in OPPOSITES)
         return {
             "bigrams": _mean([_near(places, *pair, _NEAR) for pair in pairwise(stems)]),
             "heads": _mean([_near(places, *pair, _NEAR_HEAD) for pair in pairs]),
             "run": _share_in_runs([answer.stems[word] for word in self._words if answer.is_word[word]], runs),
-            "denied": float(denied),
+            "denied": denied,
             "opposed": float(opposed),
-            "inverted": _share_inverted(stems, of.sentences.all[place].stems),
+            "inverted": _share_inverted(stems, sentence.stems),
         }
 
     def _best_clause(self) -> tuple[int, range] | None:

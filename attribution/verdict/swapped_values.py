@@ -1,4 +1,4 @@
-"""Values of a claim in whose place a sentence that says the same otherwise has another number or name."""
+"""A claim beside a sentence that says the same otherwise: what stands in place of its values, and what is denied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from attribeam.attribution.answers.numbers_and_dates import numbers_in_word
 from attribeam.attribution.answers.plain_text import PassageContent
 from attribeam.attribution.answers.unmatched_values import Value
 from attribeam.attribution.verdict.passage_sentences import Sentence
-from attribeam.attribution.verdict.word_forms import AnswerWords, carries_content
+from attribeam.attribution.verdict.word_forms import DENIALS, AnswerWords, carries_content, word_set
+
+_DENYING = DENIALS | word_set(
+    "avoid avoids avoided denied denies deny doubt doubted doubts exempt fail failed fails hardly lacked nobody "
+    "nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
+)
+_NOT_DENIED = word_set("earlier fewer just later less matter merely more only other")
+"""After "no" and "not": words that they do not deny anything with."""
+_BEYOND = word_set(", ; : ( ) although as because but except if since so though unless whereas while")
+_DENIED_WORDS = 3
+"""How many words that carry content a negation before them reaches, up to a word or mark of ``_BEYOND``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +95,40 @@ def _unlike_words(
         if not value.is_repeated_by(value.parts_in(content)):
             yield from inside
     yield from (word for word in words if word in numbers and word not in known)
+
+
+def denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Sentence) -> float:
+    """The share of the words that claim and sentence have in the same order which one of them denies, and one does not.
+
+    0 where as many are denied in both.
+    """
+    in_claim, in_sentence = denied_words(lowered), denied_words(sentence.lowered)
+    if sentence.start < 0 and sentence.lowered[-1:] in (("false",), ("no",), ("none",)):
+        in_sentence = [True] * len(in_sentence)
+    if not any(in_claim) and not any(in_sentence):
+        return 0.0
+    blocks = SequenceMatcher(None, stems, sentence.stems, autojunk=False).get_matching_blocks()
+    aligned = [(one + step, two + step) for one, two, size in blocks for step in range(size)]
+    both = [(in_claim[one], in_sentence[two]) for one, two in aligned if carries_content(lowered[one])]
+    differing = sum(one is not two for one, two in both)
+    return differing / len(both) if differing > sum(one and two for one, two in both) else 0.0
+
+
+def denied_words(lowered: Sequence[str]) -> list[bool]:
+    """Whether each word of a text stands behind a negation that reaches it."""
+    found, reach = [], 0
+    for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
+        found.append(reach > 0)
+        if _denies(word, following):
+            reach = _DENIED_WORDS
+        elif word in _BEYOND:
+            reach = 0
+        elif reach and carries_content(word):
+            reach -= 1
+    return found
+
+
+def _denies(word: str, following: str) -> bool:
+    if word in ("no", "not"):
+        return following not in _NOT_DENIED
+    return word in _DENYING or word.endswith(("n't", "n’t"))

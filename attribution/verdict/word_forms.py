@@ -38,33 +38,42 @@ def word_set(text: str) -> frozenset[str]:
 
 NEGATIONS = word_set("not no never n't without none neither nor unable lack lacks")
 _OPPOSITES = """
-up down; upper lower; above below; over under; before after; earlier later; early late; first last; more less; more
-fewer;  most least; higher lower; high low; increase decrease; increased decreased; increases decreases; rise fall;
-rose fell; rises falls;  rising falling; raise cut; raised cut; grew shrank; gain loss; gained lost; win lose; won
-lost; open closed; opens closes; opened closed;  include exclude; includes excludes; included excluded; including
-excluding; allowed forbidden; allowed prohibited; permitted prohibited; with without; always never; all none; everyone
-nobody; free paid; cheap expensive; cheaper dearer; cheapest dearest;  larger smaller; largest smallest; bigger
-smaller; longer shorter; longest shortest; older younger; oldest youngest; old new; faster slower; fast slow; hot
-cold; warm cool; warmer cooler; north south; northern southern; east west; eastern western; left right; buy sell;
-bought sold; buys sells; accept reject; accepted rejected; accepts rejects; accepted refused; agree disagree; safe
-dangerous; strong weak; stronger weaker; heavy light; heavier lighter; wet dry; full empty; male female; man woman;
-men women; father mother; son daughter; brother sister; husband wife; begin end; began ended; begins ends; starts
-ends; started ended; enter leave; arrive leave;  arrives leaves; arrived left; day night; morning evening; summer
-winter; spring autumn; indoor outdoor; inside outside; import export;  imports exports; maximum minimum; same
-different; possible impossible; required optional; mandatory optional; voluntary compulsory;  known unknown; likely
-unlikely; legal illegal; public private; success failure; succeeded failed; passed failed; improved worsened; better
-worse; best worst; positive negative; support oppose; supported opposed; supports opposes; remember forget;  remove
-add; removed added; removes adds; enable disable; enabled disabled; enables disables; lend borrow; sunrise sunset
+up upper above over higher high: down lower below under beneath low; before earlier early: after later late; first:
+last; more most many all every: less fewer least few none; rise rises rose risen rising increase increases increased
+increasing grow grows grew grown growing climb climbs climbed gain gains gained raise raises raised up: fall falls
+fell fallen falling decrease decreases decreased decreasing decline declines declined declining drop drops dropped
+shrink shrinks shrank lose loses lost cut cuts down; expand expands expanded: shrink shrinks shrank contract contracts
+contracted; win wins won: lose loses lost; profit profits: loss losses; open opens opened: close closes closed shut;
+include includes included including: exclude excludes excluded excluding; allowed permitted allows permits may:
+forbidden prohibited banned forbids prohibits; with: without; always often: never rarely seldom; everyone everybody:
+nobody; free: paid; cheap cheaper cheapest: expensive dearer dearest; large larger largest big bigger biggest: small
+smaller smallest; long longer longest: short shorter shortest; old older oldest: young younger youngest new newer
+newest; fast faster fastest quick quicker quickly: slow slower slowest slowly; loud louder: quiet quieter; hot hotter
+warm warmer: cold colder cool cooler; north northern: south southern; east eastern: west western; left: right; buy
+buys bought: sell sells sold; accept accepts accepted: reject rejects rejected refuse refuses refused; agree agrees
+agreed: disagree disagrees disagreed; approve approves approved: reject rejects rejected; safe: dangerous unsafe;
+strong stronger: weak weaker; heavy heavier: light lighter; wet: dry; full: empty; male man men: female woman women;
+father: mother; son: daughter; brother: sister; husband: wife; start starts started begin begins began: end ends ended
+stop stops stopped finish finishes finished; enter enters entered: leave leaves left exit exits; arrive arrives
+arrived: leave leaves left depart departs departed; day: night; morning: evening; summer: winter; spring: autumn;
+indoor indoors inside: outdoor outdoors outside; import imports imported: export exports exported; maximum: minimum;
+majority: minority; same: different; possible: impossible; required mandatory compulsory: optional voluntary; known:
+unknown; likely: unlikely; legal: illegal; public: private; success: failure; succeed succeeds succeeded: fail fails
+failed; pass passes passed: fail fails failed; improve improves improved better best: worsen worsens worsened worse
+worst; positive: negative; support supports supported: oppose opposes opposed; remember: forget; add adds added:
+remove removes removed; enable enables enabled: disable disables disabled; lend lends lent: borrow borrows borrowed;
+sunrise: sunset; strengthen strengthens strengthened: weaken weakens weakened; employer: employee
 """
 
 
 def _both_ways(text: str) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for pair in text.split(";"):
-        one, two = pair.split()
-        found.setdefault(one, set()).add(two)
-        found.setdefault(two, set()).add(one)
-    return {word: frozenset(others) for word, others in found.items()}
+    found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for entry in text.split(";"):
+        sides = [*map(word_set, entry.split(":"))]
+        for words, opposites in (sides, sides[::-1]):
+            for word in words:
+                found[word] |= opposites
+    return dict(found)
 
 
 OPPOSITES = _both_ways(_OPPOSITES)

@@ -58,6 +58,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     "pages": SetWeights(0.3, 0.5),
     "swapped": SetWeights(0.0, 0.25),
     "named": SetWeights(0.0, 0.25),
+    "turned": SetWeights(0.0, 0.25),
     "summedits": SetWeights(0.5, 0.3),
     "bump": SetWeights(0.5, 0.3),
     "factcg": SetWeights(0.0, 0.5, 0.5),

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.verdict.word_forms import OPPOSITES, carries_content
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, data_files, read_rows
 from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -38,6 +39,9 @@ _VALUES = (
 )
 """A number, and a name within a sentence."""
 _NAMED_PAGES, _NAMED_SENTENCES = (5, 6), 6
+_TURNED_PAGES = (2, 4)
+_AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|had|can|could|will|would|may|must|did|does)\b(?! not\b)")
+_NOT = re.compile(r"\bnot ")
 _PRONOUN = re.compile(r"(?:He|She|It) (?=[a-z]+(?:ed|s)\b|was|is|has|had|won|wrote|became|made|began|took|led)")
 
 
@@ -89,6 +93,7 @@ def shared_sets(data: Path) -> Iterator[TrainingAnswer]:
     yield from _pages(_file(data, PAGES))
     yield from _swapped(_file(data, PAGES))
     yield from _named(_file(data, PAGES))
+    yield from _turned(_file(data, PAGES))
 
 
 def _file(data: Path, name: str) -> Path:
@@ -244,6 +249,64 @@ def _named(file: Path) -> Iterator[TrainingAnswer]:
         record = replace(_record(row, file, "", answer, "named"), passages=passages)
         part = f"{'titles' if has_titles else 'no titles'}, {'many' if others else 'one'}"
         yield TrainingAnswer.of(_marked(record, marks), "named", key=f"page {row.text('title')}", part=part)
+
+
+def _turned(file: Path) -> Iterator[TrainingAnswer]:
+    """Sentences beside their paragraph and those of other pages: as they are, or saying the opposite.
+
+    A word has an opposite in its place, or "not" is put behind an auxiliary or left out. Of half of the sentences only
+    what stands before their last comma is told.
+    """
+    draw, own = random.Random(17), []
+    for row in read_rows(file):
+        if (row.row + 1) % _EVERY_PAGE in _TURNED_PAGES:
+            paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
+            own += [(row, one) for one in paragraphs if 200 < len(one) < 1000][:2]
+    count = 0
+    for row, paragraph in own:
+        kind = ("opposite", "not")[count // 2 % 2]
+        sentences = _sentences([paragraph], 6, 30)
+        if draw.random() < 0.5:
+            sentences = [
+                one.rpartition(",")[0] + "." if one.count(" ", 0, one.rfind(",")) > 4 else one for one in sentences
+            ]
+        turned = [
+            (one, *change) for one in sentences for change in (_opposites if kind == "opposite" else _negations)(one)
+        ]
+        if not turned:
+            continue
+        answer, start, end, instead = draw.choice(turned)
+        marks: tuple[CharRange, ...] = ()
+        if count % 2:
+            answer = answer[:start] + instead + answer[end:]
+            marks = (CharRange(max(0, start - 1), min(len(answer), start + len(instead) + 1)),)
+        others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
+        passages = [Passage(one) for one in (paragraph, *others)]
+        draw.shuffle(passages)
+        record = replace(_record(row, file, "", answer, f"turned{count}"), passages=tuple(passages))
+        part = f"{kind}, {'many' if others else 'one'}"
+        yield TrainingAnswer.of(_marked(record, marks), "turned", key=f"page {row.text('title')}", part=part)
+        count += 1
+        if count == _MOST_PAGES:
+            return
+
+
+def _opposites(sentence: str) -> Iterator[tuple[int, int, str]]:
+    """Where a word with an opposite stands in a sentence, and an opposite with the same ending."""
+    for match in _ANY_WORD.finditer(sentence, 1):
+        same = [one for one in sorted(OPPOSITES.get(match.group(), ())) if _ending(one) == _ending(match.group())]
+        if same and carries_content(match.group()):
+            yield match.start(), match.end(), same[len(sentence) % len(same)]
+
+
+def _ending(word: str) -> str:
+    return next((end for end in ("est", "er", "ed", "ing", "s") if word.endswith(end)), "")
+
+
+def _negations(sentence: str) -> Iterator[tuple[int, int, str]]:
+    """Where "not" can be left out of a sentence or, if it has none, be put in."""
+    denied = [(match.start(), match.end(), "") for match in _NOT.finditer(sentence)]
+    yield from denied or ((match.end(), match.end(), " not") for match in _AUXILIARY.finditer(sentence))
 
 
 def _shape(value: str) -> int:
