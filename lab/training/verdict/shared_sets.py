@@ -279,7 +279,10 @@ def _turned(file: Path) -> Iterator[TrainingAnswer]:
         marks: tuple[CharRange, ...] = ()
         if count % 2:
             answer = answer[:start] + instead + answer[end:]
-            marks = (CharRange(max(0, start - 1), min(len(answer), start + len(instead) + 1)),)
+            behind = [
+                one.end() for one in _ANY_WORD.finditer(answer, start + len(instead)) if carries_content(one.group())
+            ]
+            marks = (CharRange(start, behind[0] if behind else len(answer)),)
         others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
         passages = [Passage(one) for one in (paragraph, *others)]
         draw.shuffle(passages)
