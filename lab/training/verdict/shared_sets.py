@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from pathlib import Path
 
 from attribeam.attribution.answers.parser_output import whole_sentences
@@ -39,7 +40,7 @@ _VALUES = (
 )
 """A number, and a name within a sentence."""
 _NAMED_PAGES, _NAMED_SENTENCES = (5, 6), 6
-_TURNED_PAGES = (2, 4)
+_TURNED_PAGES, _MOST_TURNED = (2, 4), 2250
 _AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|had|can|could|will|would|may|must|did|does)\b(?! not\b)")
 _NOT = re.compile(r"\bnot ")
 _PRONOUN = re.compile(r"(?:He|She|It) (?=[a-z]+(?:ed|s)\b|was|is|has|had|won|wrote|became|made|began|took|led)")
@@ -254,8 +255,8 @@ def _named(file: Path) -> Iterator[TrainingAnswer]:
 def _turned(file: Path) -> Iterator[TrainingAnswer]:
     """Sentences beside their paragraph and those of other pages: as they are, or saying the opposite.
 
-    A word has an opposite in its place, or "not" is put behind an auxiliary or left out. Of half of the sentences only
-    what stands before their last comma is told.
+    A word has an opposite in its place, "not" is put behind an auxiliary or left out, or two names are exchanged. Of
+    half of the sentences only what stands before their last comma is told.
     """
     draw, own = random.Random(17), []
     for row in read_rows(file):
@@ -264,25 +265,20 @@ def _turned(file: Path) -> Iterator[TrainingAnswer]:
             own += [(row, one) for one in paragraphs if 200 < len(one) < 1000][:2]
     count = 0
     for row, paragraph in own:
-        kind = ("opposite", "not")[count // 2 % 2]
+        kind, turn = [*_TURNS.items()][count // 2 % len(_TURNS)]
         sentences = _sentences([paragraph], 6, 30)
         if draw.random() < 0.5:
-            sentences = [
-                one.rpartition(",")[0] + "." if one.count(" ", 0, one.rfind(",")) > 4 else one for one in sentences
-            ]
-        turned = [
-            (one, *change) for one in sentences for change in (_opposites if kind == "opposite" else _negations)(one)
-        ]
+            sentences = [_before_last_comma(one) for one in sentences]
+        turned = [(one, *change) for one in sentences for change in turn(one)]
         if not turned:
             continue
         answer, start, end, instead = draw.choice(turned)
         marks: tuple[CharRange, ...] = ()
         if count % 2:
             answer = answer[:start] + instead + answer[end:]
-            behind = [
-                one.end() for one in _ANY_WORD.finditer(answer, start + len(instead)) if carries_content(one.group())
-            ]
-            marks = (CharRange(start, behind[0] if behind else len(answer)),)
+            behind = _ANY_WORD.finditer(answer, start + len(instead))
+            ends = (one.end() for one in behind if carries_content(one.group()))
+            marks = (CharRange(start, next(ends, len(answer))),)
         others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
         passages = [Passage(one) for one in (paragraph, *others)]
         draw.shuffle(passages)
@@ -290,8 +286,14 @@ def _turned(file: Path) -> Iterator[TrainingAnswer]:
         part = f"{kind}, {'many' if others else 'one'}"
         yield TrainingAnswer.of(_marked(record, marks), "turned", key=f"page {row.text('title')}", part=part)
         count += 1
-        if count == _MOST_PAGES:
+        if count == _MOST_TURNED:
             return
+
+
+def _before_last_comma(sentence: str) -> str:
+    """What stands before the last comma, if that are more than five words."""
+    said = sentence.rpartition(",")[0]
+    return f"{said}." if said.count(" ") > 4 else sentence
 
 
 def _opposites(sentence: str) -> Iterator[tuple[int, int, str]]:
@@ -310,6 +312,17 @@ def _negations(sentence: str) -> Iterator[tuple[int, int, str]]:
     """Where "not" can be left out of a sentence or, if it has none, be put in."""
     denied = [(match.start(), match.end(), "") for match in _NOT.finditer(sentence)]
     yield from denied or ((match.end(), match.end(), " not") for match in _AUXILIARY.finditer(sentence))
+
+
+def _exchanges(sentence: str) -> Iterator[tuple[int, int, str]]:
+    """Two successive names in each other's place, where more than marks and "and" stands between them."""
+    for one, two in pairwise(_VALUES[1].finditer(sentence)):
+        between = sentence[one.end() : two.start()]
+        if one.group() != two.group() and any(map(carries_content, _ANY_WORD.findall(between))):
+            yield one.start(), two.end(), two.group() + between + one.group()
+
+
+_TURNS = {"opposite": _opposites, "not": _negations, "names": _exchanges}
 
 
 def _shape(value: str) -> int:
