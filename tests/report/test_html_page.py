@@ -15,9 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
-from attribeam.report.audited_answer import DEAD_LETTERS_PER_REASON, AnswerRisk, embedded_answers, embedded_dead_letters
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.markdown_digest import digest_lines, escape_markdown
+from attribeam.report.audited_answer import (
+    DEAD_LETTERS_PER_REASON,
+    AuditedLogs,
+    embedded_answers,
+    embedded_dead_letters,
+)
+from attribeam.report.report_command import digest_lines, escape_markdown
 from attribeam.schemas import Passage
 from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import RunManifest
@@ -129,9 +133,9 @@ def test_page_says_where_the_log_is_gone(tmp_path):
 def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path):
     made = made_audit(tmp_path)
     audit = made.opened
-    wanted = [AnswerRisk(made.records[row].source, risk) for row, risk in ((2, 0.9), (0, 0.1))]
+    wanted = {made.records[row].source: risk for row, risk in ((2, 0.9), (0, 0.1))}
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
-    assert [(one.answer.source, one.risk) for one in found] == [(one.source, one.risk) for one in wanted]
+    assert [(one.answer.source, one.risk) for one in found] == [*wanted.items()]
     for one in found:
         assert [span.text for span in one.answer.spans] == ["leaves at noon", "40 cars"]
         assert one.texts is not None
@@ -144,7 +148,7 @@ def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path):
         tmp_path, change=lambda record: replace(record, question="x" * 400_001 * (record.source.source_row == 1))
     )
     audit = made.opened
-    wanted = [AnswerRisk(record.source, 0.5) for record in made.records]
+    wanted = {record.source: 0.5 for record in made.records}
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
     assert [one.texts is None for one in found] == [False, True, False]
 

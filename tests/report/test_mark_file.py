@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from attribeam.pipeline.command_line import main
-from attribeam.report.mark_file import Mark, cohen_kappa, krippendorff_alpha, marks_by_answer, read_marks
+from attribeam.report.labelling import Mark, cohen_kappa, krippendorff_alpha, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, RowSource
 from attribeam.schemas.errors import DataError
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.report.made_audit import PASSAGES, made_audit, supported_span, told_spans, unsupported_span
 
-from attribeam.report.markdown_digest import digest_lines, escape_markdown
 from attribeam.report.messages import one_line
+from attribeam.report.report_command import digest_lines, escape_markdown
 from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 
 HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from attribeam.report.output_file import as_private_as, check_output, write_lines
+from attribeam.report.messages import as_private_as, check_output, write_lines
 from attribeam.schemas.errors import RunError, UsageError
 
 

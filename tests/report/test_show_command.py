@@ -23,7 +23,7 @@ from tests.report.made_audit import (
 from attribeam.pipeline.command_line import main
 from attribeam.report.messages import harmless, one_line
 from attribeam.report.show_command import Mark, line_ranges, marked_lines, nearest_ids
-from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, Support
 from attribeam.schemas.run_manifest import RunStatus
 
 _COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
@@ -281,12 +281,12 @@ def _plain(text, marks, width=40):
 
 
 def test_the_higher_rank_is_seen_where_marks_overlap_and_a_label_names_the_start():
-    marks = [Mark(0, 10, "s", "cyan", rank=0, label="1"), Mark(5, 8, "U", "red", rank=2, label="2")]
+    marks = [Mark(CharRange(0, 10), "s", "cyan", label="1"), Mark(CharRange(5, 8), "U", "red", rank=2, label="2")]
     assert _plain("Noon east.", marks) == [("Noon east.", "1ssss2UUss")]
 
 
 def test_a_mark_goes_on_in_the_next_line():
-    marks = [Mark(5, 14, "w", "yellow")]
+    marks = [Mark(CharRange(5, 14), "w", "yellow")]
     assert _plain("Noon east pier.", marks, width=9) == [("Noon east", "     wwww"), ("pier.", "wwww")]
 
 
@@ -303,7 +303,7 @@ def test_lines_fit_and_lose_only_white_space(text, width):
 
 @given(TEXTS, WIDTHS)
 def test_marked_lines_show_the_harmless_text_with_letters_of_its_width(text, width):
-    marks = [Mark(0, len(text), "s", "cyan")] if text else []
+    marks = [Mark(CharRange(0, len(text)), "s", "cyan")] if text else []
     for line, letters in marked_lines(text, marks, width=width):
         assert line.plain in harmless(text)
         assert len(letters) <= sum(cell_len(char) for char in line.plain)

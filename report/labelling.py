@@ -1,27 +1,210 @@
-"""Reads marks that people saved on the page: CSV, JSONL or Parquet, one row per marked claim or answer.
+"""``attribeam export``: write answers of an audit as tasks for people who label spans, for Label Studio or Argilla 2.
 
-A row needs ``record_id`` and ``label``; a mark on a claim also ``char_start`` and ``char_end``. ``source_file`` and
-``source_row`` tell answers with one id apart. Rows without a label, such as those of people who were unsure, say
-nothing and are counted. A mark without a reviewer is one of the file's, by its path where files share a name.
+A task shows question, passages and answer, and suggests the claims with their verdicts. People correct ranges and
+labels; ``attribeam import`` makes a labelled log of what they did.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import math
+import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, starmap
 from pathlib import Path
 from statistics import fmean
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from attribeam.schemas import CharRange, RowSource
-from attribeam.schemas.errors import DataError
+from attribeam.report.answer_ranking import rank_answers
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import TEXTS_HELP, AuditedLogs, embedded_answers
+from attribeam.report.messages import Messages, as_private_as, check_output, write_lines
+from attribeam.report.report_command import positive_count
+from attribeam.schemas.errors import DataError, RunError, UsageError
+from attribeam.schemas.evidence_record import VERDICTS, SpanEvidence, Support
+from attribeam.schemas.qa_record import CharRange, QARecord, RowSource
+
+QUESTION = "support"
+"""What is asked of the answer: Label Studio's ``from_name``, Argilla's question."""
+ANSWER = "answer"
+"""The field whose text has the ranges."""
+LABELS = tuple(str(support) for support in VERDICTS)
+"""What a range may be called; ``weak`` says that a person cannot decide."""
+AGENT = "attribeam"
+"""Who made the suggestions."""
+
+
+def label_studio_task(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[str, object]:
+    """A task with its predictions, for a labelling interface with ``Labels`` named "support" for a ``Text`` "answer".
+
+    Ranges count code points, as Label Studio does.
+    """
+    results = [
+        {
+            "id": f"span-{span.span_index}",
+            "from_name": QUESTION,
+            "to_name": ANSWER,
+            "type": "labels",
+            "value": {
+                "start": span.chars.char_start,
+                "end": span.chars.char_end,
+                "text": span.text,
+                "labels": [str(span.support)],
+            },
+            **({"meta": {"text": [span.why]}} if span.why else {}),
+        }
+        for span in _suggested(spans)
+    ]
+    risk = _risk(spans)
+    score = {} if risk is None else {"score": 1 - risk}
+    return {
+        "data": {
+            **_place(record),
+            "risk": risk,
+            "question": record.question,
+            "passages": _passages_text(record),
+            ANSWER: record.answer,
+        },
+        "predictions": [{"model_version": AGENT, **score, "result": results}],
+    }
+
+
+def argilla_record(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[str, object]:
+    """A record with its suggestion, for the text fields of the task and a ``SpanQuestion`` "support".
+
+    Argilla's page counts UTF-16 units where its server counts code points. So that both agree, a character beyond 16
+    bits, such as an emoji, is shown as a square; offsets are those of the answer.
+    """
+    value = [
+        {"label": str(span.support), "start": span.chars.char_start, "end": span.chars.char_end}
+        for span in _suggested(spans)
+    ]
+    fields = {"question": record.question, "passages": _passages_text(record), ANSWER: record.answer}
+    risk = _risk(spans)
+    return {
+        "id": f"{record.source.source_file}:{record.source.source_row}",
+        "fields": {name: re.sub("[\U00010000-\U0010ffff]", "\u25a1", text) for name, text in fields.items()},
+        "metadata": _place(record) | ({} if risk is None else {"risk": risk}) | _told(spans),
+        "suggestions": {QUESTION: {"value": value, "score": None, "agent": AGENT}},
+        "responses": {},
+        "vectors": {},
+    }
+
+
+def _suggested(spans: Sequence[SpanEvidence]) -> Iterator[SpanEvidence]:
+    """The claims with a verdict, in the order of the answer."""
+    judged = (span for span in spans if span.is_claim and span.support is not Support.NOT_CALIBRATED)
+    return iter(sorted(judged, key=lambda span: span.chars))
+
+
+def _risk(spans: Sequence[SpanEvidence]) -> float | None:
+    return spans[0].answer_risk if spans else None
+
+
+def _told(spans: Sequence[SpanEvidence]) -> dict[str, object]:
+    """What is told of the claims beside their verdicts: each value once, in their order; no names without any."""
+    told = {name: [getattr(span, name) for span in _suggested(spans)] for name in ("reason", "expected", "how")}
+    return {name: list(dict.fromkeys(filter(None, values))) for name, values in told.items() if any(values)}
+
+
+def _place(record: QARecord) -> dict[str, object]:
+    source = record.source
+    return {"record_id": record.record_id, "source_file": source.source_file, "source_row": source.source_row}
+
+
+def _passages_text(record: QARecord) -> str:
+    """The passages one below the other, numbered from 1."""
+    return "\n\n".join(
+        f"[{number}] {passage.title}\n{passage.text}" if passage.title else f"[{number}] {passage.text}"
+        for number, passage in enumerate(record.passages, start=1)
+    )
+
+
+_TASKS: dict[str, Callable[[QARecord, Sequence[SpanEvidence]], dict[str, object]]] = {
+    "label-studio": label_studio_task,
+    "argilla": argilla_record,
+}
+DEFAULT_ANSWERS = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam export``."""
+    add = parser.add_argument
+    add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
+    add("--format", choices=[*_TASKS], required=True, help="which tool is to read the file")
+    add("--output", required=True, metavar="FILE.json", help="the file to write; - for standard output")
+    add(
+        "--answers", type=positive_count, metavar="N",
+        help=f"the most answers to write, riskiest first (default: {DEFAULT_ANSWERS}, or all of --records)",
+    )  # fmt: skip
+    add("--records", type=Path, metavar="FILE", help="only answers whose record_id is a line of this file")
+    add("--texts", action="store_true", help=TEXTS_HELP)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the tasks, and say on standard error what could not be written.
+
+    Raises:
+        UsageError: if there is no such audit, or an option cannot be followed.
+        RunError: if something cannot be read or written, or there is nothing to write.
+    """
+    check_output(arguments.output)
+    listed = None if arguments.records is None else _record_ids(arguments.records)
+    audit = AuditDirectory.open(arguments.audit)
+    logs = AuditedLogs.of(audit, texts=arguments.texts)
+    ids = None if listed is None else [*dict.fromkeys(map(logs.redactor.mask, listed))]
+    where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
+    ranking = rank_answers(audit, arguments.answers or (DEFAULT_ANSWERS if ids is None else sys.maxsize), where=where)
+    answers = list(embedded_answers(audit, logs, ranking.riskiest))
+    whole = [(one.texts, one.answer.spans) for one in answers if one.texts is not None]
+    lost = []
+    if missing := [one.answer.source for one in answers if one.texts is None]:
+        problems = "; ".join(logs.problems(frozenset(missing))) or "their texts are too long"
+        lost.append(f"{len(missing)} answers are left out, {problems}")
+    if ids is not None and ranking.answer_count < len(ids):
+        lost.append(f"{ranking.answer_count} answers of the {len(ids)} ids of --records were audited")
+    if not whole:
+        raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
+    with as_private_as([audit.root]):
+        write_lines(arguments.output, _json_list(starmap(_TASKS[arguments.format], whole)))
+    Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
+
+
+def _record_ids(path: Path) -> list[str]:
+    """The ids of a file, one per line; empty lines are skipped.
+
+    Raises:
+        UsageError: if the file cannot be read, or has none.
+    """
+    try:
+        ids = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--records {path} should be a text file with one record_id a line: {error}") from error
+    if not ids:
+        raise UsageError(f"--records {path} should have one record_id a line, has none")
+    return list(dict.fromkeys(line.removesuffix("\r") for line in ids))
+
+
+def _json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
+    """The parts of a JSON list, one item a line."""
+    before = "[\n"
+    for item in items:
+        yield before + json.dumps(item, ensure_ascii=False, allow_nan=False)
+        before = ",\n"
+    yield "\n]\n"
+
+
+# Marks that people saved on the page are CSV, JSONL or Parquet, one row per marked claim or answer. Rows without a
+# label, such as those of people who were unsure, say nothing and are counted. A mark without a reviewer is one of the
+# file's, by its path where files share a name.
 
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 _NEEDED = ("record_id", "label")
@@ -29,17 +212,11 @@ _COLUMNS = (
     *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "mark", "note", "reviewer",
     "marked_at",
 )  # fmt: skip
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What people said of a claim, or of a whole answer; ``supported`` is about all that the answer says.
-
-    Attributes:
-        chars: the claim's place in the answer; None for the answer as a whole.
-        source: the row that the answer stood in when it was marked, None where the file does not say.
-    """
+    """What people said of the claim at ``chars``, or of a whole answer, which stood in the row ``source`` if known."""
 
     record_id: str
     chars: CharRange | None
@@ -49,12 +226,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What some files of marks say together.
+    """What some files of marks say together: one mark per place, in the order of the files.
 
-    Attributes:
-        marks: one per place, in the order of the files.
-        silent: rows without a label.
-        disputed: places on which reviewers disagree; they are left out.
+    ``silent`` counts rows without a label, ``disputed`` places on which reviewers disagree, which are left out.
     """
 
     marks: tuple[Mark, ...]
@@ -91,7 +265,7 @@ def read_marks(files: Sequence[Path]) -> Marks:
     Raises:
         DataError: if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
-    said = _marks_in(files)
+    said = [*_marks_in(files)]
     labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
     agreed = ((place, found) for place, found in labels.items() if len(found) == 1)
     return Marks(
@@ -190,26 +364,23 @@ def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSourc
     return found
 
 
-def _marks_in(files: Sequence[Path]) -> list[_Said]:
+def _marks_in(files: Sequence[Path]) -> Iterator[_Said]:
     stems = [file.stem for file in files]
-    return [one for file in files for one in _marks_of(file, file.stem if stems.count(file.stem) == 1 else str(file))]
-
-
-def _marks_of(file: Path, reviewer: str) -> Iterator[_Said]:
-    for number, row in enumerate(_rows(file), start=1):
-        if number == 1:
-            missing = [name for name in _NEEDED if name not in row]
-            if missing:
+    for file in files:
+        name = file.stem if stems.count(file.stem) == 1 else str(file)
+        for number, row in enumerate(_rows(file), start=1):
+            if number == 1 and (missing := [column for column in _NEEDED if column not in row]):
                 raise DataError(
                     f"marks file {file} should have the columns {' and '.join(_NEEDED)}, lacks "
                     f"{' and '.join(missing)}; save the marks on a page that this version wrote (Marks, Save as)"
                 )
-        yield _said(row, f"marks file {file}, row {number}", reviewer)
+            yield _said(row, f"marks file {file}, row {number}", name)
 
 
 def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
     record_id = row.get("record_id")
-    if not isinstance(record_id, str) or not record_id or not _is_unicode(record_id):
+    # JSON may hold a half of a character, which no id of an audit has.
+    if not isinstance(record_id, str) or not record_id or re.search("[\ud800-\udfff]", record_id):
         raise DataError(f"{where}: record_id should be the id of an audited answer, was: {record_id!r}")
     label = row.get("label") or None
     if label not in (SUPPORTED, UNSUPPORTED, None):
@@ -217,11 +388,6 @@ def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
     supported = None if label is None else label == SUPPORTED
     place = (record_id, _chars(row, where), _source(row, where))
     return _Said(place, supported, str(row.get("reviewer") or reviewer), str(row.get("marked_at") or ""), row)
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text has no half of a character, which JSON may hold and no id of an audit has."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
@@ -264,11 +430,8 @@ def _csv_rows(file: Path) -> Iterator[Mapping[str, object]]:
     """Rows of a CSV; the apostrophe that the page puts before what a spreadsheet takes for a formula goes."""
     with file.open(encoding="utf-8-sig", newline="") as lines:
         for row in csv.DictReader(lines):
-            yield {name: _plain(value) for name, value in row.items() if name is not None}
-
-
-def _plain(value: str | None) -> str | None:
-    return value[1:] if value and value[0] == "'" and value[1:].startswith(_FORMULA) else value
+            named = ((name, value) for name, value in row.items() if name is not None)
+            yield {name: value and re.sub(r"^'(?=[-=+@\t\r])", "", value) for name, value in named}
 
 
 def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
