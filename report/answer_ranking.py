@@ -43,8 +43,7 @@ class AnswerGroup(IntEnum):
 
 _GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: AnswerGroup.NOT_JUDGED}
 _GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
-_SUMS = {"risk": ("max", "sum"), "claim": ("sum",), "unsupported": ("sum",), "group": ("max",), "given": ("max",)}
-_RESERVED = 10
+_SUMS = {"worst": "max", "risk": "sum", "claims": "sum", "unsupported": "sum", "group": "max", "given": "max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,62 +71,52 @@ class RiskTally:
             "answer_risk",
         )  # fmt: skip
         self._keys = ["file", "row", *ids]
-        self._files: dict[str, int] = {}
+        self.files: dict[str, int] = {}
         self._parts: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         files = batch["source_file"].dictionary_encode()
-        numbers = [self._files.setdefault(name, len(self._files)) for name in files.dictionary.to_pylist()]
+        numbers = [self.files.setdefault(name, len(self.files)) for name in files.dictionary.to_pylist()]
         claims = claim_mask(batch).to_numpy(zero_copy_only=False)
         kinds = pc.index_in(batch["answer_kind"], value_set=_KINDS).to_numpy(zero_copy_only=False)
         unsupported = pc.equal(batch["support"], str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
+        risks = span_risks(batch) * claims
         columns = {
             "file": pa.array(numbers, pa.int32()).take(files.indices),
             "row": batch["source_row"],
             "record_id": batch["record_id"] if "record_id" in self._keys else pa.nulls(batch.num_rows),
-            "risk": span_risks(batch) * claims,
-            "claim": claims.astype(np.int64),
+            "worst": risks,
+            "risk": risks,
+            "claims": claims.astype(np.int64),
             "unsupported": (claims & unsupported).astype(np.int64),
             "group": _GROUP_OF_KIND[kinds],
             "given": batch["answer_risk"].cast(pa.float64()),
         }
-        sums = [(name, how) for name, every in _SUMS.items() for how in every]
-        self._parts.append(pa.table(columns).group_by(self._keys).aggregate(sums))
+        self._parts.append(self._summed(pa.table(columns)))
+
+    def _summed(self, parts: pa.Table) -> pa.Table:
+        sums = parts.group_by(self._keys).aggregate([*_SUMS.items()])
+        names = {**{key: key for key in self._keys}, **{name: f"{name}_{how}" for name, how in _SUMS.items()}}
+        return pa.table({name: sums[summed] for name, summed in names.items()})
 
     def answers(self) -> pa.Table:
-        """One row per answer: file (a number), row, id if kept, risk, unsupported claims, and ``AnswerGroup``.
+        """One row per answer: file (a number), row, id if kept, risk, counts of claims, and ``AnswerGroup``.
 
         ``given`` is the calibrated risk. There is no risk where the answer cannot be judged.
-
-        Raises:
-            ValueError: if no batch was added.
         """
-        if not self._parts:
-            raise ValueError("answers are added up batch by batch, there was none")
-        sums = [(f"{name}_{how}", how) for name, every in _SUMS.items() for how in every]
-        sums_of = pa.concat_tables(self._parts).group_by(self._keys).aggregate(sums)
-        claims, given = sums_of["claim_sum_sum"], sums_of["given_max_max"]
-        mean = pc.divide(sums_of["risk_sum_sum"], pc.max_element_wise(claims, 1).cast(pa.float64()))
-        made = pc.add(pc.multiply(sums_of["risk_max_max"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
-        group = sums_of["group_max_max"]
+        sums = self._summed(pa.concat_tables(self._parts))
+        claims, given, group = sums["claims"], sums["given"], sums["group"]
+        mean = pc.divide(sums["risk"], pc.max_element_wise(claims, 1).cast(pa.float64()))
+        made = pc.add(pc.multiply(sums["worst"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
         cannot = pc.and_(pc.equal(group, AnswerGroup.NOT_JUDGED), pc.equal(claims, 0))
         judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
         return pa.table(
             {
-                **{name: sums_of[name] for name in self._keys},
+                **{name: sums[name] for name in (*self._keys, "given", "claims", "unsupported")},
                 "risk": pc.if_else(cannot, None, pc.coalesce(given, made)),
-                "given": given,
-                "unsupported": sums_of["unsupported_sum_sum"],
-                "claims": pc.greater(claims, 0),
                 "group": pc.if_else(pc.equal(group, AnswerGroup.REFUSAL), int(AnswerGroup.REFUSAL), judged),
             }
         )
-
-    @property
-    def file_names(self) -> list[str]:
-        """The file of each number."""
-        return list(self._files)
 
     def ranking(self, size: int, also: Collection[RowSource] = ()) -> AnswerRanking:
         """The first ``size`` answers; a tenth of them are kept for refusals, and a tenth for what cannot be judged.
@@ -136,25 +125,22 @@ class RiskTally:
         """
         if not self._parts:
             return AnswerRanking({}, 0, 0, 0)
-        answers, names = self.answers(), self.file_names
-        wanted = {(self._files.get(one.source_file), one.source_row) for one in also}
+        answers, names = self.answers(), [*self.files]
+        wanted = {(self.files.get(one.source_file), one.source_row) for one in also}
         groups = [answers.filter(pc.equal(answers["group"], group)) for group in AnswerGroup]
         chosen = {
             RowSource(names[row["file"]], row["row"]): row["risk"]
             for group, count in zip(groups, _shown_counts([one.num_rows for one in groups], size), strict=True)
             for row in _first(group, count, wanted)
         }
-        flagged = pc.sum(pc.greater(answers["unsupported"], 0), min_count=0).as_py()
-        judged = pc.count(answers["given"]).as_py() or pc.sum(answers["claims"], min_count=0).as_py()
+        some = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
+        flagged, with_claims = (pc.sum(one, min_count=0).as_py() for one in some)
+        judged = pc.count(answers["given"]).as_py() or with_claims
         return AnswerRanking(chosen, answers.num_rows, judged, flagged, pc.mean(answers["given"]).as_py())
 
 
 def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | None = None) -> AnswerRanking:
-    """The first ``size`` answers of an audit, or of its rows ``where`` something holds.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """The first ``size`` answers of an audit, or of its rows ``where`` something holds."""
     tally = RiskTally()
     for batch in audit.evidence_batches(tally.columns, where=where):
         tally.add(batch)
@@ -178,20 +164,18 @@ def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
 def _claim_risk(span: SpanEvidence) -> float:
     if span.support_score is not None:
         return 1 - span.support_score
-    values = (_START_RISKS[span.support], span.evidence_mass or 0.0, bool(span.unmatched_values))
-    return float(_risk(*map(np.array, values)))
+    return float(_risk(_START_RISKS[span.support], span.evidence_mass or 0.0, bool(span.unmatched_values)))
 
 
-def _risk(
-    start: npt.NDArray[np.float64], mass: npt.NDArray[np.float64], unmatched: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.float64]:
-    return np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
+def _risk(start: npt.ArrayLike, mass: npt.ArrayLike, unmatched: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    risk = np.asarray(start) * (1 - np.asarray(mass)) + UNMATCHED_RISK * np.asarray(unmatched)
+    return np.clip(risk, 0.0, 1.0)
 
 
 def _shown_counts(counts: Sequence[int], size: int) -> list[int]:
     """How many answers of each group are shown; what one group does not need falls to the others."""
     judged, refusals, not_judged = counts
-    kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
+    kept = [min(refusals, size // 10), min(not_judged, size // 10)]
     first = min(judged, size - sum(kept))
     second = min(refusals, size - first - kept[1])
     return [first, second, min(not_judged, size - first - second)]
@@ -263,11 +247,7 @@ class AuditComparison:
         return ", ".join(f"{counts[change]:,} {change}" for change in AnswerChange if counts[change])
 
     def earlier_answers(self, record_ids: list[str]) -> dict[str, EmbeddedAnswer]:
-        """Those of the answers that the earlier audit has, by id, as it saw them.
-
-        Raises:
-            RunError: if a file of the earlier audit cannot be read.
-        """
+        """Those of the answers that the earlier audit has, by id, as it saw them."""
         found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self.answers]))
         shown = map(with_texts if self.shows_texts else without_texts, found)
         return {one.record_id: EmbeddedAnswer(one, self.answers[one.record_id].risk_before, None) for one in shown}
@@ -291,11 +271,21 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
         RunError: if a file of one cannot be read.
     """
     all_now, all_before = _answers(audit), _answers(earlier)
-    repeated = _repeated(all_now) | _repeated(all_before)
-    now, before = _without(all_now, repeated), _without(all_before, repeated)
+    counts = [Counter(answers["record_id"].to_pylist()) for answers in (all_now, all_before)]
+    repeated = frozenset(record_id for one in counts for record_id, count in one.items() if count > 1)
+    ids = pa.array(sorted(repeated), pa.string())
+    now, before = (all_.filter(pc.invert(pc.is_in(all_["record_id"], ids))) for all_ in (all_now, all_before))
     both = now.join(before, keys="record_id", right_suffix="_before", join_type="inner", use_threads=False)
     if not both.num_rows:
-        raise UsageError(_unrelated(audit, earlier, all_now, all_before))
+        first = " and ".join(repr(min(one)) if one else "none" for one in reversed(counts))
+        shared = (
+            "has no record id that is unique in both and is one of" if repeated else "has none of the record ids of"
+        )
+        raise UsageError(
+            f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
+            f"{str(audit.root)!r}: {all_before.num_rows:,} and {all_now.num_rows:,} answers, the first ids are "
+            f"{first}; name another audit, or leave --previous out"
+        )
     answers = {row["record_id"]: _changed_answer(row) for row in both.to_pylist()}
     hidden, hidden_before = (one.manifest.options.get("privacy", {}) for one in (audit, earlier))
     return AuditComparison(
@@ -313,47 +303,23 @@ def _answers(audit: AuditDirectory) -> pa.Table:
     tally = RiskTally(with_ids=True)
     for batch in audit.evidence_columns(sorted(tally.columns)):
         tally.add(batch)
-    if not tally.file_names:
+    if not tally.files:
         raise UsageError(f"--previous compares answers, but the audit {str(audit.root)!r} has none; leave it out")
     answers = tally.answers()
-    files = pa.array(tally.file_names).take(answers["file"].combine_chunks())
+    files = pa.array([*tally.files]).take(answers["file"].combine_chunks())
     return answers.select(["record_id", "row", "risk", "group", "unsupported"]).append_column("file", files)
-
-
-def _repeated(answers: pa.Table) -> frozenset[str]:
-    """Ids that several answers have."""
-    counts = answers["record_id"].value_counts()
-    return frozenset(counts.field("values").filter(pc.greater(counts.field("counts"), 1)).to_pylist())
-
-
-def _without(answers: pa.Table, ids: frozenset[str]) -> pa.Table:
-    return answers.filter(pc.invert(pc.is_in(answers["record_id"], pa.array(sorted(ids), pa.string()))))
 
 
 def _changed_answer(row: Mapping[str, Any]) -> ChangedAnswer:
     risk, before = row["risk"], row["risk_before"]
     step = 0.0 if risk is None or before is None else risk - before
-    return ChangedAnswer(RowSource(row["file"], row["row"]), _change(row, step), before, step)
-
-
-def _change(row: Mapping[str, Any], step: float) -> AnswerChange:
-    if row["group"] != row["group_before"]:
-        return AnswerChange.OTHER_KIND
     flagged, flagged_before = row["unsupported"] > 0, row["unsupported_before"] > 0
-    if flagged is not flagged_before and row["group"] == AnswerGroup.JUDGED:
-        return AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
-    if abs(step) < RISK_STEP:
-        return AnswerChange.SAME
-    return AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
-
-
-def _unrelated(audit: AuditDirectory, earlier: AuditDirectory, now: pa.Table, before: pa.Table) -> str:
-    ids = [pc.min(answers["record_id"]).as_py() for answers in (before, now)]
-    first = " and ".join("none" if one is None else repr(one) for one in ids)
-    shared = "has no record id that is unique in both and is one of"
-    shared = shared if _repeated(now) | _repeated(before) else "has none of the record ids of"
-    return (
-        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
-        f"{str(audit.root)!r}: {before.num_rows:,} and {now.num_rows:,} answers, the first ids are {first}; "
-        "name another audit, or leave --previous out"
-    )
+    if row["group"] != row["group_before"]:
+        change = AnswerChange.OTHER_KIND
+    elif flagged is not flagged_before and row["group"] == AnswerGroup.JUDGED:
+        change = AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
+    elif abs(step) < RISK_STEP:
+        change = AnswerChange.SAME
+    else:
+        change = AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
+    return ChangedAnswer(RowSource(row["file"], row["row"]), change, before, step)

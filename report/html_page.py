@@ -52,28 +52,18 @@ _SCRIPTS = ("vendor/plot.js", "vendor/parquet.js", "assets/page.js")
 _PLOT_STYLE = "vendor/plot_style.css"
 """Observable Plot adds a style element with this text to every drawing."""
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
-_SHARE_OF_CHANGED = 10
-"""A page that compares shows, beside its riskiest answers, a tenth as many that changed most."""
 
 
-def write_html_report(
-    audit: AuditDirectory,
-    output: Path,
-    *,
-    previous: AuditDirectory | None = None,
-    answers: int = DEFAULT_PAGE_ANSWERS,
-    texts: bool = False,
-    title: str | None = None,
-) -> None:
+def write_html_report(audit: AuditDirectory, output: Path) -> None:
     """Write the page; an existing file is replaced once the new page is complete.
 
     Raises:
-        UsageError: as ``html_page``, and if the output's directory does not exist.
+        UsageError: if the output's directory does not exist.
         RunError: as ``html_page``, and if the page cannot be written.
     """
     check_output(str(output))
-    page = html_page(audit, previous=previous, answers=answers, texts=texts, title=title)
-    with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):
+    page = html_page(audit)
+    with as_private_as([audit.root]):
         write_lines(str(output), [page])
 
 
@@ -98,7 +88,7 @@ def html_page(
     title = title or audit_title(audit)
     logs = AuditedLogs.of(audit, texts=texts)
     comparison = None if previous is None else compare_audits(audit, previous)
-    also = () if comparison is None else comparison.changed[: answers // _SHARE_OF_CHANGED]
+    also = () if comparison is None else comparison.changed[: answers // 10]  # beside the riskiest answers
     overview = read_overview(audit, answers=answers, also=also)
     worklist = tuple(embedded_answers(audit, logs, overview.ranking.riskiest))
     embedded = _answers_json(worklist, comparison)
@@ -110,12 +100,14 @@ def html_page(
     }
     for name, written in shown.items():
         check_masked(f"the page's list of {name}", json.loads(written), logs.redactor.settings, logs.files)
+    moments = [datetime.fromisoformat(one.manifest.started_at) for one in (audit, previous) if one is not None]
+    started = [f"{moment:%d %B %Y, %H:%M UTC}".lstrip("0") for moment in moments]
     style, scripts = asset(*_STYLES), [asset(name) for name in _SCRIPTS]
     return template("page.html.j2").render(
         title=title,
-        started=_readable_moment(audit.manifest.started_at),
+        started=started[0],
         model=model_line(audit),
-        compared=None if previous is None else _readable_moment(previous.manifest.started_at),
+        compared=None if previous is None else started[1],
         figures=(*top_figures(audit, previous), *citation_figures(overview.citations)),
         shares=tuple(_shares(audit)),
         comparison=comparison,
@@ -200,10 +192,6 @@ def _notes(
             yield f"“{share.column}” is not drawn, it has too many different values."
 
 
-def _readable_moment(moment: str) -> str:
-    return datetime.fromisoformat(moment).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
-
-
 @dataclass(frozen=True, slots=True)
 class _AnswersJson:
     """A JSON array of ``answer_count`` answers, ``with_text_count`` of them with their texts."""
@@ -248,7 +236,7 @@ def _compact_json(value: object) -> str:
 def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
     answer, texts = embedded.answer, embedded.texts
     passages = () if texts is None else texts.passages
-    worst, places = riskiest_claim(answer.spans), {span.span_index: place for place, span in enumerate(answer.spans)}
+    worst, positions = riskiest_claim(answer.spans), {span.span_index: n for n, span in enumerate(answer.spans)}
     return {
         "id": answer.record_id,
         "file": answer.source.source_file,
@@ -258,12 +246,12 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
         "risk": _rounded(embedded.risk),
         "answer_kind": answer.kind,
         "not_judged": answer.not_judged,
-        "worst": None if worst is None else places[worst.span_index],
+        "worst": None if worst is None else positions[worst.span_index],
         "extra": embedded.extra_columns,
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
-        "spans": [_span_json(span, places, with_texts=texts is not None) for span in answer.spans],
+        "spans": [_span_json(span, positions, with_texts=texts is not None) for span in answer.spans],
     }
 
 
@@ -280,8 +268,8 @@ def _earlier_json(then: EmbeddedAnswer | None) -> dict[str, object] | None:
     return {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said}
 
 
-def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
-    """``claim`` is the place of the span's claim among the spans of its answer, None where there is no claim."""
+def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
+    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim."""
     claim = span.span_index if span.is_claim else span.claim_index
     return {
         "index": span.span_index,
@@ -301,7 +289,7 @@ def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: boo
         "reason": span.reason,
         "expected": span.expected,
         "how": span.how,
-        "claim": None if claim is None else places[claim],
+        "claim": None if claim is None else positions[claim],
         "claim_kind": span.claim_kind,
         "score": _rounded(span.support_score),
     }

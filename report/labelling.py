@@ -63,11 +63,11 @@ def label_studio_task(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[s
         }
         for span in _suggested(spans)
     ]
-    risk = _risk(spans)
+    risk = spans[0].answer_risk
     score = {} if risk is None else {"score": 1 - risk}
     return {
         "data": {
-            **_place(record),
+            **_position(record),
             "risk": risk,
             "question": record.question,
             "passages": _passages_text(record),
@@ -83,39 +83,30 @@ def argilla_record(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[str,
     Argilla's page counts UTF-16 units where its server counts code points. So that both agree, a character beyond 16
     bits, such as an emoji, is shown as a square; offsets are those of the answer.
     """
-    value = [
-        {"label": str(span.support), "start": span.chars.char_start, "end": span.chars.char_end}
-        for span in _suggested(spans)
-    ]
+    claims = _suggested(spans)
+    value = [{"label": str(one.support), "start": one.chars.char_start, "end": one.chars.char_end} for one in claims]
     fields = {"question": record.question, "passages": _passages_text(record), ANSWER: record.answer}
-    risk = _risk(spans)
+    risk = {} if spans[0].answer_risk is None else {"risk": spans[0].answer_risk}
+    # What is told of the claims beside their verdicts: each value once, and no names without any.
+    told = {name: dict.fromkeys(getattr(one, name) for one in claims) for name in ("reason", "expected", "how")}
+    named = {name: [value for value in values if value] for name, values in told.items() if any(values)}
     return {
         "id": f"{record.source.source_file}:{record.source.source_row}",
         "fields": {name: re.sub("[\U00010000-\U0010ffff]", "\u25a1", text) for name, text in fields.items()},
-        "metadata": _place(record) | ({} if risk is None else {"risk": risk}) | _told(spans),
+        "metadata": _position(record) | risk | named,
         "suggestions": {QUESTION: {"value": value, "score": None, "agent": AGENT}},
         "responses": {},
         "vectors": {},
     }
 
 
-def _suggested(spans: Sequence[SpanEvidence]) -> Iterator[SpanEvidence]:
+def _suggested(spans: Sequence[SpanEvidence]) -> list[SpanEvidence]:
     """The claims with a verdict, in the order of the answer."""
     judged = (span for span in spans if span.is_claim and span.support is not Support.NOT_CALIBRATED)
-    return iter(sorted(judged, key=lambda span: span.chars))
+    return sorted(judged, key=lambda span: span.chars)
 
 
-def _risk(spans: Sequence[SpanEvidence]) -> float | None:
-    return spans[0].answer_risk if spans else None
-
-
-def _told(spans: Sequence[SpanEvidence]) -> dict[str, object]:
-    """What is told of the claims beside their verdicts: each value once, in their order; no names without any."""
-    told = {name: [getattr(span, name) for span in _suggested(spans)] for name in ("reason", "expected", "how")}
-    return {name: list(dict.fromkeys(filter(None, values))) for name, values in told.items() if any(values)}
-
-
-def _place(record: QARecord) -> dict[str, object]:
+def _position(record: QARecord) -> dict[str, object]:
     source = record.source
     return {"record_id": record.record_id, "source_file": source.source_file, "source_row": source.source_row}
 
@@ -174,16 +165,14 @@ def run(arguments: argparse.Namespace) -> None:
     if not whole:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
     with as_private_as([audit.root]):
-        write_lines(arguments.output, _json_list(starmap(_TASKS[arguments.format], whole)))
+        tasks = starmap(_TASKS[arguments.format], whole)
+        lines = ",\n".join(json.dumps(task, ensure_ascii=False, allow_nan=False) for task in tasks)
+        write_lines(arguments.output, [f"[\n{lines}\n]\n"])
     Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
 
 
 def _record_ids(path: Path) -> list[str]:
-    """The ids of a file, one per line; empty lines are skipped.
-
-    Raises:
-        UsageError: if the file cannot be read, or has none.
-    """
+    """The ids of a file, one per line; empty lines are skipped."""
     try:
         ids = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -191,15 +180,6 @@ def _record_ids(path: Path) -> list[str]:
     if not ids:
         raise UsageError(f"--records {path} should have one record_id a line, has none")
     return list(dict.fromkeys(line.removesuffix("\r") for line in ids))
-
-
-def _json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
-    """The parts of a JSON list, one item a line."""
-    before = "[\n"
-    for item in items:
-        yield before + json.dumps(item, ensure_ascii=False, allow_nan=False)
-        before = ",\n"
-    yield "\n]\n"
 
 
 # Marks that people saved on the page are CSV, JSONL or Parquet, one row per marked claim or answer. Rows without a

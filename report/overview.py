@@ -24,7 +24,7 @@ SUPPORTS = tuple(support.value for support in VERDICTS)
 
 @dataclass(frozen=True, slots=True)
 class SupportCounts:
-    """Numbers of spans by support."""
+    """Numbers of spans by support; shares of none are 0."""
 
     supported: int = 0
     weak: int = 0
@@ -32,12 +32,10 @@ class SupportCounts:
 
     @property
     def spans(self) -> int:
-        """All of them."""
         return self.supported + self.weak + self.unsupported
 
     @property
     def unsupported_share(self) -> float:
-        """0 where there is no span."""
         return self.unsupported / self.spans if self.spans else 0.0
 
     def __add__(self, other: SupportCounts) -> SupportCounts:
@@ -49,7 +47,7 @@ class SupportCounts:
 class SupportTally:
     """Counts spans by support for each value of a column, or what ``_values`` makes of it.
 
-    Beyond ``limit`` values it stops counting and sets ``overflowed``, so memory stays bounded.
+    Beyond ``limit`` values it stops counting and has ``overflowed``, so memory stays bounded.
     """
 
     def __init__(self, column: str, *, limit: int) -> None:
@@ -59,7 +57,6 @@ class SupportTally:
         self._limit = limit
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         if self.overflowed:
             return
         table = pa.table({"value": self._values(batch[self.columns[0]]), "support": batch["support"]})
@@ -74,10 +71,7 @@ class SupportTally:
 
 
 MAX_TIME_BINS = 62
-_MAX_HOURS = 300_000
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_FIRST_MICROSECONDS = (_FIRST_MOMENT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-_HOUR_MICROSECONDS = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +95,14 @@ class TimelineTally(SupportTally):
     """Counts spans by hour, and chooses the width of the bins at the end."""
 
     def __init__(self) -> None:
-        super().__init__("answered_at", limit=_MAX_HOURS)
+        super().__init__("answered_at", limit=300_000)
 
     def _values(self, column: pa.Array) -> pa.Array:
-        moments = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        since_first = pc.subtract(moments, _FIRST_MICROSECONDS)  # never negative, so that division rounds down
-        return pc.divide(since_first, _HOUR_MICROSECONDS)
+        moments = column.cast(pa.timestamp("us", tz="UTC"))
+        return pc.hours_between(pa.scalar(_FIRST_MOMENT, moments.type), moments)
 
     def result(self) -> Timeline:
-        """As ``timeline``, of hours."""
+        """As ``timeline``."""
         counts = dict(self.counts)
         undated = counts.pop(None, SupportCounts()).spans
         return timeline({_FIRST_MOMENT + timedelta(hours=hours): one for hours, one in counts.items()}, undated=undated)
@@ -146,7 +139,6 @@ _UNITS: dict[str, tuple[timedelta, Callable[[datetime], datetime]]] = {
 
 MAX_VALUES = 50
 SHOWN_VALUES = 12
-_LONGEST_VALUE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +188,8 @@ class ShareTally(SupportTally):
         by_size = sorted(self.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
         groups = []
         for value, counts in by_size[:SHOWN_VALUES]:
-            is_long = value is not None and len(value) > _LONGEST_VALUE
-            groups.append(ShareGroup(f"{value[: _LONGEST_VALUE - 1]}…" if is_long else value, counts))
+            is_long = value is not None and len(value) > 80
+            groups.append(ShareGroup(f"{value[:79]}…" if is_long else value, counts))
         groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
         rest = [counts for _, counts in by_size[SHOWN_VALUES:]]
         return ShareBy(self.columns[0], tuple(groups), sum(rest, SupportCounts()), len(rest), too_many_values=False)
@@ -274,7 +266,6 @@ class AgreementTally:
         self.agreeing = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of claims."""
         agrees = pc.drop_null(batch[self.columns[0]])
         self.told += len(agrees)
         self.agreeing += pc.sum(agrees).as_py() or 0
@@ -299,10 +290,7 @@ SHOWN_RANKS = 20
 
 @dataclass(frozen=True, slots=True)
 class RankUse:
-    """Use of the passages at one place of the prompt, from 1: spans of answers that had a passage there (``offered``).
-
-    Of these, ``used`` have a score above 0 on it, ``best`` their largest score.
-    """
+    """Spans of answers that had a passage at this place of the prompt, from 1, with a score on it, or their best."""
 
     rank: int
     offered: int
@@ -319,7 +307,6 @@ class RankTally:
         self._counts = np.zeros((3, SHOWN_RANKS), dtype=np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         scores = batch["passage_scores"]
         lengths = pc.list_value_length(scores).to_numpy(zero_copy_only=False)
         offered = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -338,10 +325,7 @@ SHOWN_PASSAGES = 8
 
 @dataclass(frozen=True, slots=True)
 class PassageUse:
-    """One passage by its id: answers with evidence in it, and rows of the logs that retrieved it.
-
-    ``retrieved`` is None where the logs cannot be read, ``title`` where it is not known.
-    """
+    """Answers with evidence in one passage, and rows of the logs that retrieved it, None where these cannot be read."""
 
     passage_id: str
     answers: int
@@ -351,10 +335,9 @@ class PassageUse:
 
 @dataclass(frozen=True, slots=True)
 class PassageRanking:
-    """The passages that most answers use, and those that the smallest share of their retrievals uses.
+    """The passages that most answers use, and, if the logs can be read, the smallest share of their retrievals.
 
-    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids,
-    ``per_row_ids`` of those that are left out because they name another passage in every row.
+    Of distinct ids, ``passage_count`` are counted and ``per_row_ids`` left out: they name another passage in every row.
     """
 
     most_used: tuple[PassageUse, ...]
@@ -376,7 +359,6 @@ class PassageTally:
         self._last: set[tuple[str, int, str]] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         evidence = batch["evidence"]
         lengths = pc.list_value_length(evidence).to_numpy(zero_copy_only=False)
         spans = pa.array(np.repeat(np.arange(batch.num_rows), lengths))
@@ -424,10 +406,9 @@ def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Aggregates of a whole audit's claims; their size does not depend on the number of spans.
+    """Aggregates of a whole audit's claims; ``passages`` has only counted uses, since their ranking needs the logs.
 
     ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
-    ``passages`` has counted the passages' uses; their ranking needs the logs.
     """
 
     timeline: Timeline
@@ -442,11 +423,7 @@ class Overview:
 
 
 def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSource] = ()) -> Overview:
-    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``."""
     timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
     citations, evidence = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
     masses, scores = MassTally(), MassTally("support_score")

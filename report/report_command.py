@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,17 +98,13 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 
 def _write_page(arguments: argparse.Namespace, audit: AuditDirectory) -> None:
-    from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, write_html_report
+    from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, html_page
 
     previous = None if arguments.previous is None else AuditDirectory.open(arguments.previous)
-    write_html_report(
-        audit,
-        Path(arguments.output),
-        previous=previous,
-        answers=arguments.answers or DEFAULT_PAGE_ANSWERS,
-        texts=arguments.texts,
-        title=arguments.title,
-    )
+    answers = arguments.answers or DEFAULT_PAGE_ANSWERS
+    page = html_page(audit, previous=previous, answers=answers, texts=arguments.texts, title=arguments.title)
+    with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):
+        write_lines(arguments.output, [page])
     if previous is not None and (remark := comparison_remark(audit, previous)):
         _MESSAGES.say(remark)
 
@@ -163,14 +158,14 @@ def _values(name: str, column: pa.Array) -> list[PlainValue]:
 
 
 def _is_plain(column: pa.Array) -> bool:
-    """True if JSON can hold all values of a column as they are, which saves a walk through nested ones."""
+    """Whether JSON can hold all values of a column as they are, which saves a walk through nested ones."""
     kind = column.type
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
     if pa.types.is_list(kind):
         return _is_plain(column.flatten())
     if pa.types.is_struct(kind):
-        return all(_is_plain(part) for part in column.flatten())
+        return all(map(_is_plain, column.flatten()))
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
@@ -245,9 +240,6 @@ def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) ->
     """The digest line by line, with at most ``answers`` answers, riskiest first.
 
     ``texts`` shows texts from the logs although the audit wrote none.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
     """
     ranking = rank_answers(audit, answers)
     yield from _figures(audit)
@@ -328,8 +320,7 @@ def _cut(text: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """The text on one line, escaped so that Markdown shows it as it is: no markup, HTML, table cell or link."""
-    marked = (
-        re.sub(r"([\\`*_{}\[\]<>|~$&#@])", r"\\\1", one_line(text)).replace("://", r"\://").replace("www.", r"www\.")
-    )
+    marked = re.sub(r"([\\`*_{}\[\]<>|~$&#@])", r"\\\1", one_line(text))
+    marked = marked.replace("://", r"\://").replace("www.", r"www\.")
     # What starts a list, too; after a number, that is the mark that follows it.
     return re.sub(r"^(\s*\d+)(?=[.)])", r"\1\\", re.sub(r"^(\s*)([-+=])", r"\1\\\2", marked))

@@ -93,7 +93,10 @@ def _record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view
     answers = list(audited_answers(audit.evidence_of([record_id])))
     letters = audit.dead_letters_of(record_id).to_pylist()
     if not answers and not letters:
-        raise UsageError(_unknown_id_message(audit, record_id))
+        near = nearest_ids(audit, record_id)
+        hint = f"the nearest are: {', '.join(map(one_line, near))}" if near else "it has no records"
+        lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
+        raise UsageError(f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks)
     rows = frozenset(answer.source for answer in answers)
     texts = {text.source: text for text in logs.answers(rows)}
     for number, answer in enumerate(answers):
@@ -147,8 +150,12 @@ class AnswerView:
         yield Text(title, style=_HEADING)
         for number, span in spans.items():
             yield from self._span(number, span)
-        if texts is not None:
-            yield from self._passages(spans, texts)
+        for index, passage in enumerate(() if texts is None else texts.passages):
+            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
+            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
+            if passage.title:
+                marks = _passage_marks(spans, index, in_title=True)
+                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
 
     def _block(self, title: str, text: str, marks: Sequence[Mark] = ()) -> Iterator[Text]:
         yield Text()
@@ -185,14 +192,6 @@ class AnswerView:
             yield Text(f"{_INDENT}{place} ").append(_cut(piece.text), "cyan").append(more, _QUIET)
         if not span.evidence:
             yield Text(f"{_INDENT}no evidence", style=_QUIET)
-
-    def _passages(self, spans: Mapping[int, SpanEvidence], texts: QARecord) -> Iterator[Text]:
-        for index, passage in enumerate(texts.passages):
-            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
-            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
-            if passage.title:
-                marks = _passage_marks(spans, index, in_title=True)
-                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
 
 
 def _head(answer: AuditedAnswer) -> Iterator[Text]:
@@ -317,13 +316,6 @@ def _letters(text: str, seen: Sequence[Mark | None], marks: Sequence[Mark]) -> l
             taken.update(below)
             letters[below.start : below.stop] = list(mark.label)
     return letters
-
-
-def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
-    near = nearest_ids(audit, record_id)
-    hint = f"the nearest are: {', '.join(map(one_line, near))}" if near else "it has no records"
-    lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
-    return f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks
 
 
 def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
