@@ -268,7 +268,6 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
 
     Raises:
         UsageError: if the audits have no answer in common.
-        RunError: if a file of one cannot be read.
     """
     all_now, all_before = _answers(audit), _answers(earlier)
     counts = [Counter(answers["record_id"].to_pylist()) for answers in (all_now, all_before)]

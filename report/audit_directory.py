@@ -74,12 +74,7 @@ class CommittedChunks:
         return manifest
 
     def manifests_by_name(self) -> dict[str, ChunkManifest | None]:
-        """The manifests by the chunks' names; None for a damaged one.
-
-        Raises:
-            SchemaVersionError: if one is of another version of the schema.
-            OSError: if one cannot be read.
-        """
+        """The manifests by the chunks' names, None for a damaged one; raises what else ``read`` does."""
         names = self.names()
         return dict(zip(names, in_threads(self._read_if_valid, names), strict=True))
 

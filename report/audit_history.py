@@ -51,10 +51,8 @@ class AuditEntry:
         name: of its folder, as far as it can be written as text.
         moment: when its answers were given, as ``metrics.json`` tells, else the last date in the paths of its inputs or
             in its own name, else when its last run started; of a damaged audit, when its files were last written.
-        status: that of the manifest, or ``DAMAGED``.
-        note: what is wrong with its files; empty if nothing is.
-        metrics: shares by the names of ``--fail-if``; those without a value are missing.
-        errors: standard errors of these, where they are known.
+        note: what is wrong with its files.
+        metrics: shares by the names of ``--fail-if``, and their standard ``errors``, as far as they are known.
         groups: claims by support for the values of the generator and of carried columns.
     """
 
@@ -112,11 +110,10 @@ def audit_folders(root: Path) -> list[Path]:
 
 
 def read_history(root: Path) -> list[AuditEntry]:
-    """The audits right below a folder, oldest first.
+    """What ``audit_folders`` found, oldest first.
 
     Raises:
-        UsageError: if there is none, or the folder is itself an audit.
-        RunError: if the folder cannot be read.
+        UsageError: if there is none.
     """
     entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.moment, entry.name))
     if not entries:

@@ -116,10 +116,7 @@ class AuditedLogs:
         return cls(files, redactor, hidden, shows_ids=not lost)
 
     def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
-        """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out.
-
-        Only files that hold a wanted row are read, in small batches; each is fingerprinted first.
-        """
+        """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out."""
         if self.hidden is not None:
             return
         for path in sorted({row.source_file for row in rows}):
@@ -260,18 +257,12 @@ def _position(chars: CharRange) -> str:
     return f"characters {chars.char_start} to {chars.char_end}"
 
 
-_MAX_TEXT_CHARS = 400_000
-_MAX_VALUE_CHARS = 200
-_MAX_ANSWER_CHARS = 20_000
 DEAD_LETTERS_PER_REASON = 50
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedAnswer:
-    """One answer of the worklist.
-
-    ``risk`` is None where it cannot be judged, ``texts`` where the log is missing or changed, or they are too long.
-    """
+    """One answer; ``risk`` is None where it cannot be judged, ``texts`` where they cannot be read or are too long."""
 
     answer: AuditedAnswer
     risk: float | None
@@ -281,19 +272,13 @@ class EmbeddedAnswer:
     def extra_columns(self) -> tuple[tuple[str, str], ...]:
         """(column, value as text) of the extra columns that have a value; a long text is cut."""
         columns = self.answer.extra_columns
-        return tuple((name, str(value)[:_MAX_VALUE_CHARS]) for name, value in columns if value is not None)
+        return tuple((name, str(value)[:200]) for name, value in columns if value is not None)
 
 
 def embedded_answers(
     audit: AuditDirectory, logs: AuditedLogs, risks: Mapping[RowSource, float | None]
 ) -> Iterator[EmbeddedAnswer]:
-    """The answers that have ``risks``, in that order.
-
-    Texts of a row are left out if they have more than 400,000 characters in all.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """The answers that have ``risks``, in that order; texts of over 400,000 characters in all are left out."""
     rows: dict[RowSource, list[EvidenceRow]] = {source: [] for source in risks}
     files = pa.array(sorted({one.source_file for one in risks}), pa.string())
     numbers = pa.array(sorted({one.source_row for one in risks}), pa.int64())
@@ -302,7 +287,7 @@ def embedded_answers(
         for row in evidence_rows(batch):
             if (source := RowSource(row["source_file"], row["source_row"])) in rows:
                 rows[source].append(row)
-    texts = {one.source: one for one in logs.answers(frozenset(risks)) if _text_length(one) <= _MAX_TEXT_CHARS}
+    texts = {one.source: one for one in logs.answers(frozenset(risks)) if _text_length(one) <= 400_000}
     for source, risk in risks.items():
         answer = answer_of_rows(source, sorted(rows[source], key=lambda row: int(row["span_index"])))
         yield EmbeddedAnswer(with_texts(answer, texts.get(source)), risk, texts.get(source))
@@ -314,18 +299,14 @@ def _text_length(record: QARecord) -> int:
 
 
 def embedded_dead_letters(audit: AuditDirectory) -> list[dict[str, object]]:
-    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut."""
     taken: Counter[str] = Counter()
     letters: list[dict[str, object]] = []
     for batch in audit.dead_letter_batches():
         for row in batch.to_pylist():
             if taken[row["reason"]] < DEAD_LETTERS_PER_REASON:
                 taken[row["reason"]] += 1
-                if len(row["answer"] or "") > _MAX_ANSWER_CHARS:
-                    row["answer"] = f"{row['answer'][:_MAX_ANSWER_CHARS]}…"
+                if len(row["answer"] or "") > 20_000:
+                    row["answer"] = f"{row['answer'][:20_000]}…"
                 letters.append(row)
     return letters

@@ -55,11 +55,10 @@ _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def write_html_report(audit: AuditDirectory, output: Path) -> None:
-    """Write the page; an existing file is replaced once the new page is complete.
+    """Write the page; an existing file is replaced once the new page is complete. Raises as ``html_page``.
 
     Raises:
-        UsageError: if the output's directory does not exist.
-        RunError: as ``html_page``, and if the page cannot be written.
+        UsageError, RunError: if the page cannot be written there.
     """
     check_output(str(output))
     page = html_page(audit)

@@ -259,10 +259,7 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
     """The marks of all files, one row per place: the newest, or where reviewers disagree one of ``unsure``.
 
     Such a row has no label, and its note says who says what; the page's filter of marks lists them. Rows are dated
-    ``moment`` (ISO 8601), so that a page takes them for newer than its own.
-
-    Raises:
-        DataError: as ``read_marks``.
+    ``moment`` (ISO 8601), so that a page takes them for newer than its own. Raises as ``read_marks``.
     """
     by_place = _newest(_marks_in(files))
     rows, disputed = [], 0
@@ -358,39 +355,28 @@ def _marks_in(files: Sequence[Path]) -> Iterator[_Said]:
 
 
 def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
-    record_id = row.get("record_id")
+    record_id, label = row.get("record_id"), row.get("label") or None
     # JSON may hold a half of a character, which no id of an audit has.
     if not isinstance(record_id, str) or not record_id or re.search("[\ud800-\udfff]", record_id):
         raise DataError(f"{where}: record_id should be the id of an audited answer, was: {record_id!r}")
-    label = row.get("label") or None
     if label not in (SUPPORTED, UNSUPPORTED, None):
         raise DataError(f"{where}: label should be {SUPPORTED!r}, {UNSUPPORTED!r} or empty, was: {label!r}")
-    supported = None if label is None else label == SUPPORTED
-    place = (record_id, _chars(row, where), _source(row, where))
-    return _Said(place, supported, str(row.get("reviewer") or reviewer), str(row.get("marked_at") or ""), row)
-
-
-def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
-    start, end = row.get("char_start"), row.get("char_end")
-    if start in (None, "") and end in (None, ""):
-        return None
+    fields = (row.get(name) for name in ("char_start", "char_end", "source_file", "source_row"))
+    start, end, file, number = (None if field == "" else field for field in fields)
     try:
-        return CharRange(int(str(start)), int(str(end)))
+        chars = None if start is end is None else CharRange(int(str(start)), int(str(end)))
     except ValueError as error:
         raise DataError(
             f"{where}: char_start and char_end should be the claim's place in the answer, or empty for a mark on the "
             f"whole answer, were: {start!r} and {end!r}"
         ) from error
-
-
-def _source(row: Mapping[str, object], where: str) -> RowSource | None:
-    file, number = row.get("source_file"), row.get("source_row")
-    if file in (None, "") or number in (None, ""):
-        return None
     try:
-        return RowSource(str(file), int(str(number)))
+        source = None if file is None or number is None else RowSource(str(file), int(str(number)))
     except ValueError as error:
         raise DataError(f"{where}: source_row should be the number of a row, was: {number!r}") from error
+    supported = None if label is None else label == SUPPORTED
+    moment = str(row.get("marked_at") or "")
+    return _Said((record_id, chars, source), supported, str(row.get("reviewer") or reviewer), moment, row)
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, object]]:

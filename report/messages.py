@@ -54,21 +54,15 @@ def _harmless_char(char: str) -> str:
 
 
 def print_lines(*texts: str) -> None:
-    """Print a result, each text on a line of its own.
-
-    Raises:
-        RunError: as ``print_harmless``.
-    """
+    """Print a result, each text on a line of its own; raises as ``print_harmless``."""
     print_harmless("".join(f"{one_line(text)}\n" for text in texts))
 
 
 def write_output(parts: Iterable[str]) -> None:
     """Write data to standard output as UTF-8, byte for byte; on a terminal it is made harmless.
 
-    A reader that stops early, such as ``head``, is no error: nothing more is written, and the command goes on.
-
-    Raises:
-        RunError: as ``print_harmless``.
+    A reader that stops early, such as ``head``, is no error: nothing more is written, and the command goes on. Raises
+    as ``print_harmless``.
     """
     shown = map(harmless, parts) if sys.stdout.isatty() else parts
     for part in shown:
