@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -33,16 +33,10 @@ _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 
 _KINDS = pa.array([kind.value for kind in AnswerKind])
 
 
-class AnswerGroup(IntEnum):
-    """Where an answer stands in the ranking: by its risk, or apart."""
-
-    JUDGED = 0
-    REFUSAL = 1
-    NOT_JUDGED = 2
-
-
-_GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: AnswerGroup.NOT_JUDGED}
-_GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
+_JUDGED, _REFUSAL, _NOT_JUDGED = range(3)
+"""Where an answer stands in the ranking: by its risk, or apart."""
+_GROUPS = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
+_GROUP_OF_KIND = np.array([_GROUPS.get(kind, _JUDGED) for kind in AnswerKind])
 _SUMS = {"worst": "max", "risk": "sum", "claims": "sum", "unsupported": "sum", "group": "max", "given": "max"}
 
 
@@ -100,7 +94,7 @@ class RiskTally:
         return pa.table({name: sums[summed] for name, summed in names.items()})
 
     def answers(self) -> pa.Table:
-        """One row per answer: file (a number), row, id if kept, risk, counts of claims, and ``AnswerGroup``.
+        """One row per answer: file (a number), row, id if kept, risk, counts of claims, and group.
 
         ``given`` is the calibrated risk. There is no risk where the answer cannot be judged.
         """
@@ -108,13 +102,12 @@ class RiskTally:
         claims, given, group = sums["claims"], sums["given"], sums["group"]
         mean = pc.divide(sums["risk"], pc.max_element_wise(claims, 1).cast(pa.float64()))
         made = pc.add(pc.multiply(sums["worst"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
-        cannot = pc.and_(pc.equal(group, AnswerGroup.NOT_JUDGED), pc.equal(claims, 0))
-        judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
+        cannot = pc.and_(pc.equal(group, _NOT_JUDGED), pc.equal(claims, 0))
         return pa.table(
             {
                 **{name: sums[name] for name in (*self._keys, "given", "claims", "unsupported")},
                 "risk": pc.if_else(cannot, None, pc.coalesce(given, made)),
-                "group": pc.if_else(pc.equal(group, AnswerGroup.REFUSAL), int(AnswerGroup.REFUSAL), judged),
+                "group": pc.if_else(pc.equal(group, _REFUSAL), _REFUSAL, pc.if_else(cannot, _NOT_JUDGED, _JUDGED)),
             }
         )
 
@@ -127,7 +120,7 @@ class RiskTally:
             return AnswerRanking({}, 0, 0, 0)
         answers, names = self.answers(), [*self.files]
         wanted = {(self.files.get(one.source_file), one.source_row) for one in also}
-        groups = [answers.filter(pc.equal(answers["group"], group)) for group in AnswerGroup]
+        groups = [answers.filter(pc.equal(answers["group"], group)) for group in (_JUDGED, _REFUSAL, _NOT_JUDGED)]
         chosen = {
             RowSource(names[row["file"]], row["row"]): row["risk"]
             for group, count in zip(groups, _shown_counts([one.num_rows for one in groups], size), strict=True)
@@ -182,7 +175,7 @@ def _shown_counts(counts: Sequence[int], size: int) -> list[int]:
 
 
 def _first(answers: pa.Table, size: int, also: Collection[tuple[int | None, int]]) -> list[dict[str, Any]]:
-    """The ``size`` riskiest rows and those of ``also``, (file, row), in order."""
+    """The ``size`` riskiest rows and those of ``also``, (file, row), in order; none for none."""
     if not size:
         return []
     order = [("risk", "descending"), ("file", "ascending"), ("row", "ascending")]
@@ -315,7 +308,7 @@ def _changed_answer(row: Mapping[str, Any]) -> ChangedAnswer:
     flagged, flagged_before = row["unsupported"] > 0, row["unsupported_before"] > 0
     if row["group"] != row["group_before"]:
         change = AnswerChange.OTHER_KIND
-    elif flagged is not flagged_before and row["group"] == AnswerGroup.JUDGED:
+    elif flagged is not flagged_before and row["group"] == _JUDGED:
         change = AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
     elif abs(step) < RISK_STEP:
         change = AnswerChange.SAME

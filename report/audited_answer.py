@@ -170,6 +170,11 @@ class AuditedAnswer:
         return self.spans[0].answer_kind
 
     @property
+    def moment(self) -> str | None:
+        """When it was given, as a text."""
+        return None if self.answered_at is None else self.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+    @property
     def not_judged(self) -> tuple[ClaimKind, ...]:
         """Why some of its spans cannot be judged: each reason once, the most frequent first."""
         reasons = Counter(span.claim_kind for span in self.spans if span.support is Support.NOT_JUDGED)

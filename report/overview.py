@@ -228,6 +228,9 @@ class PassageNames:
         return _shape(passage_id) in self.row_shapes
 
 
+NO_NAMES = PassageNames()
+
+
 def passage_names(records: Iterable[QARecord]) -> PassageNames:
     """The names of the passages of some rows, each row once.
 
@@ -372,9 +375,9 @@ class PassageTally:
         if uses:
             self._last = {use for use in self._last.union(uses) if use[:2] == uses[-1][:2]}
 
-    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames | None = None) -> PassageRanking:
+    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames = NO_NAMES) -> PassageRanking:
         """The rankings; ``retrieved`` is the number of rows by passage id, None if the logs cannot be read."""
-        known, names = retrieved or {}, names or PassageNames()
+        known = retrieved or {}
         every = {*self._answers, *known}
         uses = [
             PassageUse(one, self._answers[one], known.get(one) if retrieved else None, names.titles.get(one))

@@ -284,8 +284,7 @@ def _answer(number: int, one: EmbeddedAnswer) -> Iterator[str]:
         kinds = {AnswerKind.REFUSAL: ", a refusal", AnswerKind.PARTIAL: ", refuses in part"}
         standing = f"risk {one.risk:.2f}{kinds.get(answer.kind, '')}"
     yield f"### {number}. {escape_markdown(answer.record_id)} ({standing})\n"
-    moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    facts = "".join(f", {escape_markdown(fact)}" for fact in (moment, answer.generator) if fact is not None)
+    facts = "".join(f", {escape_markdown(fact)}" for fact in (answer.moment, answer.generator) if fact is not None)
     yield f"{escape_markdown(answer.source.source_file)}, row {answer.source.source_row}{facts}\n"
     if one.texts is not None:
         for title, text in (("Question", one.texts.question), ("Answer", one.texts.answer)):

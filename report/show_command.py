@@ -198,8 +198,7 @@ def _head(answer: AuditedAnswer) -> Iterator[Text]:
     """Id, place, what is known of the answer, and its verdict; no line for what a plain answer lacks."""
     yield Text(one_line(answer.record_id), style=_HEADING)
     yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
-    moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
+    facts = [("answered", answer.moment), ("generator", answer.generator), *answer.extra_columns]
     risk = answer.spans[0].answer_risk
     verdict = [
         "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
