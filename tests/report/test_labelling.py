@@ -19,9 +19,12 @@ from attribeam.schemas import CharRange, RowSource, Support
 from attribeam.schemas.errors import DataError, ExitCode
 
 
+def export(audit, output, *options, tool="label-studio"):
+    return main(["export", "--audit", str(audit.root), "--format", tool, "--output", str(output), *options])
+
+
 def exported(audit, output, *options, tool="label-studio"):
-    command = ["export", "--audit", str(audit.root), "--format", tool, "--output", str(output), *options]
-    assert main(command) == ExitCode.DONE
+    assert export(audit, output, *options, tool=tool) == ExitCode.DONE
     return json.loads(output.read_text(encoding="utf-8"))
 
 
@@ -109,8 +112,7 @@ def test_chosen_records_are_exported_and_unknown_ids_are_counted(audit, tmp_path
 def test_without_its_log_there_is_nothing_to_label(audit, tmp_path, capsys):
     audit.log.unlink()
     output = tmp_path / "tasks.json"
-    command = ["export", "--audit", str(audit.root), "--format", "argilla", "--output", str(output)]
-    assert main(command) == ExitCode.FAILED
+    assert export(audit, output) == ExitCode.FAILED
     assert "3 answers are left out" in capsys.readouterr().err
     assert not output.exists()
 
@@ -120,22 +122,15 @@ def test_a_list_of_ids_that_is_none_is_refused(audit, tmp_path, capsys, text, me
     ids = tmp_path / "ids.txt"
     if text is not None:
         ids.write_text(text, encoding="utf-8")
-    command = ["export", "--audit", str(audit.root), "--format", "argilla", "--output", str(tmp_path / "o.json")]
-    assert main([*command, "--records", str(ids)]) == ExitCode.BAD_USAGE
+    assert export(audit, tmp_path / "o.json", "--records", str(ids)) == ExitCode.BAD_USAGE
     assert message in capsys.readouterr().err
 
 
+NOBODY = {"char_start": None, "char_end": None, "reviewer": None, "marked_at": "2026"}
 ROWS = [
     {"record_id": "=a", "char_start": 3, "char_end": 9, "label": "unsupported", "reviewer": "Ada", "marked_at": "2026"},
-    {
-        "record_id": "b",
-        "char_start": None,
-        "char_end": None,
-        "label": "supported",
-        "reviewer": None,
-        "marked_at": "2026",
-    },
-    {"record_id": "c", "char_start": None, "char_end": None, "label": None, "reviewer": None, "marked_at": "2026"},
+    {"record_id": "b", "label": "supported", **NOBODY},
+    {"record_id": "c", "label": None, **NOBODY},
 ]
 EXPECTED = (Mark("=a", CharRange(3, 9), False), Mark("b", None, True))
 
@@ -143,7 +138,7 @@ EXPECTED = (Mark("=a", CharRange(3, 9), False), Mark("b", None, True))
 def csv_text(rows):
     lines = [",".join(rows[0])]
     for row in rows:
-        fields = ["" if value is None else str(value) for value in row.values()]
+        fields = ["" if row[name] is None else str(row[name]) for name in rows[0]]
         lines.append(",".join(f"'{one}" if one.startswith("=") else one for one in fields))
     return "\ufeff" + "\r\n".join(lines) + "\r\n"
 
