@@ -161,8 +161,9 @@ def _claim_risk(span: SpanEvidence) -> float:
 
 
 def _risk(start: npt.ArrayLike, mass: npt.ArrayLike, unmatched: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    risk = np.asarray(start) * (1 - np.asarray(mass)) + UNMATCHED_RISK * np.asarray(unmatched)
-    return np.clip(risk, 0.0, 1.0)
+    start, mass, unmatched = map(np.asarray, (start, mass, unmatched))
+    risk: npt.NDArray[np.float64] = np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
+    return risk
 
 
 def _shown_counts(counts: Sequence[int], size: int) -> list[int]:
