@@ -15,10 +15,12 @@ from itertools import groupby
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
 from attribeam.attribution.answers.parsed_answer import (
+    CONJUNCT,
     LabelScheme,
     ParsedAnswer,
     SentenceTree,
     base_label,
+    has_letter_or_digit,
     label_scheme,
     sentence_bounds,
     sentence_tree,
@@ -299,7 +301,7 @@ def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: L
             stating[word] |= label == "advcl" and word in with_subject
             stating[word] |= label in _PARTICIPLE_LABELS and word in reporting
         stating[word] |= tree.predicates[word] and tree.labels[word] in _JUXTAPOSED_LABELS
-    conjoined = [word not in conditions and label in scheme.conjunct_labels for word, label in enumerate(tree.labels)]
+    conjoined = [word not in conditions and label == CONJUNCT for word, label in enumerate(tree.labels)]
     return [
         stating[word] or (conjoined[word] and tree.predicates[word] and (stating[head] or head in complements))
         for word, head in enumerate(tree.heads)
@@ -464,11 +466,6 @@ _CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}
 def is_content_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     """True for a word with a letter or digit that is not a function word; unknown tags count as content."""
     return parsed.universal_tags[word] not in _FUNCTION_TAGS and has_letter_or_digit(parsed.words[word].of(answer))
-
-
-def has_letter_or_digit(text: str) -> bool:
-    """True if some code point is a letter or digit of any script."""
-    return any(character.isalnum() for character in text)
 
 
 def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> range:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import (
     DataRow,
     LabelledAnswer,

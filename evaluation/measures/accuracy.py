@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.answers.parser_output import text_sentences
+from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, PassageRange, SkippedRow

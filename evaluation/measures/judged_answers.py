@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
 from attribeam.evaluation.measures.bootstrap import Counts, Estimate, F1Figures, auroc, f1_figures, row_draws
 from attribeam.evaluation.report import estimate_cells, interval_cell, text_table

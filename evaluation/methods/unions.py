@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import sentence_bounds
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
