@@ -19,7 +19,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from attribeam.attribution.answers.citation_marks import CitationMark, citation_marks
-from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, range_overlapping
+from attribeam.attribution.answers.markup import (
+    block_ranges,
+    hide_markup,
+    inline_code,
+    range_overlapping,
+    structured_text,
+)
 from attribeam.attribution.answers.parsed_answer import (
     ParsedAnswer,
     attach_closing_marks,
@@ -30,7 +36,6 @@ from attribeam.attribution.answers.parsed_answer import (
     scheme_of_labels,
     sentence_ends,
 )
-from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import check_regular, read_object, read_regular

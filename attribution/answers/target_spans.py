@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from attribeam.attribution.answers.markup import hide_markup
+from attribeam.attribution.answers.markup import hide_markup, structured_text
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
 from attribeam.attribution.answers.parsed_answer import (
     CONJUNCT,
@@ -25,7 +25,6 @@ from attribeam.attribution.answers.parsed_answer import (
     sentence_bounds,
     sentence_tree,
 )
-from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import CharRange, ClaimKind, SpanKind, TargetSpan
 
 DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
