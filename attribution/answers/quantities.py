@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TypeAlias
 
-from attribeam.attribution.answers.numbers_and_dates import (
+from attribeam.attribution.answers.plain_text import (
     ANY_SCALE,
     HALF_DAY,
     LONG_SCALES,
