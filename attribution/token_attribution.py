@@ -12,7 +12,7 @@ from attribeam.schemas import CharRange
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_row``.
+    """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_page``.
 
     A row longer than the model's context has ``windows``, each of which runs through the model on its own. The row's
     own tokens are then those of all windows, in the order of the whole row.

@@ -15,9 +15,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.audit_row import options_read, thresholds_of
 from attribeam.attribution.methods.method import Need, resolve_method
-from attribeam.attribution.methods.provenance import options_read
 from attribeam.attribution.option_declaration import (
     AUTO_DTYPE,
     BUNDLED_MODEL_NAME,

@@ -172,7 +172,7 @@ class AttentionModel:
         """
         if not any(row.windows for row in rows):
             return self._attribute_whole(rows, passage_counts)
-        from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+        from attribeam.attribution.prompts.token_offsets import attribute_with_windows
 
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)

@@ -15,7 +15,7 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
-from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
+from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally, nothing_found, run_methods

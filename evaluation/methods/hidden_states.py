@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need
-from attribeam.attribution.prompts.passage_windows import windows_or_whole
+from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.methods.unions import AnswerTokens, Counts, paper_union_results
 from attribeam.schemas import CharRange, EvidencePiece, Passage, RowFault
