@@ -252,10 +252,10 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
     forms = [token.text for token in doc]
     tokens = ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts).whole_words()
-    words, forms = tokens.ranges, tokens.forms
-    closing = closing_marks(forms, spaced=[*_gaps_between(words), True] if words else [])
+    words = tokens.ranges
+    closing = closing_marks(tokens.forms, spaced=[*_gaps_between(words), True] if words else [])
     heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
-    ended = [False] * len(words) if given.is_table_row else sentence_ends(forms)
+    ended = [False] * len(words) if given.is_table_row else sentence_ends(tokens.forms)
     heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
     heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
     is_code = [range_overlapping(word, code) is not None for word in words]

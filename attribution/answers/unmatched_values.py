@@ -109,8 +109,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     for phrase in phrases:  # both numbers of "2 hours and 15 minutes" may be their sum
         place = bisect_left(ends, phrase.start + 1)
         while place < len(quantities) and quantities[place].start < phrase.end:
-            own = quantities[place]
-            quantities[place] = replace(own, readings=own.readings | phrase.readings)
+            readings = quantities[place].readings | phrase.readings
+            quantities[place] = replace(quantities[place], readings=readings)
             place += 1
     pairs = [*zip(numbers, quantities, strict=True)]
     digits, words = [one for one in pairs if one[0].digits], [one for one in pairs if not one[0].digits]

@@ -87,13 +87,14 @@ def render_chat(tokenizer: PreTrainedTokenizerFast, preamble: str, message: str)
     """
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    special_tokens: dict[str, Any] = tokenizer.special_tokens_map
     try:
         rendered: Any = render_jinja_template(  # annotated as text, but gives a list of texts and one of token masks
             conversations=[[{"role": "user", "content": message}]],
             chat_template=preamble + tokenizer.get_chat_template(),
             add_generation_prompt=True,
             enable_thinking=False,
-            **tokenizer.special_tokens_map,
+            **special_tokens,
         )
     except (*_FAILURES, MemoryError) as error:
         fault = _TOO_LARGE if isinstance(error, MemoryError) else error
