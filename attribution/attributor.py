@@ -259,15 +259,12 @@ class Attributor:
             settings = None if self._models.attention is None else self._models.attention.settings
             pairs = [*zip(good, outcomes, strict=True)]
             evidence = evidence_of(pairs, method=self.method, options=self._options, settings=settings)
-        stages = (
-            Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
-            for one, outcome in zip(evidence, outcomes, strict=True)
-        )
-        found = (
-            Refusal(stage, one) if isinstance(one, RowFault) else one
-            for stage, one in zip(stages, evidence, strict=True)
-        )
-        return [row if isinstance(row, Refusal) else next(found) for row in rows]
+        found: list[SpanOutcome] = []
+        for outcome, one in zip(outcomes, evidence, strict=True):
+            stage = Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
+            found.append(Refusal(stage, one) if isinstance(one, RowFault) else one)
+        remaining = iter(found)
+        return [row if isinstance(row, Refusal) else next(remaining) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
         stage = Stage.VALIDATE
