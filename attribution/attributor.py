@@ -191,15 +191,12 @@ class Attributor:
 
         The records are those of ``attribeam audit`` for a log with the same rows.
 
-        Args:
-            data: a table of pyarrow, pandas, polars, DuckDB or any other library that gives Arrow data, or a
-                ``datasets.Dataset``. Its columns are those of a log, see docs/schema.md.
-            columns: columns by the names of their fields, where they differ, as {"answer": "response"} or as the option
-                ``--columns`` has them; "" for a field that the table does not have, whatever its columns are called.
-            extra_columns: columns that are carried through to the evidence.
-            name: the ``source_file`` of the records.
-            max_text_chars: the most code points of a row's texts together; a longer row is a dead letter.
-            progress: whether to show a progress bar.
+        ``data`` is a table of pyarrow, pandas, polars, DuckDB or any other library that gives Arrow data, or a
+        ``datasets.Dataset``. Its columns are those of a log, see docs/schema.md; ``columns`` has those that are called
+        otherwise by the names of their fields, as {"answer": "response"} or as the option ``--columns`` has them, with
+        "" for a field that the table does not have, whatever its columns are called. ``extra_columns`` are carried
+        through to the evidence, and ``name`` is the ``source_file`` of the records. A row with more code points in its
+        texts than ``max_text_chars`` is a dead letter.
 
         Raises:
             UsageError: if ``data`` is no table, or a name is none of a field.

@@ -491,10 +491,6 @@ def version(number: str) -> Reading:
 
 
 @remembered
-def _known_content(text: str, title: str | None) -> PassageContent:
-    return PassageContent(Passage(text=text, title=title))
-
-
-def content_of(passage: Passage) -> PassageContent:
+def passage_content(text: str, title: str | None) -> PassageContent:
     """What a passage says; logs repeat their passages, so that of the last ones is remembered."""
-    return _known_content(passage.text, passage.title)
+    return PassageContent(Passage(text=text, title=title))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -107,7 +107,10 @@ _PROBE = "Rain fell. It cleared, and birds sang."
 _LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
 _LONGEST_RUN = 500
-"""spaCy's tokeniser searches a run from end to end once per mark at its edges."""
+"""spaCy's tokeniser searches a run from end to end once per mark at its edges, so longer ones are cut.
+
+They are cut after the last code point within reach that is not a letter or digit, else after so many.
+"""
 _RUN = re.compile(r"(?:[!-~]|[^\w\s!-~])++")
 """ASCII without white space, and marks of any script. No character matches both parts, so nothing is tried twice."""
 _NEEDED_FACTORIES = frozenset(
@@ -322,23 +325,6 @@ def parser_input(
     White space is not a word: blanked marks would otherwise look like words that no parser was trained on. Each of the
     ``whole`` ranges of the answer is one word, however the tokeniser splits it.
     """
-    docs = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*_run_cuts(text), len(text)))]
-    ranges = [
-        CharRange(char_start + start, char_start + start + len(word))
-        for start, word in ((first + token.idx, token.text) for first, doc in docs for token in doc)
-        if not word.isspace()
-    ]
-    places = _with_whole_ranges(ranges, whole) if whole else ranges
-    words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
-    doc = type(docs[0][1])(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
-    return ParserInput(doc, places, is_table_row)
-
-
-def _run_cuts(text: str) -> list[int]:
-    """Where the separately tokenised pieces of a text begin; only a run longer than ``_LONGEST_RUN`` is cut.
-
-    It is cut after the last code point within reach that is not a letter or digit, else after ``_LONGEST_RUN`` of them.
-    """
     cuts = [0]
     for run in _RUN.finditer(text):
         start = run.start()
@@ -346,26 +332,27 @@ def _run_cuts(text: str) -> list[int]:
             end = start + _LONGEST_RUN
             start = next((place for place in range(end, start, -1) if not text[place - 1].isalnum()), end)
             cuts.append(start)
-    return cuts
+    pieces = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*cuts, len(text)))]
+    words: list[CharRange] = []
+    last: CharRange | None = None
+    for start, token in ((char_start + first + token.idx, token.text) for first, doc in pieces for token in doc):
+        if token.isspace():
+            continue
+        word = CharRange(start, start + len(token))
+        around = range_overlapping(word, whole) if whole else None
+        if around is not None and around == last:
+            words[-1] = CharRange(words[-1].char_start, word.char_end)
+        else:
+            words.append(word)
+        last = around
+    forms = [text[word.char_start - char_start : word.char_end - char_start] for word in words]
+    doc = type(pieces[0][1])(nlp.vocab, words=forms, spaces=[*_gaps_between(words), False] if words else [])
+    return ParserInput(doc, words, is_table_row)
 
 
 def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
     """For each word but the last, whether a gap separates it from the next one."""
     return [one.char_end < following.char_start for one, following in pairwise(places)]
-
-
-def _with_whole_ranges(words: Iterable[CharRange], whole: Sequence[CharRange]) -> list[CharRange]:
-    """The words, where those that overlap the same range of ``whole`` are joined into one."""
-    joined: list[CharRange] = []
-    last: CharRange | None = None
-    for word in words:
-        around = range_overlapping(word, whole)
-        if around is not None and around == last:
-            joined[-1] = CharRange(joined[-1].char_start, word.char_end)
-        else:
-            joined.append(word)
-        last = around
-    return joined
 
 
 SUBTOKEN_LABEL = "subtok"

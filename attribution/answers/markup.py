@@ -67,7 +67,13 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     for pattern in (_HTML_ENTITY, _LINK_START, _LINK_END, _MARKS):
         text = pattern.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
-    if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
+    begins_item = any(
+        number[1] in ("1.", "1)", "a)")
+        or answer[number.start() : number.end()] != number.group()
+        or answer[: number.start()].rstrip()[-1:] in tuple(".!?:;")
+        for number in numbers
+    )
+    if len(numbers) > 1 or begins_item:
         text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
     kept = [chars for chars in code if chars.of(text).strip()]
     return replace_ranges(text, kept, [chars.of(answer) for chars in kept])
@@ -100,11 +106,6 @@ def block_ranges(answer: str) -> tuple[CharRange, ...]:
     return tuple(
         CharRange(start, end) for start, end in pairwise(breaks) if start < end and not answer[start:end].isspace()
     )
-
-
-def _begins_an_item(number: re.Match[str], answer: str) -> bool:
-    marked = answer[number.start() : number.end()] != number.group()
-    return number[1] in ("1.", "1)", "a)") or marked or answer[: number.start()].rstrip()[-1:] in tuple(".!?:;")
 
 
 def _blank(match: re.Match[str]) -> str:

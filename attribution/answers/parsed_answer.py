@@ -185,20 +185,16 @@ def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
         head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
     ]
     copular = {heads[word] for word, label in enumerate(labels) if label == "cop"}
+    no_verbs = scheme.auxiliary_labels | scheme.modifier_labels
     predicates = tuple(
-        word in copular or _is_verb(*pair, scheme) for word, pair in enumerate(zip(labels, tags, strict=True))
+        word in copular or (label not in no_verbs and (tag == "AUX" or tag in scheme.predicate_tags))
+        for word, (label, tag) in enumerate(zip(labels, tags, strict=True))
     )
     if scheme.last_conjunct_leads:
         _let_first_conjuncts_lead(heads, labels)
     _flatten_coordination(heads, labels)
     punctuation = tuple(label == "punct" or tag == "PUNCT" for label, tag in zip(labels, tags, strict=True))
     return SentenceTree(start, tuple(heads), tuple(labels), predicates, punctuation)
-
-
-def _is_verb(label: str, tag: str, scheme: LabelScheme) -> bool:
-    return (
-        tag == "AUX" or tag in scheme.predicate_tags
-    ) and label not in scheme.auxiliary_labels | scheme.modifier_labels
 
 
 def _conjuncts_by_leader(heads: Sequence[int], labels: Sequence[str]) -> dict[int, list[int]]:

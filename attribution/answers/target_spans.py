@@ -66,8 +66,13 @@ def choose_target_spans(
         for chars in _ranges_of_kind(kind, parsed, answer):
             chosen.setdefault(chars, kind)
     if not chosen:
+        trimmed = answer.strip()
+        if not trimmed:
+            raise ValueError("an answer with something besides white space is needed to choose target spans")
+        start = len(answer) - len(answer.lstrip())
+        whole = CharRange(start, start + len(trimmed))
         sentences = _ranges_of_kind(SpanKind.SENTENCES, parsed, answer)
-        chosen = dict.fromkeys(sentences or [_whole_answer(answer)], SpanKind.SENTENCES)
+        chosen = dict.fromkeys(sentences or [whole], SpanKind.SENTENCES)
     chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()}
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
@@ -85,14 +90,6 @@ def _ranges_of_kind(kind: SpanKind, parsed: ParsedAnswer, answer: str) -> list[C
         case SpanKind.SENTENCES:
             ranges = (words_range(parsed, range(*bounds)) for bounds in sentence_bounds(parsed))
     return [chars for chars in ranges if has_letter_or_digit(chars.of(answer))]
-
-
-def _whole_answer(answer: str) -> CharRange:
-    trimmed = answer.strip()
-    if not trimmed:
-        raise ValueError("an answer with something besides white space is needed to choose target spans")
-    char_start = len(answer) - len(answer.lstrip())
-    return CharRange(char_start, char_start + len(trimmed))
 
 
 def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
@@ -219,7 +216,8 @@ def _without_fragments(
         following = next((word for word in others if word > first), others[-1])
         content = [word for word in owned if is_content_word(parsed, word, answer)]
         target = owner
-        if content and _ends_with_colon(parsed, answer, content[-1]):
+        end = parsed.words[content[-1]].char_end if content else 0
+        if content and answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":"):
             tags = {parsed.universal_tags[word] for word in content}
             is_name = content[-1] - content[0] < _LONGEST_LABEL and tags <= _LABEL_TAGS
             if is_name and tree.predicates[merged[following]]:
@@ -236,11 +234,6 @@ def _is_short(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: L
     spoken = [word for word in owned if word in words and has_letter_or_digit(parsed.words[word].of(answer))]
     has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
     return len(spoken) < _SHORTEST_FACT and not has_subject
-
-
-def _ends_with_colon(parsed: ParsedAnswer, answer: str, word: int) -> bool:
-    end = parsed.words[word].char_end
-    return answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":")
 
 
 _CONDITIONS = frozenset(
@@ -313,7 +306,7 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
 
     Entities come from the parser if it finds any; otherwise they are runs of proper nouns.
     """
-    runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
+    runs = [*_value_and_name_words(parsed, answer), *_noun_chunks(parsed, answer)]
     parts = structured_text(answer)
     trimmed: set[range] = set()
     for run in dict.fromkeys(_with_hyphenated(runs, parsed, answer)):
@@ -356,8 +349,8 @@ def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, r
         yield value, range(first, (others or [first])[-1] + 1)
 
 
-def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
+def _value_and_name_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """Numbers and dates written with digits, with the words of their unit ("October 9-11" is one), and names."""
     text = hide_markup(answer, parsed.marked)
     joined: list[tuple[int, int]] = []
     for start, end in sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text)):
@@ -365,16 +358,11 @@ def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
-    yield from (_words_in(parsed, *span) for span in joined)
-
-
-def _name_words(parsed: ParsedAnswer) -> Iterator[range]:
-    for entity in parsed.entities:
-        yield _words_in(parsed, entity.char_start, entity.char_end)
-    if not parsed.entities:
-        for sentence in sentence_bounds(parsed):
-            tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
-            yield from (words for tag, words in tagged if tag == "PROPN")
+    entities = [(entity.char_start, entity.char_end) for entity in parsed.entities]
+    yield from (_words_in(parsed, *span) for span in (*joined, *entities))
+    for sentence in () if entities else sentence_bounds(parsed):
+        tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
+        yield from (words for tag, words in tagged if tag == "PROPN")
 
 
 def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:

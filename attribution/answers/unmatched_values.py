@@ -15,9 +15,9 @@ from attribeam.attribution.answers.answer_names import (
     AnswerName,
     PassageContent,
     answer_names,
-    content_of,
     is_capitalised_as_first,
     noun_behind,
+    passage_content,
     version,
 )
 from attribeam.attribution.answers.citation_pointers import reference_ranges
@@ -364,12 +364,12 @@ class ValueMatcher:
         found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
         self._answer = answer
         self._found = sorted(found, key=lambda value: value.chars)
-        self._hold_against([*map(content_of, passages)])
+        self._hold_against([passage_content(one.text, one.title) for one in passages])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = copy(self)
-        matcher._hold_against([*self._passages, content_of(passage)])
+        matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:

@@ -102,11 +102,7 @@ def render_chat(tokenizer: PreTrainedTokenizerFast, preamble: str, message: str)
     return str(rendered[0][0])
 
 
-@lru_cache(maxsize=8)
-def _compiled(source: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(source)
-
-
+_compiled = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _PROBE = Passage(text=f'  A "probe" & <b>É</b> {{{{ x }}}}\r\n{"word " * 4000}\n ', title=" The Title\t")
