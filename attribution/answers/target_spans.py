@@ -109,7 +109,12 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
-        owners = _owners(tree, _fact_words(parsed, answer, tree, scheme))
+        stating = _fact_words(parsed, answer, tree, scheme)
+        owners = [*range(end - start)]  # of each word, the closest one that states a fact: itself or an ancestor
+        for word, owner in enumerate(owners):
+            while not stating[owner]:
+                owner = tree.heads[owner]
+            owners[word] = owner
         owners = _without_fragments(parsed, answer, tree, owners, scheme)
         facts: dict[tuple[int, int | None], list[int]] = {}
         for word, owner in enumerate(owners, start):
@@ -288,17 +293,6 @@ def _set_off(tree: SentenceTree) -> list[bool]:
         (head < first and tree.punctuation[first - 1]) or (head > last and tree.punctuation[last + 1])
         for head, first, last in zip(tree.heads, firsts, lasts, strict=True)
     ]
-
-
-def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
-    """For each word, the closest word that states a fact: itself or an ancestor."""
-    owners = []
-    for word in range(len(stating)):
-        owner = word
-        while not stating[owner]:
-            owner = tree.heads[owner]
-        owners.append(owner)
-    return owners
 
 
 def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:

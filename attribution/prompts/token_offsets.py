@@ -1,38 +1,23 @@
-"""From texts to tokens and back to characters: the one place where offsets are made.
+"""From texts to tokens and back to characters: the one place where offsets are made; and windows of long rows.
 
 A rendered prompt and its answer, together the page, are tokenised once as a whole. Every token is mapped to the code
-points of the passage, title or answer that it stands for. A byte-level tokenizer may put a blank in front of a word
-into the word's token, split a character over several tokens, and merge the prompt's last blank with the answer's first
-word:
-
-- ranges are clipped to their passage, title or answer and leave out white space at both ends;
-- a token of white space alone covers nothing (its start is its end) but still lies in its passage;
-- every token that holds a part of a character covers that whole character;
-- the response begins at the first token that reaches beyond the prompt, so a token on the border is the answer's.
+points of the passage, title or answer that it stands for, without white space at both ends; one of white space alone
+covers nothing, but still lies in its passage. A token that holds a part of a character covers that whole character. The
+response begins at the first token that reaches beyond the prompt, so a token on the border is the answer's.
 
 The template's special tokens are real, and all others are plain text. A tokenizer takes special tokens for real
 everywhere in a text or nowhere. So it is told nowhere, and learns one more ordinary token for each special one, an
 anchor, which no text of a log can hold. On the page the anchors stand where the template has special tokens, and
-afterwards their ids are exchanged. Tokenizers split a text at such tokens as they split it at special ones, so the
-result is that of the whole page, whatever is done to the start of a stretch.
+afterwards their ids are exchanged. Tokenizers split a text at both alike, so the result is that of the whole page.
 
-A row that is longer than the model's context is cut into windows.
-A window is the template with a run of neighbouring passages, the question and the answer. The windows are filled in
-the order of the passages; no passage is in two of them, and none is cut. The whole row has one column for every place
-on its page that a window has a token at, so what all windows hold (BOS, the template's beginning, the question) is one
-column, not one per window.
+A window is the template with a run of neighbouring passages, the question and the answer; no passage is in two of them,
+and none is cut. The whole row has one column for every place on its page that a window has a token at. On that page,
+texts, titles and the question are found by their numbers; what the template wrote between two of them is found by its
+beginning behind the same text, and the rest of it by its end before the same text.
 
-On the page of the whole row, texts, titles and the question are found by their numbers. What the template wrote between
-two of them is found by its beginning behind the same text, and the rest of it by its end before the same text.
-
-The attributions of the windows are put together to those of the whole row. A passage's columns come from their own
-window as they are. A column outside the passages lies in several windows and counts as its largest value there. So a
-column's value is at least that of each window that has it, and what is among the k largest of the row is among the k
-largest of the window that its value comes from: the windows' own top k suffice.
-
-Masses are sums over whole rows. That of a passage is its window's. That outside the passages is the mean over the
-windows: the sum of the largest values is not known from the windows' sums. So passages' masses, divided by the number
-of windows, and the mass outside are shares of one whole, as they are for a row without windows.
+A passage's columns come from their own window; one outside the passages lies in several windows and counts as its
+largest value there. So the windows' own top k suffice. A passage's mass is its window's, that outside the passages the
+mean over the windows: passages' masses, divided by the number of windows, and it are shares of one whole.
 """
 
 from __future__ import annotations
@@ -97,18 +82,9 @@ class PageTokenizer:
         self._specials_in = lru_cache(4096)(lambda literal: [match.span() for match in special.finditer(literal)])
         self._anchors = {token.content: f"{_ANCHOR_OPEN}{id_}{_ANCHOR_CLOSE}" for id_, token in specials.items()}
         # Ordinary tokens, found before normalisation, that treat white space around them as the special ones do.
-        tokenizer.add_tokens(
-            [
-                AddedToken(
-                    self._anchors[token.content],
-                    lstrip=token.lstrip,
-                    rstrip=token.rstrip,
-                    normalized=False,
-                    special=False,
-                )
-                for token in specials.values()
-            ]
-        )
+        for token in specials.values():
+            anchor, sides = self._anchors[token.content], {"lstrip": token.lstrip, "rstrip": token.rstrip}
+            tokenizer.add_tokens([AddedToken(anchor, **sides, normalized=False, special=False)])
         added = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         self._special_ids = {added[self._anchors[token.content]]: id_ for id_, token in specials.items()}
 
