@@ -165,7 +165,7 @@ class AttentionModel:
         its own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on opposite sides of the ``longrope``
         border never share a batch.
 
-        Each window of a long row runs as a row of its own; ``prompts.passage_windows`` merges the results.
+        Each window of a long row runs as a row of its own; ``prompts.token_offsets`` merges the results.
 
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
