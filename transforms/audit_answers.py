@@ -20,7 +20,7 @@ from attribeam.attribution.options import AttributorOptions, MethodOptions, Mode
 from attribeam.attribution.record_input import check_record, outcome_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arrow_logs import in_python
-from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
+from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.rows import check_size
 from attribeam.schemas import (
     DeadLetter,
