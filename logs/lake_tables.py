@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attribeam.logs.arrow_logs import open_parquet
 from attribeam.logs.columns import ColumnPart, TableVersion
-from attribeam.logs.reader import LogBatch, OpenLog
+from attribeam.logs.reader import LogBatch, OpenLog, open_parquet
 from attribeam.schemas.errors import DataError, UsageError
 
 if TYPE_CHECKING:

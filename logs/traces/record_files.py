@@ -15,10 +15,9 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.arrow_logs import ParquetLog, open_parquet
 from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, with_leaves
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
-from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.reader import BATCH_ROWS, ParquetLog, open_parquet
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.csv_rows import FileRecord, csv_rows
 from attribeam.logs.traces.values import by_name

@@ -13,11 +13,10 @@ from typing import BinaryIO, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.arrow_logs import ParquetLog
 from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.qa_log import with_reading_notes
-from attribeam.logs.reader import BATCH_ROWS, LogBatch
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, ParquetLog
 from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator, text_bytes
 from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.formats import LOG_KINDS

@@ -30,7 +30,7 @@ from tests.logs.traces.exports import (
     text_of,
 )
 
-from attribeam.logs import arrow_logs, jsonl_log
+from attribeam.logs import jsonl_log, reader
 from attribeam.logs.traces import csv_rows, record_files
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
@@ -456,7 +456,7 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
 
 def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
     value, rows = "word " * 50_000, 250
-    for module in (arrow_logs, record_files):
+    for module in (reader, record_files):
         monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
     table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})
