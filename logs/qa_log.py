@@ -423,8 +423,8 @@ class TableLog:
                 reader = pa.RecordBatchReader.from_stream(data)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise UsageError(
-                    "the table should be one that Arrow can hold, with one name and one type of values for each column; "
-                    "the error before this one says what is in the way"
+                    "the table should be one that Arrow can hold, with one name and one type of values for each "
+                    "column; the error before this one says what is in the way"
                 ) from error
             return reader.schema, reader
         if isinstance(data, pa.RecordBatch):

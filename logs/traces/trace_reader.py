@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
-from attribeam.logs.jsonl_log import file_identity
+from attribeam.logs.jsonl_log import kept
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, ParquetLog
 from attribeam.logs.rows import BATCH_BYTES, FaultyRow, RawPassage, RawRow, RowValidator, text_bytes
@@ -44,7 +44,6 @@ _RETRIEVAL = pa.struct([("span_id", pa.string()), ("position", pa.int32()), ("pa
 _FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
 _MAP = ColumnMap(tuple((one.name, one.name) for one in INPUT_FIELDS if one.name in _DESCRIPTIONS), ())
 _NO_LIMIT = 2**62
-_KEPT_LOGS = 8
 _logs: dict[tuple[object, ...], pa.NativeFile] = {}
 
 
@@ -167,16 +166,7 @@ class TraceReader:
 
     def open(self, file: BinaryIO) -> TraceLog:
         """Read the whole export; see ``LogReader``."""
-        identity = file_identity(file)
-        key = (os.getpid(), self._kind.name, *identity)
-        if identity and key in _logs:
-            return TraceLog(_logs[key])
-        stored = self._stored(file)
-        if identity:
-            _logs[key] = stored
-            if len(_logs) > _KEPT_LOGS:
-                del _logs[next(iter(_logs))]
-        return TraceLog(stored)
+        return TraceLog(kept(_logs, file, lambda: self._stored(file), os.getpid(), self._kind.name))
 
     def _stored(self, file: BinaryIO) -> pa.NativeFile:
         """A temporary file that has no name any more, and goes when nothing refers to it."""
