@@ -29,8 +29,7 @@ from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.paths import PRESETS, TraceOptions
-from attribeam.logs.traces.providers import PROVIDERS
+from attribeam.logs.traces.paths import PRESETS, PROVIDERS, TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
 from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
 from attribeam.logs.traces.values import valid_text

@@ -10,8 +10,7 @@ from functools import cache
 
 from attribeam.logs.traces.assembly import Role, Span
 from attribeam.logs.traces.documents import Document, document_of, documents_of
-from attribeam.logs.traces.providers import ResponseRows
-from attribeam.logs.traces.rows import Rows
+from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.logs.traces.values import (
     Record,
     at,

@@ -1,11 +1,15 @@
-"""How a trace becomes a row, as a user says: options, and JMESPaths to question, passages and answer, or presets."""
+"""How a trace becomes a row, as a user says: options, and JMESPaths to question, passages and answer, or presets.
+
+A preset names paths in records of free JSON, or in what a provider's interface answers, logged with its request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from attribeam.schemas.errors import UsageError
 
@@ -20,7 +24,7 @@ class TraceOptions:
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
         passages_table: table with the texts of passages of which a trace has only the ids.
-        preset: whose responses a log holds, see ``attribeam.logs.traces.providers``; None asks each record.
+        preset: whose responses a log holds, one of ``PROVIDERS``; None asks each record.
     """
 
     question_path: str | None = None
@@ -69,12 +73,8 @@ def path_set(options: TraceOptions) -> PathSet:
     Raises:
         UsageError: if a path is no JMESPath, or the library is not installed.
     """
-    given = {
-        "--question-path": options.question_path,
-        "--passages-path": options.passages_path,
-        "--answer-path": options.answer_path,
-    }
-    return PathSet(*(None if text is None else compiled_path(flag, text) for flag, text in given.items()))
+    paths = {name: getattr(options, f"{name}_path") for name in PathSet._fields}
+    return PathSet(*(text if text is None else compiled_path(f"--{name}-path", text) for name, text in paths.items()))
 
 
 @cache
@@ -92,17 +92,132 @@ def compiled_path(flag: str, text: str) -> Path:
     try:
         compiled = jmespath.compile(text)
     except JMESPathError as error:
-        found = " ".join(str(error).split())
         raise UsageError(
             f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
-            f"was {text!r}: {found}"
+            f"was {text!r}: {' '.join(str(error).split())}"
         ) from error
 
     def search(value: object) -> object:
-        try:
-            found: object = compiled.search(value)
-        except JMESPathError:  # a function in it does not take the value at hand
-            return None
-        return found
+        with suppress(JMESPathError):  # a function in it does not take the value at hand
+            return cast(object, compiled.search(value))
+        return None
 
     return search
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where a provider's answer stands: JMESPaths in an object with the ``request`` and the ``response``.
+
+    Keys are read as snake case, so that one path fits what HTTP and what a client library gives.
+
+    Attributes:
+        mark: what only its responses have; that of the wrong ones leads to nothing or to an empty list.
+        question: texts or messages; several paths, of which the first that leads to a question counts.
+        passages: documents, perhaps with the members ``text``, ``title`` and ``passage_id``.
+        answer: a text, or messages.
+        way_out: how the log comes to have passages.
+    """
+
+    mark: str
+    question: tuple[str, ...]
+    passages: str
+    answer: str
+    way_out: str = "log the request, which holds them"
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai-responses": Provider(
+        mark="response.output[?type=='file_search_call' || type=='message']",
+        question=("request.input",),
+        passages="response.output[?type=='file_search_call'].results[]"
+        ".{text: text || content, title: filename, passage_id: file_id}",
+        answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join('', @)",
+        way_out='ask for them with include=["file_search_call.results"]',
+    ),
+    "anthropic": Provider(
+        mark="response.type=='message' && response.content[?type]",
+        question=("request.messages",),
+        passages="request.messages[].content[] | [@, [?type=='tool_result'].content[]][]"
+        " | [?type=='document' || type=='search_result'].{text: (source.type=='text' && source.data) || source.content"
+        " || content, title: title, passage_id: source.file_id || source.url || source}",
+        answer="response.content[?type=='text'].text | join('', @)",
+    ),
+    "gemini": Provider(
+        mark="response.candidates[0].content.parts",
+        question=("request.contents", "request.contents[-1]", "request.contents[?role=='user'] | [-1]"),
+        passages="response.candidates[0].grounding_metadata.grounding_chunks[].[retrieved_context || maps || web][]"
+        ".{text: rag_chunk.text || text, title: title, passage_id: document_name || uri}",
+        answer="response.candidates[0].content.parts[?thought!=`true`].text | join('', @)",
+        way_out="they stand in groundingMetadata of the response, which a search gives",
+    ),
+    "bedrock": Provider(
+        mark="response.output.text && (response.citations || response.session_id)",
+        question=("request.input.text", "input.text"),
+        passages="response.citations[].retrieved_references[].{text: content.text, title: metadata.title,"
+        " passage_id: location.*.[uri || url || id][] | [?@] | [0]}",
+        answer="response.output.text",
+        way_out="this answer cites none, and Bedrock gives no others",
+    ),
+    "azure-on-your-data": Provider(
+        mark="response.choices[0].message.context",
+        question=("request.messages",),
+        passages="response.choices[0].message.context | [citations, all_retrieved_documents[?!filter_reason]][][]"
+        ".{text: content, title: title, passage_id: filepath || url || chunk_id}",
+        answer="response.choices[0].message.content",
+        way_out="they stand in message.context.citations of the response",
+    ),
+    "azure-ai-evaluation": Provider(
+        mark="inputs.response || inputs.conversation || conversation.messages"
+        " || (query && response.response && context)",
+        question=("inputs.query || query", "(inputs.conversation || conversation).messages"),
+        passages="inputs.context || context || ((inputs.conversation || conversation)"
+        " | (messages[].context | [-1]) || context"
+        " | citations[].{text: content, title: title, passage_id: id || url} || @)",
+        answer="inputs.response || (inputs.conversation || conversation).messages || response.response",
+        way_out="they stand in the row's context",
+    ),
+    "cohere": Provider(
+        mark="(response.generation_id && response.text) || response.message.content[?type=='text']",
+        question=("request.messages", "type(request.message)=='string' && request.message"),
+        passages="request.documents || request.messages[?role=='tool'].content[].document || response.documents ||"
+        " (response.message || response).citations[].sources[].document"
+        " | [].{text: data.text || data.snippet || data.content || data || text || snippet || content || @,"
+        " title: data.title || title, passage_id: id || data.id}",
+        answer="response.text || join('', response.message.content[?type=='text'].text)",
+    ),
+    "llamaindex-response": Provider(
+        mark="response.source_nodes",
+        question=("request.query_str || request.query || request.message",),
+        passages="response.source_nodes[].merge(@, node || `{}`).{text: text_resource.text || text,"
+        " title: metadata.title || metadata.file_name, passage_id: id_ || node_id}",
+        answer="response.response || response.answer",
+        way_out="they stand in source_nodes of the response",
+    ),
+    "haystack": Provider(
+        mark="response.*.replies[] || response.*.answers[] || (response.answers && response.documents)",
+        question=(
+            "response.*.answers[].[init_parameters || @][].query | [0]",
+            "response.query",
+            "request.[*.query, *.question, *.text, data.*.query, data.*.question][] | [0]",
+        ),
+        passages="(response.*.answers[].[init_parameters || @][].documents | [0]) || (response.*.documents | [-1]) ||"
+        " response.documents | [].[init_parameters || @][]"
+        ".{text: content, title: meta.title || meta.name || meta.file_path, passage_id: id}",
+        answer="(response.*.answers[].[init_parameters || @][].[data || answer][] | [0]) || response.answers[0].answer"
+        " || (response.*.replies[].[content || _content || @][] | [0])",
+        way_out='run the pipeline with include_outputs_from={"retriever"}',
+    ),
+    "trulens": Provider(
+        mark="response.main_input && response.calls",
+        question=("response.main_input",),
+        passages="response.calls[?length(stack) > `1`] | [?contains(not_null(stack[-1].method.name, ''), 'retriev') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'relevant_documents') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'search') ||"
+        " ends_with(not_null(stack[-1].method.obj.cls.name, ''), 'Retriever')]"
+        ".rets[].[source_nodes || nodes || documents || @][][]",
+        answer="response.main_output",
+        way_out="instrument the method that retrieves, and give it a name with retrieve or search",
+    ),
+}
+"""By the names that ``--preset`` knows; docs/importing_logs.md shows each."""
