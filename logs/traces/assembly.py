@@ -7,10 +7,19 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import NamedTuple
 
-from attribeam.logs.traces.documents import SOURCE_KEYS, Document, Texts, among, documents_of, once_each, with_texts
+from attribeam.logs.traces.documents import (
+    FROM_PROMPT,
+    SOURCE_KEYS,
+    Document,
+    Texts,
+    among,
+    documents_of,
+    once_each,
+    prompt_parts,
+    with_texts,
+)
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
 from attribeam.logs.traces.paths import PathSet, TraceOptions
-from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.values import at, fault, shape
 from attribeam.schemas import Reason, RowFault
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from attribeam.logs.columns import MADE, words
 from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
-from attribeam.logs.traces.documents import Document, document_of, documents_of, once_each
+from attribeam.logs.traces.documents import FROM_PROMPT, Document, document_of, documents_of, once_each, prompt_parts
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -30,7 +30,6 @@ from attribeam.logs.traces.messages import (
     with_history,
 )
 from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, TraceOptions, compiled_path
-from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.values import (
     Record,
     by_name,
