@@ -19,13 +19,12 @@ from attribeam.logs.files import LogStorage
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import EMPTY_PASSAGE, text_bytes, unreadable_moment
 from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
-from attribeam.logs.traces.csv_rows import FileRecord
 from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape
+from attribeam.logs.traces.values import FileRecord, fault, in_snake_case, is_nothing, microseconds, shape
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, UsageError
 

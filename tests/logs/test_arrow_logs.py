@@ -16,7 +16,7 @@ from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.qa_log import QALog, TableLog, in_python
 from attribeam.logs.reader import BATCH_ROWS, ParquetReader
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces.record_files import parquet_rows
+from attribeam.logs.traces.table_rows import table_rows
 from attribeam.schemas import Passage, QARecord, Reason
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 
@@ -206,7 +206,7 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(tmp_
     with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
-        list(parquet_rows(file, Counter()))
+        list(table_rows(file, Counter()))
 
 
 class PlainKeys(KmsClient):
