@@ -30,8 +30,7 @@ from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
 from attribeam.logs.traces.paths import PRESETS, PROVIDERS, TraceOptions
-from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
-from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
+from attribeam.logs.traces.trace_log import ExportRows, Seen, TableFile, checked, log_schema, passages_table, table_file
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.dead_letter import reading_stage
@@ -163,7 +162,7 @@ def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary
     try:
         with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
             log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
-            with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
+            with table_file(log, schema) as rows, table_file(refused, dead_letter_schema()) as faulty:
                 _write_rows(rows, faulty, outcomes, summary)
             if summary.dead_letters:
                 refused.replace(letters)

@@ -125,7 +125,7 @@ def reader_named(name: str) -> LogReader:
 
         return JsonlReader()
     if name in OWN_FORMATS:
-        from attribeam.logs.traces.trace_reader import TraceReader
+        from attribeam.logs.traces.trace_log import TraceReader
 
         return TraceReader(name)
     entry = next(iter(entry_points(group=ENTRY_POINTS, name=name)), None)

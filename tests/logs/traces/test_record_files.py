@@ -35,8 +35,7 @@ from attribeam.logs.traces import record_files, table_rows
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import records
-from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.trace_reader import checked
+from attribeam.logs.traces.trace_log import ExportRows, checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
