@@ -1,12 +1,23 @@
-"""The spans of one trace to one row: root, question, answer, and which retrieved passages the answer rests on."""
+"""The spans of one trace, which wait on disk for each other, to one row.
+
+A row has a question, an answer, and the retrieved passages that the answer rests on.
+"""
 
 from __future__ import annotations
 
+import pickle
+import sqlite3
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
+from attribeam.logs.qa_log import temporary_file_failed
+from attribeam.logs.rows import text_bytes
 from attribeam.logs.traces.documents import (
     FROM_PROMPT,
     SOURCE_KEYS,
@@ -91,6 +102,88 @@ class TraceRow(NamedTuple):
     trace_id: str | None = None
     span_id: str | None = None
     retrievals: tuple[Retrieval, ...] | None = None
+
+
+MOST_SPANS = 20_000
+MOST_BYTES = 1 << 28
+"""The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
+
+_GROUPS = """
+    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
+    GROUP BY coalesce(trace, rowid) ORDER BY 1
+"""
+
+
+@contextmanager
+def temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
+    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
+
+    Raises:
+        RunError: if it cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
+        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
+        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
+            database.execute(command)
+    try:
+        database.execute(f"CREATE TABLE {schema}")
+        yield database
+    except sqlite3.Error as error:
+        raise temporary_file_failed(error) from error
+    finally:
+        database.close()
+
+
+class SpooledTrace(NamedTuple):
+    """One trace: the file and line where it first appears, and its spans in the order of the export.
+
+    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
+    """
+
+    file: int
+    place: str
+    trace_id: str | None
+    spans: list[Span] | RowFault
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSpool:
+    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
+
+    database: sqlite3.Connection
+
+    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
+        """Keep a span, or the fault of a record that belongs to no known trace."""
+        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
+        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
+
+    def traces(self) -> Iterator[SpooledTrace]:
+        """Every trace once."""
+        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
+        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
+            file, place, entry = next(self._entries("rowid", first))
+            if isinstance(entry, RowFault):
+                yield SpooledTrace(file, place, None, entry)
+            elif is_too_large:
+                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
+            else:
+                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+
+    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
+        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
+        return (pickle.loads(entry) for (entry,) in found)
+
+
+@contextmanager
+def trace_spool() -> Iterator[TraceSpool]:
+    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    with temporary_table("spans (trace BLOB, entry BLOB)") as database:
+        yield TraceSpool(database)
 
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)

@@ -6,8 +6,6 @@ Spans wait on disk until all files are read.
 from __future__ import annotations
 
 import os
-import pickle
-import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ import pyarrow.parquet as pq
 from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.files import LogStorage
 from attribeam.logs.jsonl_log import kept
-from attribeam.logs.qa_log import temporary_file_failed, with_reading_notes
+from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, ParquetLog
 from attribeam.logs.rows import (
     BATCH_BYTES,
@@ -36,7 +34,17 @@ from attribeam.logs.rows import (
     text_bytes,
     unreadable_moment,
 )
-from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
+from attribeam.logs.traces.assembly import (
+    SpooledTrace,
+    TraceRow,
+    TraceSpool,
+    document_of_trace,
+    passage_text_fault,
+    row_of_trace,
+    temporary_table,
+    trace_spool,
+    tree_of,
+)
 from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
@@ -46,87 +54,6 @@ from attribeam.logs.traces.values import FileRecord, fault, in_snake_case, is_no
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.qa_record import RETRIEVALS
-
-MOST_SPANS = 20_000
-MOST_BYTES = 1 << 28
-"""The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
-_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
-
-_GROUPS = """
-    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
-    GROUP BY coalesce(trace, rowid) ORDER BY 1
-"""
-
-
-@contextmanager
-def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
-    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
-
-    Raises:
-        RunError: if it cannot be written.
-    """
-    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
-        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
-        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
-            database.execute(command)
-    try:
-        database.execute(f"CREATE TABLE {schema}")
-        yield database
-    except sqlite3.Error as error:
-        raise temporary_file_failed(error) from error
-    finally:
-        database.close()
-
-
-class SpooledTrace(NamedTuple):
-    """One trace: the file and line where it first appears, and its spans in the order of the export.
-
-    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
-    """
-
-    file: int
-    place: str
-    trace_id: str | None
-    spans: list[Span] | RowFault
-
-
-@dataclass(frozen=True, slots=True)
-class TraceSpool:
-    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
-
-    database: sqlite3.Connection
-
-    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
-        """Keep a span, or the fault of a record that belongs to no known trace."""
-        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
-        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
-
-    def traces(self) -> Iterator[SpooledTrace]:
-        """Every trace once."""
-        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
-        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
-            file, place, entry = next(self._entries("rowid", first))
-            if isinstance(entry, RowFault):
-                yield SpooledTrace(file, place, None, entry)
-            elif is_too_large:
-                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
-            else:
-                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
-
-    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
-        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
-        return (pickle.loads(entry) for (entry,) in found)
-
-
-@contextmanager
-def trace_spool() -> Iterator[TraceSpool]:
-    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
-
-    Raises:
-        RunError: if the file cannot be written.
-    """
-    with _temporary_table("spans (trace BLOB, entry BLOB)") as database:
-        yield TraceSpool(database)
 
 
 @contextmanager
@@ -141,7 +68,7 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
         DataError: if it cannot be read.
         RunError: if the temporary file cannot be written.
     """
-    with _temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
+    with temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
         rows = usable = 0
         try:
             with storage.open(path) as file:

@@ -14,10 +14,9 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS, reader_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log
-from attribeam.logs.traces.assembly import Role, Span, row_of_trace, tree_of
+from attribeam.logs.traces.assembly import MOST_SPANS, Role, Span, row_of_trace, trace_spool, tree_of
 from attribeam.logs.traces.documents import Document, no_texts
 from attribeam.logs.traces.paths import PathSet, TraceOptions
-from attribeam.logs.traces.trace_log import MOST_SPANS, trace_spool
 from attribeam.schemas import QARecord, Reason, RowFault
 
 KEEPER = Document("The keeper lived in the tower.", None, "keeper")
@@ -258,7 +257,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge():
 
 @pytest.mark.parametrize(("name", "limit"), [("MOST_SPANS", 3), ("MOST_BYTES", 1000)])
 def test_very_large_trace_is_not_read_into_memory(name, limit, monkeypatch):
-    monkeypatch.setattr(trace_log, name, limit)
+    monkeypatch.setattr(assembly, name, limit)
     with trace_spool() as spool:
         for number in range(50):
             spool.add(0, "line", span(0, number))
