@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from attribeam.logs.traces.assembly import TraceRow
 from attribeam.logs.traces.documents import LIST_KEYS, Document, documents_of
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
@@ -61,10 +60,11 @@ def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> 
     """
     guess = Guess()
     for placed in ExportRows(kind, options).read(files, MOST_RECORDS):
-        guess.whole += placed.row.fault is None
-        for name, said in _found(placed.row):
-            guess.found[name][guess.rows] = said
-        whole = placed.document()
+        row, whole = placed.row, placed.document()
+        guess.whole += row.fault is None
+        for name in _FIELDS:
+            if found := getattr(row, name):
+                guess.found[name][guess.rows] = _hashes([found] if isinstance(found, str) else _texts_of(found))
         with suppress(RecursionError):
             if isinstance(whole, dict):
                 _look(guess, whole, is_row=isinstance(kind.format, Rows))
@@ -72,34 +72,25 @@ def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> 
     return guess
 
 
-def _found(row: TraceRow) -> Iterator[tuple[str, Said]]:
-    if row.question:
-        yield "question", _hashes([row.question])
-    if row.answer:
-        yield "answer", _hashes([row.answer])
-    if row.passages:
-        yield "passages", _hashes(_texts_of(row.passages))
-
-
 def _look(guess: Guess, whole: Mapping[str, object], *, is_row: bool) -> None:
     own = {name: value for name, value in whole.items() if name != "observations"}
     given = own if is_row else {"input": own.get("input"), "metadata": own.get("metadata")}
     gave = own if is_row else {"output": own.get("output")}
     spans = [] if is_row else _lists_of_spans(whole.get("observations"))
-    for name, values in (
-        ("question", _values(given, _question)),
-        ("answer", _values(gave, _answer)),
-        ("passages", (*_values(own, _passages), *spans)),
-    ):
-        for path, texts in values:
-            place = guess.places[name].setdefault(path, Place())
-            said = _hashes(texts)
-            if said:
-                place.said[guess.rows] = place.said.get(guess.rows, frozenset()) | said
-                place.ids += all(map(_ID.fullmatch, texts))
-                place.asking += all(one.rstrip().endswith(_ASKING) for one in texts)
-            else:
-                place.empty += 1
+    values = {
+        "question": _values(given, _question),
+        "answer": _values(gave, _answer),
+        "passages": (*_values(own, _passages), *spans),
+    }
+    for name, path, texts in ((name, *pair) for name, pairs in values.items() for pair in pairs):
+        place = guess.places[name].setdefault(path, Place())
+        said = _hashes(texts)
+        if said:
+            place.said[guess.rows] = place.said.get(guess.rows, frozenset()) | said
+            place.ids += all(map(_ID.fullmatch, texts))
+            place.asking += all(text.rstrip().endswith(_ASKING) for text in texts)
+        else:
+            place.empty += 1
 
 
 def guess_lines(guess: Guess, command: str) -> Iterator[str]:
@@ -112,17 +103,15 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
     options, missing = [], []
     taken: dict[str, Mapping[int, Said]] = {name: one for name, one in guess.found.items() if len(one) == guess.rows}
     for name in _FIELDS:
-        is_found = name in taken
-        refused = _refusals(guess, name, taken)
-        places = guess.places[name]
+        is_found, places = name in taken, guess.places[name]
+        refusals = ((path, why) for path, one in places.items() if (why := _refusal(one, name, taken)))
+        refused = dict(sorted(refusals, key=lambda pair: (-len(places[pair[0]].said), pair[0])))
         good = [path for path in ranked(places, name) if path not in refused]
-        shown = [
-            *((path, "") for path in good[:_SHOWN]),
-            *((path, why) for path, why in refused.items() if not is_found),
-        ]
+        shown = dict.fromkeys(good[:_SHOWN], "") | ({} if is_found else refused)
         yield f"{name}: {'texts' if name != 'passages' else 'lists'} stand at" if shown else f"{name}: nothing found"
-        width = max((len(path) for path, _ in shown[: 2 * _SHOWN]), default=0)
-        for path, why in shown[: 2 * _SHOWN]:
+        listed = [*shown.items()][: 2 * _SHOWN]
+        width = max((len(path) for path, _ in listed), default=0)
+        for path, why in listed:
             reason = f", refused: {why}" if why else ""
             yield f"  {path:<{width}}  in {len(places[path].said)} of {guess.rows}{reason}"
         if not is_found:
@@ -131,7 +120,9 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
             yield f"  what is found already is refused: {circle}"
             is_found = False
         if not is_found and good:
-            options.append(f"--{name}-path {_quoted(good[0])}")
+            path = good[0]
+            quoted = '"' + re.sub(r'([\\"$`])', r"\\\1", path) + '"' if "'" in path else f"'{path}'"
+            options.append(f"--{name}-path {quoted}")
         elif not is_found:
             missing.append(name)
     if missing:
@@ -140,12 +131,6 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
         yield f"try: {command} {' '.join(options)}"
     else:
         yield "every row is found already" if guess.whole == guess.rows else "import says what the other rows lack"
-
-
-def _refusals(guess: Guess, name: str, taken: Mapping[str, Mapping[int, Said]]) -> dict[str, str]:
-    """Why a path cannot lead to a field, by the paths of which this is known."""
-    found = {path: why for path, one in guess.places[name].items() if (why := _refusal(one, name, taken))}
-    return dict(sorted(found.items(), key=lambda item: (-len(guess.places[name][item[0]].said), item[0])))
 
 
 def _refusal(place: Place, name: str, taken: Mapping[str, Mapping[int, Said]]) -> str | None:
@@ -164,14 +149,9 @@ def _circle(said: Mapping[int, Said], taken: Mapping[str, Mapping[int, Said]], n
         both = [row for row in said if row in theirs] if other != name else []
         if both and 2 * sum(said[row] == theirs[row] for row in both) > len(both):
             return f"the same as the {other}"
-    everything = [
-        frozenset().union(*(one.get(row, frozenset()) for key, one in taken.items() if key != name)) for row in said
-    ]
-    if name == "passages" and 2 * sum(
-        one <= all_said for one, all_said in zip(said.values(), everything, strict=True)
-    ) > len(said):
-        return "the same as question and answer"
-    return None
+    others = [theirs for other, theirs in taken.items() if other != name]
+    repeated = sum(texts <= frozenset().union(*(one.get(row, ()) for one in others)) for row, texts in said.items())
+    return "the same as question and answer" if name == "passages" and 2 * repeated > len(said) else None
 
 
 def ranked(places: Mapping[str, Place], name: str) -> list[str]:
@@ -202,20 +182,20 @@ def _values(
             yield path, _texts_of(found)
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, one in value.items():
-            yield from _values(one, read, _joined(path, key), depth + 1)
+            escaped = key.replace("\\", "\\\\").replace('"', '\\"')
+            name = key if _PLAIN_KEY.fullmatch(key) else f'"{escaped}"'
+            yield from _values(one, read, f"{path}.{name}" if path else name, depth + 1)
 
 
 def _question(value: object) -> str | None:
-    found = question_of(value, plain=isinstance(value, str)) if _is_spoken(value) else None
-    return None if found is None else found.question
+    is_spoken = isinstance(value, str) or messages_of(value) is not None
+    asked = question_of(value, plain=isinstance(value, str)) if is_spoken else None
+    return None if asked is None else asked.question
 
 
 def _answer(value: object) -> str | None:
-    return answer_of(value, plain=isinstance(value, str)) if _is_spoken(value) else None
-
-
-def _is_spoken(value: object) -> bool:
-    return isinstance(value, str) or messages_of(value) is not None
+    is_spoken = isinstance(value, str) or messages_of(value) is not None
+    return answer_of(value, plain=isinstance(value, str)) if is_spoken else None
 
 
 def _passages(value: object) -> tuple[Document, ...] | None:
@@ -240,15 +220,5 @@ def _lists_of_spans(spans: object) -> Iterator[tuple[str, list[str]]]:
                 yield f"observations[?{which}].{path}[]", texts
 
 
-def _joined(path: str, key: str) -> str:
-    own = key if _PLAIN_KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return f"{path}.{own}" if path else own
-
-
 def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _quoted(path: str) -> str:
-    """The path for a shell."""
-    return '"' + re.sub(r'([\\"$`])', r"\\\1", path) + '"' if "'" in path else f"'{path}'"
