@@ -251,8 +251,7 @@ class ColumnMap:
     def from_schema(cls, file: str, schema: pa.Schema, options: LogOptions) -> ColumnMap:
         """Find the columns that ``options`` ask for in a file's schema.
 
-        Raises:
-            LogFormatError: if a column is missing, is there twice or has another type than expected.
+        Raises ``LogFormatError`` if a column is missing, is there twice or has another type than expected.
         """
         mapping = dict(options.columns)
         chosen = {name: column for name in MADE if name not in mapping and (column := _made(name, schema, options))}
@@ -295,22 +294,17 @@ class ColumnMap:
 
 
 def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
-    """The (field, column) pairs of a list such as "record_id=trace_id,answer=response".
+    """The (field, column) pairs of a list such as "record_id=trace_id,answer=response"; else raises ``UsageError``.
 
     "generator=" says that a log has no such field, whatever its columns are called.
-
-    Raises:
-        UsageError: if the list is no such list, or names an unknown field or the same one twice.
     """
     pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
     return checked_columns((pair[0], pair[1] if len(pair) == 2 else None) for pair in pairs)
 
 
 def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:
-    """The (field, column) pairs, if each names a field of a log, and a column.
-
-    Raises:
-        UsageError: if one does not, or a field is named twice.
+    """The (field, column) pairs; raises ``UsageError`` unless each names a field of a log, no other one's, and a
+    column.
     """
     names = [field.name for field in INPUT_FIELDS]
     checked: dict[str, str] = {}
@@ -330,10 +324,8 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
     """The extra fields that all files of a run share; ``maps`` has one per file, in the run's order.
 
-    Where some files hold nothing but nulls, the type is that of the others.
-
-    Raises:
-        LogFormatError: if an extra column has different types.
+    Where some files hold nothing but nulls, the type is that of the others. Raises ``LogFormatError`` if an extra
+    column has different types.
     """
     shared: dict[str, tuple[str, pa.Field]] = {}
     for file, one in maps.items():

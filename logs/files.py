@@ -42,32 +42,24 @@ _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 class LogStorage(Protocol):
-    """Where logs lie. Picklable, and holds no open connection, because every process makes its own."""
+    """Where logs lie. Picklable, and holds no open connection, because every process makes its own.
+
+    Every method raises ``OSError`` if the file system cannot be asked.
+    """
 
     def find(self, pattern: str, *, suffix: str) -> list[str]:
         """The files of a pattern, sorted, each once; a folder means all files below it that end in ``suffix``, which
         may be several in braces.
-
-        Raises:
-            OSError: if the file system cannot be asked.
         """
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """The file's bytes, seekable, and never decompressed whatever its name ends in.
-
-        Raises:
-            OSError: if it cannot be opened.
-        """
+        """The file's bytes, seekable, and never decompressed whatever its name ends in."""
 
     def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
         """What changes when the file is replaced or written to, such as its size and time; None where there is none.
 
         With ``file``, that of the open file itself, wherever the path leads by now; None where its file system cannot
-        tell, as object stores cannot. Cheap: no content is read. Two stamps are comparable within one run of one
-        program.
-
-        Raises:
-            OSError: if the file system cannot be asked.
+        tell, as object stores cannot. Cheap: no content is read. Stamps are comparable within one run of one program.
         """
 
 
@@ -98,11 +90,7 @@ class ArrowStorage:
                 yield local
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder.
-
-        Raises:
-            OSError: if the file system cannot be asked.
-        """
+        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder."""
         system, inner = _locate(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
         try:
             infos = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
@@ -162,11 +150,7 @@ def local_path(path: str) -> str:
 
 
 def local_status(path: str, file: BinaryIO | None) -> os.stat_result | None:
-    """That of a local file, of the open ``file`` where there is one; None where the path leads to none.
-
-    Raises:
-        OSError: if the file system cannot be asked.
-    """
+    """That of a local file, of the open ``file`` where there is one; None where the path leads to none."""
     try:
         return Path(local_path(path)).stat() if file is None else os.fstat(file.fileno())
     except (FileNotFoundError, NotADirectoryError):
@@ -180,11 +164,7 @@ def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
 
 
 def fingerprint(file: BinaryIO) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one."""
     digest, size = hashlib.sha256(), 0
     while block := file.read(_BLOCK_BYTES):
         digest.update(block)
@@ -197,8 +177,7 @@ def match_files(
 ) -> tuple[list[str], list[str]]:
     """The files of all patterns as ``find_logs`` has them, and its notes.
 
-    Raises:
-        UsageError: as ``find_logs``, or if rows of a file are deleted.
+    Raises ``UsageError`` as ``find_logs`` does, and if rows of a file are deleted.
     """
     found = find_logs(patterns, suffix, storage, option=option)
     for table in found.tables:
@@ -215,11 +194,8 @@ def find_logs(
 ) -> TableFiles:
     """The files of all patterns, sorted, each once, and the tables that they belong to, of which ``version`` is read.
 
-    There is a note if several paths lead to one file, and one for each table.
-
-    Raises:
-        UsageError: if a pattern matches nothing, its file system cannot be asked, a path is no text, or a table cannot
-            be read.
+    There is a note if several paths lead to one file, and one for each table. Raises ``UsageError`` if a pattern
+    matches nothing, its file system cannot be asked, a path is no text, or a table cannot be read.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -265,11 +241,7 @@ def _each_once(found: set[str], option: str) -> tuple[list[str], list[str]]:
 
 
 def check_is_unicode(path: str, option: str) -> None:
-    """Refuse a path that records cannot hold: bytes that are no UTF-8.
-
-    Raises:
-        UsageError: if it is one.
-    """
+    """Raise ``UsageError`` for a path that records cannot hold: bytes that are no UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError as error:

@@ -236,11 +236,7 @@ def log_formats() -> list[str]:
 
 
 def check_output(output: Path | None, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written to, or that is there.
-
-    Raises:
-        UsageError: with the way out.
-    """
+    """Raise ``UsageError``, with the way out, for a file that cannot be written to, or that is there."""
     if output is None:
         raise UsageError("--output is needed: the log to write, such as logs.parquet")
     if output.is_dir() or not output.parent.is_dir():
@@ -250,11 +246,7 @@ def check_output(output: Path | None, *, overwrite: bool) -> None:
 
 
 def check_apart(output: Path, paths: Sequence[str]) -> None:
-    """Refuse to write to one of the files to read: it would be replaced by what was made of it.
-
-    Raises:
-        UsageError: with the way out.
-    """
+    """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
     if output.exists() and any(Path(path).exists() and output.samefile(path) for path in paths):
         raise UsageError(f"{output} is one of the files to read; write the log elsewhere")
 
@@ -262,9 +254,8 @@ def check_apart(output: Path, paths: Sequence[str]) -> None:
 def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
     """Import a log, or guess its paths; yields what is to be printed.
 
-    Raises:
-        UsageError: if the request makes no sense, nothing matches ``--data``, or a file is of another format.
-        DataError, RunError: as ``import_exports``.
+    Raises ``UsageError`` if the request makes no sense, nothing matches ``--data``, or a file is of another format;
+    other errors as ``import_exports``.
     """
     source, kind = arguments.source, LOG_KINDS.get(arguments.source)
     given = given_trace_options(arguments)

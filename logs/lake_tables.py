@@ -103,11 +103,7 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
 
 
 def without_gone_rows(log: OpenLog, path: str, tables: Sequence[TableVersion], storage: LogStorage) -> OpenLog:
-    """The log of a file without the rows that its table has deleted; as it is where there are none.
-
-    Raises:
-        UsageError: if the table cannot be read any more.
-    """
+    """The log of a file without the rows that its table has deleted; as it is where there are none."""
     whole = _absolute(path)
     table = next((one for one in tables if one.deletes_rows and whole.startswith(f"{one.root}/")), None)
     gone = None if table is None else _gone_rows(table, storage).get(whole)  # type: ignore[arg-type]
@@ -141,11 +137,7 @@ class _LiveRows:
 
 
 def _kind_of(storage: LogStorage, folder: str) -> str | None:
-    """The kind of the table that stands in a folder, None where none does, or nobody lets us look: far above the logs.
-
-    Raises:
-        OSError: if the file system cannot be asked.
-    """
+    """The kind of the table in a folder, None where there is none, or nobody lets us look: far above the logs."""
     try:
         if storage.find(f"{escape(folder)}/_delta_log/*", suffix=".json"):
             return "delta"
@@ -178,11 +170,7 @@ def _named(kind: str, root: str) -> str:
 
 
 def _read(kind: str, root: str, version: int | None, storage: LogStorage) -> _Snapshot:
-    """A version of a table, or its current one.
-
-    Raises:
-        UsageError: if its library is not installed, there is no such version, or the table has what we do not read.
-    """
+    """A version of a table, or its current one; ``UsageError`` if it cannot be read as it is."""
     at = "" if version is None else f" at version {version}"
     try:
         return _delta(root, version) if kind == "delta" else _iceberg(root, version, storage)
@@ -256,11 +244,7 @@ def _iceberg_metadata(root: str, storage: LogStorage) -> list[str]:
 
 
 def _newest_metadata(root: str, storage: LogStorage) -> str:
-    """The metadata of the highest number; a table without a catalog has no other mark of its current state.
-
-    Raises:
-        ValueError: if two of them have it.
-    """
+    """The metadata of the highest number; a table without a catalog has no other mark of its current state."""
     numbers = {path: int(re.findall(r"\d+", path.rpartition("/")[2])[0]) for path in _iceberg_metadata(root, storage)}
     newest = [path for path, number in numbers.items() if number == max(numbers.values())]
     if len(newest) > 1:
@@ -270,11 +254,7 @@ def _newest_metadata(root: str, storage: LogStorage) -> str:
 
 
 def _check_names(table: Any, paths: Sequence[str], storage: LogStorage) -> None:
-    """Refuse files whose columns have other names than the table's, since columns were renamed.
-
-    Raises:
-        ValueError: if there is one.
-    """
+    """Refuse files whose columns have other names than the table's, since columns were renamed."""
     if len(table.schemas()) == 1:
         return
     names = {field.field_id: field.name for field in table.schema().fields}
@@ -290,11 +270,7 @@ def _check_names(table: Any, paths: Sequence[str], storage: LogStorage) -> None:
 
 
 def _deleted(file: Any, path: str, storage: LogStorage) -> Iterator[tuple[str, list[int]]]:
-    """(data file, its deleted rows) of a file of position deletes or of deletion vectors.
-
-    Raises:
-        ValueError: if it is another kind of file.
-    """
+    """(data file, its deleted rows) of a file of position deletes or of deletion vectors."""
     kind = str(getattr(file.file_format, "value", file.file_format)).upper()
     with storage.open(path) as opened:
         content = opened.read()

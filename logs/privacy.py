@@ -54,9 +54,8 @@ class PatternsFile:
     def read(cls, path: str) -> PatternsFile:
         """The patterns of a file in UTF-8; empty lines and lines that begin with ``#`` say nothing.
 
-        Raises:
-            UsageError: if it cannot be read, holds no pattern, or one that cannot be used; the message names the line
-                and never shows it.
+        Raises ``UsageError`` if it cannot be read, holds no pattern, or one that cannot be used; that names the line
+        and never shows it.
         """
         try:
             content = Path(path).read_bytes()
@@ -138,8 +137,7 @@ class PrivacySettings:
 def recorded_settings(recorded: object) -> PrivacySettings:
     """The settings that ``PrivacySettings.recorded`` gave; those of an audit that records none hide nothing.
 
-    Raises:
-        LostPatternsError: if the file of patterns is not what it was.
+    Raises ``LostPatternsError`` if the file of patterns is not what it was.
     """
     if not isinstance(recorded, Mapping):
         return PrivacySettings()
@@ -392,13 +390,10 @@ def record_secrets(record: QARecord, redactor: Redactor) -> frozenset[str]:
 
 
 def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
-    """The record as it may be shown; every offset stays.
+    """The record as it may be shown; every offset stays. Raises ``SlowPatternError`` as ``Redactor.masked``.
 
     Of the values of its extra columns, only what other texts of the record hold is masked: numbers and bytes take the
     types of their columns to mask.
-
-    Raises:
-        SlowPatternError: if one of the user's patterns takes too long.
     """
     if not redactor.settings.masks:
         return record
@@ -467,10 +462,8 @@ def _texts_by_path(value: object, path: str) -> Iterator[tuple[str, str]]:
 def check_masked(name: str, value: object, privacy: PrivacySettings, given: Collection[str]) -> None:
     """Refuse plain values that show an e-mail address or a number which ``--redact`` masks, besides ``given`` texts.
 
-    What patterns of the user's own find is not looked for: they may find words of ours.
-
-    Raises:
-        LeakError: if there is one; the message says where in ``name``, and never shows it.
+    What patterns of the user's own find is not looked for: they may find words of ours. ``LeakError`` says where in
+    ``name`` there is one, and never shows it.
     """
     if not privacy.redact:
         return

@@ -368,9 +368,7 @@ class TableLog:
     def columns(self) -> ColumnMap:
         """Which columns hold which fields.
 
-        Raises:
-            UsageError: if the data are no table.
-            LogFormatError: if a column is missing, is there twice or has another type than expected.
+        Raises ``UsageError`` if the data are no table, and ``LogFormatError`` as ``ColumnMap.from_schema``.
         """
         schema, _ = self._opened
         if self.row_count == 0:  # columns without a type are taken for what they should be

@@ -82,12 +82,9 @@ class OpenLog(Protocol):
         """Exactly ``rows``, which ascend and are all in the file, in batches of at most ``BATCH_ROWS``.
 
         A batch has the columns of ``parts`` under the log's names. Texts may be no UTF-8: they are checked later, row
-        by row, so that a broken one harms no other row.
-
-        Raises:
-            DataError: if the file is damaged; the message does not name it.
-            OSError: if it cannot be read.
-            RowsMemoryError: if some of the rows need too much memory; others behind them can still be asked for.
+        by row, so that a broken one harms no other row. Raises ``DataError``, which does not name the file, if it is
+        damaged, and ``RowsMemoryError`` if some of the rows need too much memory; others behind them can still be asked
+        for.
         """
 
 
@@ -99,10 +96,7 @@ class LogReader(Protocol):
     def open(self, file: BinaryIO) -> OpenLog:
         """The log in a seekable file, which the caller closes. Reads no more than names, types and the row count need.
 
-        Raises:
-            LogFormatError: if the file is not of this kind.
-            DataError: if it is, but is damaged; no message names the file.
-            OSError: if it cannot be read.
+        Raises ``LogFormatError`` if the file is not of this kind, and ``DataError`` if it is damaged; neither names it.
         """
 
 
@@ -113,11 +107,7 @@ def reader_names() -> list[str]:
 
 
 def reader_named(name: str) -> LogReader:
-    """The reader of a format; other packages are imported only where they are asked for.
-
-    Raises:
-        UsageError: if there is none, or its package cannot be imported.
-    """
+    """The reader of a format, else ``UsageError``; other packages are imported only where they are asked for."""
     if name == PARQUET:
         return ParquetReader()
     if name == "jsonl":
@@ -156,11 +146,7 @@ def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
 
 
 def log_options(arguments: argparse.Namespace) -> LogOptions:
-    """How to read the logs.
-
-    Raises:
-        UsageError: if ``--columns`` is no list of fields and columns.
-    """
+    """How to read the logs; ``UsageError`` if ``--columns`` is no list of fields and columns."""
     return LogOptions(parse_column_mapping(arguments.columns), format=arguments.log_format)
 
 
@@ -189,11 +175,9 @@ class ParquetReader:
 
 
 def open_parquet(file: BinaryIO) -> pq.ParquetFile:
-    """Open a file to read it piece by piece.
+    """Open a file to read it piece by piece; ``OSError`` or ``pa.ArrowException`` if it cannot be read.
 
-    Raises:
-        DataError: if its counts of rows differ, so that rows would be left unread, or columns are encrypted.
-        OSError, pa.ArrowException: if it cannot be read.
+    Raises ``DataError`` if its counts of rows differ, so that rows would be left unread, or columns are encrypted.
     """
     parquet = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     metadata, schema = parquet.metadata, parquet.schema

@@ -220,11 +220,7 @@ def _extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
 
 
 def _ticks(scalar: pa.Scalar) -> object:
-    """The number that a time is stored as, which keeps its nanoseconds.
-
-    Raises:
-        ValueError, OverflowError: if Python has no such time, in the zone of its column.
-    """
+    """The number that a time is stored as, which keeps its nanoseconds; ``ValueError`` if Python has no such time."""
     kind = scalar.type
     if getattr(kind, "unit", None) == "ns":
         to_microseconds = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")

@@ -119,8 +119,7 @@ _GROUPS = """
 def temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
     """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
 
-    Raises:
-        RunError: if it cannot be written.
+    Raises ``RunError`` if it cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
         database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
@@ -177,11 +176,7 @@ class TraceSpool:
 
 @contextmanager
 def trace_spool() -> Iterator[TraceSpool]:
-    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
-
-    Raises:
-        RunError: if the file cannot be written.
-    """
+    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left."""
     with temporary_table("spans (trace BLOB, entry BLOB)") as database:
         yield TraceSpool(database)
 

@@ -70,11 +70,7 @@ class SpanFormat:
     kind_case: Callable[[str], str] = str.upper
 
     def spans(self, record: Record) -> list[Span]:
-        """The spans of a record; none where it is of another kind.
-
-        Raises:
-            RowFault: if it is faulty; the message names the field.
-        """
+        """The spans of a record, none where it is of another kind; ``RowFault`` names the field if it is faulty."""
         return [self._span(one) for one in self.opened(record)]
 
     def _span(self, one: Record) -> Span:

@@ -53,11 +53,7 @@ class Guess:
 
 
 def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> Guess:
-    """Look at the first 5,000 records.
-
-    Raises:
-        LogFormatError, DataError, OSError: as ``ExportRows.read``.
-    """
+    """Look at the first 5,000 records; errors as those of ``ExportRows.read``."""
     guess = Guess()
     for placed in ExportRows(kind, options).read(files, MOST_RECORDS):
         row, whole = placed.row, placed.document()

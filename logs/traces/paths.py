@@ -68,22 +68,14 @@ PRESETS: Mapping[str, tuple[str, str, str]] = {
 
 
 def path_set(options: TraceOptions) -> PathSet:
-    """The paths of the options, checked.
-
-    Raises:
-        UsageError: if a path is no JMESPath, or the library is not installed.
-    """
+    """The paths of the options, checked as by ``compiled_path``."""
     paths = {name: getattr(options, f"{name}_path") for name in PathSet._fields}
     return PathSet(*(text if text is None else compiled_path(f"--{name}-path", text) for name, text in paths.items()))
 
 
 @cache
 def compiled_path(flag: str, text: str) -> Path:
-    """A JMESPath that ``flag`` gave.
-
-    Raises:
-        UsageError: if it is none, or the library is not installed.
-    """
+    """A JMESPath that ``flag`` gave; ``UsageError`` if it is none, or the library is not installed."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError

@@ -31,12 +31,8 @@ def records(
     """The records in order; a ``RowFault`` stands in the place of one that cannot be read. An empty file has none.
 
     The content decides what kind of file it is, never a name. Of two members of the same name the last one counts.
-    Columns of embeddings are not read; ``notes`` counts their rows.
-
-    Raises:
-        LogFormatError: if the file is none of these kinds.
-        DataError: if it is damaged.
-        OSError: if it cannot be read.
+    Columns of embeddings are not read; ``notes`` counts their rows. Raises ``LogFormatError`` if the file is none of
+    these kinds, and ``DataError`` if it is damaged.
     """
     head = file.read(len(b"ARROW1"))
     file.seek(0)
@@ -106,18 +102,15 @@ _BETWEEN = re.compile("[ \t\r\n\ufeff,]*")
 
 
 def _json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[FileRecord]:
-    """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, in snake
-    case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one
-    behind the other.
+    """The values of a file that begins like JSON, where several documents may stand one behind the other.
 
-    ``may_be_lines`` says that it begins with an object. If that ends within its line, each line is read for itself: one
-    that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts off, a list that is
-    not closed among it.
+    An object with one of the keys ``wrappers``, in snake case, and none of a record's own, gives its items, and a whole
+    table its rows. ``may_be_lines`` says that the file begins with an object. If that ends within its line, each line
+    is read for itself: one that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts
+    off.
 
-    Raises:
-        LogFormatError: if not even the first value can be read.
-        DataError: if a list or an object over several lines is damaged or too long, so that nobody knows where the
-            next begins.
+    Raises ``LogFormatError`` if not even the first value can be read, and ``DataError`` if a list or an object over
+    several lines is damaged or too long, so that nobody knows where the next begins.
     """
     lines = text_lines(file) if may_be_lines else iter(())
     first = next((line for line in lines if line.text is not None and line.text.strip()), None)

@@ -209,10 +209,7 @@ class Rows:
         """The row of a record; its ``record_id`` is None where the record has none, so that one is made.
 
         Texts that hold lists or objects, as JSON or as Python prints them, are read. Where no member holds passages,
-        they are looked for in the prompt.
-
-        Raises:
-            RowFault: if it is faulty; the message names the field.
+        they are looked for in the prompt. A ``RowFault`` that is raised names the field.
         """
         whole = _opened(record)
         given = _at(paths.question, whole) or chosen(whole, QUESTION, _asked)
@@ -390,12 +387,7 @@ class ResponseRows(Rows):
     """One response with its request per record; a record of no known provider is read as a plain row."""
 
     def row(self, record: Record, options: TraceOptions, paths: PathSet) -> TraceRow:
-        """See ``Rows.row``; paths are searched in the record as it is logged.
-
-        Raises:
-            RowFault: if it is faulty.
-            UsageError: if the extra for paths is not installed.
-        """
+        """See ``Rows.row``; paths are searched in the record as it is logged."""
         known = _known(record, options.preset)
         if known is None:
             return Rows.row(self, record, options, paths)

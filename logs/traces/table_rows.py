@@ -43,10 +43,8 @@ def csv_rows(file: BinaryIO) -> Iterator[FileRecord]:
 
     Where a row's quotes are wrong, as where one is opened and never closed, or a row is too long, reading goes on at
     the next line that begins a row with as many fields as there are names. The fault names the lines that are passed
-    over. No line is read more than a few times, whatever quotes it has.
-
-    Raises:
-        LogFormatError: if the first line that is not blank is none of names.
+    over. No line is read more than a few times, whatever quotes it has. Raises ``LogFormatError`` if the first line
+    that is not blank is none of names.
     """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
@@ -189,10 +187,8 @@ def table_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[FileRecord]:
     """The rows of a Parquet or Arrow file without embeddings; their numbers count from 1, as lines do.
 
     Streams of Arrow may stand one behind the other. ``notes`` counts the rows of each column that is left out. A
-    ``RowFault`` stands in the place of a row that cannot be read.
-
-    Raises:
-        DataError: if the file is damaged, or its counts of rows differ.
+    ``RowFault`` stands in the place of a row that cannot be read. Raises ``DataError`` if the file is damaged, or its
+    counts of rows differ.
     """
     head = file.read(4)
     file.seek(0)

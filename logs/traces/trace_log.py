@@ -61,12 +61,8 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
     """The table at ``path``, read once, of which the first passage of an id counts; a temporary file holds it.
 
     Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
-    may be Parquet, Arrow, CSV, JSON or JSON lines.
-
-    Raises:
-        UsageError: if the table is not there, or no row has an id and a text.
-        DataError: if it cannot be read.
-        RunError: if the temporary file cannot be written.
+    may be Parquet, Arrow, CSV, JSON or JSON lines. Raises ``UsageError`` if the table is not there, or no row has an id
+    and a text, and ``DataError`` if it cannot be read.
     """
     with temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
         rows = usable = 0
@@ -157,9 +153,7 @@ class ExportRows:
     def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
         """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
 
-        Raises:
-            UsageError: if a path is none.
-            LogFormatError, DataError, OSError: as ``records``.
+        Raises ``UsageError`` if a path is none, and what ``records`` raises.
         """
         paths, form = path_set(self.options), self.kind.format
         placed = islice(self._records(form.wrappers, files), most_records)
@@ -255,11 +249,7 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
 
 
 def _object(record: FileRecord) -> dict[str, object]:
-    """The record, which has to be an object.
-
-    Raises:
-        RowFault: if it is none, or could not be read.
-    """
+    """The record, which has to be an object; else its ``RowFault``."""
     if isinstance(record.value, RowFault):
         raise record.value
     if not isinstance(record.value, dict):

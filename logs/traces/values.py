@@ -228,11 +228,8 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none.
-
-    Raises:
-        ValueError: if it begins like a list or an object and is none, or is numpy's print, which may be cut and has no
-            commas.
+    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
+    ``ValueError`` if it begins like a list or an object and is none, or is numpy's print, which has no commas.
     """
     if text.lstrip().startswith("array("):
         text = _ARRAY.sub(r"\1", text)
