@@ -27,8 +27,7 @@ from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named,
 from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
-from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions
+from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions, guess_lines, guessed
 from attribeam.logs.traces.trace_log import ExportRows, Seen, checked, log_schema, passages_table, table_file
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
@@ -294,7 +293,8 @@ def _imported(
             summary = ImportSummary(len(paths))
             _write(output, log_schema(of_traces=False), islice(_once_each(records), limit), summary)
         elif arguments.guess:
-            guess = guessed(kind, trace_options(arguments), [export_opener(storage, path) for path in paths])
+            export = ExportRows(kind, trace_options(arguments))
+            guess = guessed(export, [export_opener(storage, path) for path in paths])
             command = f"attribeam import {name} --data {' '.join(arguments.data)} --output {output or 'logs.parquet'}"
             yield from guess_lines(guess, command)
             return
