@@ -26,11 +26,7 @@ BATCH_ROWS = 256
 """The most rows of one batch: a worker's memory depends on it, and never on the size of a file."""
 
 ENTRY_POINTS = "attribeam.log_readers"
-OWN_FORMATS = (
-    PARQUET,
-    "jsonl",
-    *("ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"),
-)
+OWN_FORMATS = (PARQUET, "jsonl", "ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses")
 _BUFFER_BYTES = 1 << 20
 _BYTES_PER_VALUE = 64
 """What a value takes as a Python object; a file may hold millions of nulls in a few bytes."""
