@@ -67,7 +67,7 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
         OSError: if the file system cannot be asked.
     """
     kind_of = cache(partial(_kind_of, storage))
-    roots = {path: root for path in paths if (root := _root_of(path, kind_of)) is not None}
+    roots = {path: where for path in paths if (where := _root_of(path, kind_of)) is not None}
     places = sorted(set(roots.values()))
     if version is not None and len(places) != 1:
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
 from attribeam.logs.traces.values import at, nested, parsed
@@ -121,28 +121,32 @@ def _messages_in(one: object) -> list[Message] | None:
         return _messages_in(one[0])
     if not isinstance(one, dict):
         return None
-    if any("." in key for key in one):
-        one = nested(one)
-    if isinstance(one.get("message"), dict):
-        one = one["message"]
-    elif isinstance(one.get("kwargs"), dict):
-        place = one.get("id")  # LangChain's: the last part of it is the class
-        one = {"type": place[-1] if isinstance(place, list) and place else at(one, "kwargs", "type"), **one["kwargs"]}
-    elif isinstance(one.get("data"), dict):
-        one = {**one, **one["data"]}
-    if one.get("type") in _SILENT_ITEMS:
+    item: Mapping[str, Any] = nested(one) if any("." in key for key in one) else one
+    if isinstance(item.get("message"), dict):
+        item = item["message"]
+    elif isinstance(item.get("kwargs"), dict):
+        place = item.get("id")  # LangChain's: the last part of it is the class
+        item = {
+            "type": place[-1] if isinstance(place, list) and place else at(item, "kwargs", "type"),
+            **item["kwargs"],
+        }
+    elif isinstance(item.get("data"), dict):
+        item = {**item, **item["data"]}
+    if item.get("type") in _SILENT_ITEMS:
         return []
-    if one.get("type") == "function_call_output":
-        return [Message(Speaker.TOOL, content_text(one.get("output")))]
-    speaker = _speaker(one.get("role")) or _speaker(one.get("type"))
-    if speaker is None or not any(name in one for name in ("content", "parts", "text", "contents", "tool_calls")):
+    if item.get("type") == "function_call_output":
+        return [Message(Speaker.TOOL, content_text(item.get("output")))]
+    speaker = _speaker(item.get("role")) or _speaker(item.get("type"))
+    if speaker is None or not any(name in item for name in ("content", "parts", "text", "contents", "tool_calls")):
         return None
-    content = next((one[name] for name in ("content", "parts", "contents", "text") if one.get(name) is not None), None)
+    content = next(
+        (item[name] for name in ("content", "parts", "contents", "text") if item.get(name) is not None), None
+    )
     results = _tool_results(content)
     if results:
         spoken = content_text(content)
         return [*results, *([Message(speaker, spoken)] if spoken else [])]
-    name = one.get("name")
+    name = item.get("name")
     text = content_text(content, "" if speaker is Speaker.ASSISTANT else "\n")
     return [Message(speaker, text, name if isinstance(name, str) else None)]
 

@@ -197,7 +197,9 @@ def table_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[FileRecord]:
         if kind == "Parquet":
             log = ParquetLog(open_parquet(file))
             names = _read_columns(log.schema, log.row_count, notes)
-            batches = (batch.rows for batch in log.batches([*map(ColumnPart, names)], range(log.row_count)))
+            batches: Iterator[pa.RecordBatch] = (
+                batch.rows for batch in log.batches([*map(ColumnPart, names)], range(log.row_count))
+            )
         elif head == ARROW_STREAM:
             batches = _stream_batches(file)
         else:
