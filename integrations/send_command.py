@@ -19,9 +19,8 @@ from tqdm import tqdm
 from attribeam.integrations.scores import NAMESPACE, AnswerScores, answer_scores
 from attribeam.integrations.targets import TARGETS, Target, target_named
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.messages import Messages, print_lines
-from attribeam.report.output_file import as_private_as
+from attribeam.report.audited_answer import AuditedLogs
+from attribeam.report.messages import Messages, as_private_as, print_lines
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 
 _MESSAGES = Messages("attribeam send")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.mark_file import Mark, Marks, marks_by_answer, read_marks
+from attribeam.report.labelling import Mark, Marks, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, SpanEvidence
 from attribeam.schemas.errors import DataError, UsageError
 
