@@ -14,8 +14,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from attribeam.attribution.record_input import Refusal, SpanOutcome
-from attribeam.logs.arrow_logs import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
+from attribeam.logs.qa_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import (
     DeadLetter,

@@ -48,7 +48,7 @@ from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
-from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
+from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.reader import COLUMNS_HELP, LOG_FORMAT_HELP
 from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
 from attribeam.report.messages import ConsoleKind, Messages
