@@ -107,7 +107,7 @@ class _ChunkRun:
             for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
                 self._handle_message(worker, message)
         self._audit_suspects()
-        if self.pool.service is not None and (share := self.pool.service.waiting_share) is not None:
+        if self.pool.models is not None and (share := self.pool.models.waiting_share) is not None:
             self.progress.note(f"model workers waited for rows {share:.1%} of the time")
         finished = self.record.finished
         if lost := self.record.store.lost(finished):

@@ -1,21 +1,23 @@
-"""Models in processes of their own: how the driver feeds them, what they run, and what stands for them in workers.
+"""Models in processes of their own, which run blocks of rows for all workers, and what stands for them in a worker.
 
-Workers read, parse and write; what the models read of a block of rows goes, pickled, through the driver to whichever
-model worker is idle. The driver never looks into a block, and loads no models.
+All processes share the two ends of one socket. A worker that has a block sends one end of a new pipe through it, and
+whichever model worker is idle takes it there: the socket is the queue. The driver only starts the model workers.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
-from threading import Thread
+from socket import recv_fds, send_fds, socket, socketpair
+from typing import Any
 
 from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.attribution.methods.audit_row import (
@@ -32,150 +34,125 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.workers.devices import ModelWorkerPlan
 from attribeam.pipeline.workers.worker_messages import (
     MODEL_WORKER,
+    BlockStep,
     ModelsLoaded,
-    ModelWorkersError,
     WorkerDied,
     WorkerFailed,
     describe_death,
     is_out_of_memory,
 )
 from attribeam.pipeline.workers.worker_process import Worker, load_or_tell, start_process
-from attribeam.schemas.errors import UsageError
-from attribeam.transforms.attribute_rows import Pending
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import add_stage_seconds
 
-BLOCKS_AHEAD = 2
+_BLOCKS_AHEAD = 2
 """The most blocks that one worker has with the model workers: one to wait for, and the next one."""
-_END_SECONDS = 10
+_MOST_IDLE_DEATHS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RunBlock:
-    """From a worker, and on to a model worker: run these pickled rows; without rows, say which models there are."""
+class ModelWorkers:
+    """The driver's side: a process with the models on each device; one that ends is replaced.
 
-    number: int
-    rows: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class BlockReply:
-    """The pickled outcomes of a block, and the seconds and seconds of processor time that they took.
-
-    Or the ``failure``: what the models raised, how the model worker ended, or why no models can be loaded any more.
-    """
-
-    number: int
-    outcomes: bytes = b""
-    wall: float = 0.0
-    cpu: float = 0.0
-    failure: str | MethodError | WorkerDied | WorkerFailed | None = None
-
-
-class ModelService:
-    """The driver's side: a process with the models on each device, and a thread that hands it one block after another.
-
-    A process that dies is replaced, and whoever sent its block is told.
+    Attributes:
+        asking: the workers' end of the socket.
+        running: the processes and their devices.
     """
 
     def __init__(self, settings: AuditSettings, plan: ModelWorkerPlan, *, verbose: bool) -> None:
         self.plan = plan
+        self.asking, self._asked = socketpair()
+        self.running: dict[Worker, str] = {}
+        self._ended: dict[int | None, WorkerDied] = {}
         self._settings, self._verbose = settings, verbose
-        self._models: ModelsLoaded | WorkerFailed | None = None
-        self._is_stopping = False
-        self._requests: SimpleQueue[tuple[RunBlock, Callable[[object], None]] | None] = SimpleQueue()
-        self._processes: list[Worker] = []
-        self._times: list[tuple[float, float]] = []
-        self._threads = [Thread(target=self._feed, args=(device,), daemon=True) for device in plan.devices]
+        self._models: ModelsLoaded | None = None
+        self._waited = self._worked = 0.0
+        self._idle_deaths = 0
 
     def start(self) -> None:
         """Start the model workers, unless they run."""
-        for thread in self._threads:
-            if thread.ident is None:
-                thread.start()
+        for device in self.plan.devices[len(self.running) :]:
+            self._start(device)
 
-    def run(self, block: RunBlock, reply: Callable[[object], None]) -> None:
-        """Let a model worker run the block, and ``reply`` from another thread."""
-        self._requests.put((block, reply))
+    def _start(self, device: str) -> None:
+        settings = replace(self._settings, model=self._settings.model.replaced(device=device))
+        worker = start_process(
+            _serve_blocks,
+            self._asked,
+            settings=settings,
+            verbose=self._verbose,
+            name=f"models on {device}",
+            who=MODEL_WORKER,
+        )
+        self.running[worker] = device
+
+    def take(self, worker: Worker, message: object) -> None:
+        """Take what a model worker has sent.
+
+        Raises:
+            UsageError: if the models cannot be loaded as asked.
+            RunError: if they cannot be loaded this time, differ, or end without rows again and again.
+        """
+        if isinstance(message, BlockStep):
+            worker.is_busy = message.is_taken
+            self._waited += message.seconds if message.is_taken else 0.0
+            self._worked += 0.0 if message.is_taken else message.seconds
+        elif isinstance(message, WorkerDied):
+            self._replace(worker, message)
+        elif isinstance(message, WorkerFailed):
+            raise (UsageError if message.is_usage and self._models is None else RunError)(message.explanation)
+        elif self._models not in (None, message):
+            raise RunError(
+                "all model workers should have the same models on the same kind of device, but they differ; name "
+                "devices of one kind in --device, and leave the models' files alone while the audit runs"
+            )
+        elif isinstance(message, ModelsLoaded):
+            self._models = message
+
+    def _replace(self, worker: Worker, death: WorkerDied) -> None:
+        self._idle_deaths += not worker.is_busy
+        if not worker.is_loaded or self._idle_deaths > _MOST_IDLE_DEATHS:
+            when = "before it had any rows" if worker.is_loaded else "while the models were loaded"
+            raise RunError(describe_death(death, when))
+        self._ended[worker.process.pid] = death
+        self._start(self.running.pop(worker))
+
+    def death_of(self, pid: int | None) -> WorkerDied:
+        """How the model worker has ended that a worker says has ended on its block."""
+        for worker in self.running:
+            if worker.process.pid == pid:
+                return worker.death()
+        return self._ended.get(pid, WorkerDied(None, MODEL_WORKER))
 
     @property
     def waiting_share(self) -> float | None:
         """The share of the time without a block, from each model worker's first to its last; None without blocks."""
-        worked, waited = (sum(times) for times in zip(*self._times, strict=True)) if self._times else (0.0, 0.0)
-        return waited / (worked + waited) if worked else None
+        return self._waited / (self._worked + self._waited) if self._worked else None
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         """End the model workers at once."""
-        self._is_stopping = True
-        for _ in self._threads:
-            self._requests.put(None)
-        for worker in self._processes:
+        for worker in self.running:
             worker.process.kill()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(_END_SECONDS)
-        for worker in self._processes:
-            worker.process.join(_END_SECONDS)
-
-    def _feed(self, device: str) -> None:
-        worker: Worker | None = None
-        replied: float | None = None
-        while not self._is_stopping:
-            if worker is None and not isinstance(self._models, WorkerFailed):
-                worker = self._loaded(device)
-            if (request := self._requests.get()) is None:
-                return
-            block, reply = request
-            if worker is None or block.rows is None or isinstance(self._models, WorkerFailed):
-                failure = self._models if isinstance(self._models, WorkerFailed) else None
-                reply(self._models if block.rows is None else BlockReply(block.number, failure=failure))
-                continue
-            worker.send(block)
-            answer = worker.receive()
-            if isinstance(answer, BlockReply):
-                now = time.monotonic()
-                self._times.append((answer.wall, 0.0 if replied is None else max(0.0, now - replied - answer.wall)))
-                replied = now
-            elif isinstance(answer, WorkerDied):
-                worker, answer = None, BlockReply(block.number, failure=answer)
-            reply(answer)
-
-    def _loaded(self, device: str) -> Worker | None:
-        """A process that has loaded the models; None if it could not, or has others than those before it."""
-        settings = replace(self._settings, model=self._settings.model.replaced(device=device))
-        try:
-            worker = start_process(
-                _serve_blocks,
-                settings=settings,
-                verbose=self._verbose,
-                name=f"models on {device}",
-                who=MODEL_WORKER,
-            )
-            self._processes.append(worker)
-            if self._is_stopping:
-                worker.process.kill()
-            message = worker.receive()
-        except (EOFError, OSError):  # the import server has ended
-            message = WorkerDied(None, MODEL_WORKER)
-        if isinstance(message, WorkerDied):
-            message = WorkerFailed(describe_death(message, "while the models were loaded"))
-        elif isinstance(message, ModelsLoaded) and self._models not in (None, message):
-            message = WorkerFailed(
-                "all model workers should have the same models on the same kind of device, but they differ; name "
-                "devices of one kind in --device, and leave the models' files alone while the audit runs"
-            )
-        if isinstance(message, WorkerFailed) and isinstance(self._models, ModelsLoaded):
-            message = replace(message, is_usage=False)  # the models can be loaded, but not here or not this time
-        if not isinstance(self._models, WorkerFailed) and isinstance(message, ModelsLoaded | WorkerFailed):
-            self._models = message
-        return worker if isinstance(message, ModelsLoaded) else None
+        for worker in self.running:
+            worker.kill()
+        self.running.clear()
+        self.asking.close()
+        self._asked.close()
 
 
-def _serve_blocks(connection: Connection, settings: AuditSettings) -> None:
-    """Load the models on the device of ``settings``, then run blocks until the other end is closed.
+@dataclass(frozen=True, slots=True)
+class BlockReply:
+    """What the models made of a block, or raised, and the seconds and seconds of processor time that they took."""
+
+    outcomes: list[Outcome] | MethodError | str
+    wall: float
+    cpu: float
+
+
+def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket) -> None:
+    """Load the models on the device of ``settings``, then run blocks.
 
     Raises:
-        EOFError, OSError: when it is closed.
         MemoryError: if a block needs more memory than there is.
     """
 
@@ -185,132 +162,113 @@ def _serve_blocks(connection: Connection, settings: AuditSettings) -> None:
         merged = None if models.attention is None else models.attention.settings
         return method, models, ModelsLoaded(audit_provenance(method, settings.method, models), merged)
 
-    if (found := load_or_tell(connection, settings, load)) is None:
-        return
-    method, models, told = found
-    connection.send(told)
-    while True:
-        connection.send(_run_block(connection.recv(), method, settings.method, models))
+    if (loaded := load_or_tell(connection, settings, load)) is not None:
+        method, models, provenance = loaded
+        serve_asked(connection, asked, provenance, lambda block: _run_block(block, method, settings.method, models))
 
 
-def _run_block(block: RunBlock, method: Method, options: MethodOptions, models: LoadedModels) -> BlockReply:
+def serve_asked(connection: Connection, asked: socket, models: ModelsLoaded, run: Callable[[bytes], bytes]) -> None:
+    """Tell the driver of the models, then ``run`` a block of whoever asks first, again and again."""
+    connection.send(models)
+    finished: float | None = None
+    while descriptors := recv_fds(asked, 1, 1)[1]:
+        with Connection(descriptors[0]) as worker, suppress(EOFError, OSError):  # of a worker that has ended
+            worker.send(os.getpid())
+            if not (block := worker.recv_bytes()):
+                worker.send(models)
+                continue
+            taken = time.monotonic()
+            connection.send(BlockStep(True, 0.0 if finished is None else taken - finished))
+            reply = run(block)
+            finished = time.monotonic()
+            connection.send(BlockStep(False, finished - taken))
+            worker.send_bytes(reply)
+
+
+def _run_block(block: bytes, method: Method, options: MethodOptions, models: LoadedModels) -> bytes:
     wall, cpu = time.perf_counter(), time.process_time()
     try:
-        rows = pickle.loads(block.rows or b"")
+        rows = pickle.loads(block)
         is_tokens_alone = reads_attention_alone(method, options)
         outcomes = attended(models, *rows) if is_tokens_alone else model_outcomes(method, options, models, rows)
-        sent = pickle.dumps(outcomes, protocol=5)
+        reply = BlockReply(outcomes, time.perf_counter() - wall, time.process_time() - cpu)
+        return pickle.dumps(reply, protocol=5)
     except Exception as error:
         logging.info("a block failed", exc_info=True)
         if is_out_of_memory(error):
             raise MemoryError from error
-        told: str | MethodError = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
-        return BlockReply(block.number, failure=told)
-    return BlockReply(block.number, sent, time.perf_counter() - wall, time.process_time() - cpu)
+        told = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
+        return pickle.dumps(BlockReply(told, 0.0, 0.0))
 
 
 class ModelWorkerDiedError(Exception):
-    """The model worker ended on a block of the rows."""
+    """The model worker of this number of process ended on a block of the rows."""
 
-    def __init__(self, death: WorkerDied) -> None:
-        super().__init__(death.how)
-        self.death = death
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(pid)
+        self.pid = pid
 
 
 class RemoteModels:
-    """The models of the model workers, as a ``BlockModel``; one thread of the worker uses it at a time.
+    """The models of the model workers, as a ``BlockModel``; one thread of the worker uses it.
 
     Attributes:
         models: the models' provenance.
         settings: see ``BlockModel``.
-        error: what was raised last because of model workers; Beam makes text of what its stages raise.
     """
 
-    def __init__(self, connection: Connection, settings: AuditSettings) -> None:
+    def __init__(self, asking: socket, settings: AuditSettings) -> None:
         """Wait for the models.
 
         Raises:
-            UsageError: if they cannot be loaded as asked.
-            ModelWorkersError: if they cannot be loaded this time.
+            ModelWorkerDiedError: if the model worker ended as it was asked.
         """
-        self._connection = connection
+        self._asking = asking
         self._sends_tokens_alone = reads_attention_alone(resolve_method(settings.method), settings.method)
-        self._pending: dict[int, Future[BlockReply]] = {}
-        self._number = 0
-        self._inbox: SimpleQueue[object] = SimpleQueue()
-        self.error: Exception | None = None
-        Thread(target=self._listen, name="replies", daemon=True).start()
-        connection.send(RunBlock(0, None))
-        found = self.receive()
-        if isinstance(found, WorkerFailed):
-            raise _failure(found)
-        if not isinstance(found, ModelsLoaded):
-            raise RuntimeError(f"the models should be told of first, was: {type(found).__name__}")
-        self.models, self.settings = found.models, found.settings
+        self._threads = ThreadPoolExecutor(_BLOCKS_AHEAD, thread_name_prefix="model-worker")
+        loaded: ModelsLoaded = self._ask(b"")
+        self.models, self.settings = loaded.models, loaded.settings
 
-    def start(self, rows: Sequence[AuditRow]) -> Pending:
-        """See ``BlockModel``; waits for an earlier block first if enough of them are on their way."""
-        while len(pending := [one for one in self._pending.values() if not one.done()]) >= BLOCKS_AHEAD:
-            wait(pending, return_when=FIRST_COMPLETED)
-        self._number += 1
-        future = self._pending[self._number] = Future()
+    def start(self, rows: Sequence[AuditRow]) -> _PendingBlock:
+        """See ``BlockModel``."""
         sent: object = [*rows]
         if self._sends_tokens_alone:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
-        self._connection.send(RunBlock(self._number, pickle.dumps(sent, protocol=5)))
-        return _PendingBlock(lambda: self._outcomes(future))
+        return _PendingBlock(self._threads.submit(self._ask, pickle.dumps(sent, protocol=5)))
 
-    def receive(self) -> object:
-        """The next message of the driver that is no reply.
+    def _ask(self, block: bytes) -> Any:
+        """What a model worker makes of the block; without rows, which models it has.
 
-        Raises:
-            EOFError: if there will be none.
+        A thread waits for it, so that no model worker waits until its reply is read.
         """
-        message = self._inbox.get()
-        if isinstance(message, EOFError):
-            raise message
-        return message
-
-    def forget(self) -> None:
-        """Drop all blocks that nobody waits for any more."""
-        self._pending.clear()
-        self.error = None
-
-    def _listen(self) -> None:
-        """Take messages as they come, so that no model worker has to wait until this process reads its reply."""
-        with suppress(EOFError, OSError):
-            while True:
-                message = self._connection.recv()
-                if not isinstance(message, BlockReply):
-                    self._inbox.put(message)
-                elif (future := self._pending.get(message.number)) is not None:  # else of a chunk that failed
-                    future.set_result(message)
-        self._inbox.put(EOFError())
-        for future in [*self._pending.values()]:
-            if not future.done():
-                future.set_exception(EOFError())
-
-    def _outcomes(self, future: Future[BlockReply]) -> list[Outcome]:
-        reply = future.result()
-        self._pending.pop(reply.number, None)
-        if isinstance(reply.failure, str):
-            raise RuntimeError(reply.failure)
-        if isinstance(reply.failure, MethodError):
-            raise reply.failure
-        if reply.failure is not None:
-            self.error = _failure(reply.failure)
-            raise self.error
-        add_stage_seconds("attribute", reply.wall, reply.cpu)
-        outcomes: list[Outcome] = pickle.loads(reply.outcomes)
-        return outcomes
-
-
-def _failure(failure: WorkerDied | WorkerFailed) -> Exception:
-    if isinstance(failure, WorkerDied):
-        return ModelWorkerDiedError(failure)
-    return (UsageError if failure.is_usage else ModelWorkersError)(failure.explanation)
+        pid: int | None = None
+        ours, theirs = Pipe()
+        with ours:
+            with theirs:
+                send_fds(self._asking, [b" "], [theirs.fileno()])
+            try:
+                pid = ours.recv()
+                ours.send_bytes(block)
+                return ours.recv()
+            except (EOFError, OSError) as error:
+                raise ModelWorkerDiedError(pid) from error
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingBlock:
-    result: Callable[[], list[Outcome]]
+    reply: Future[BlockReply]
+
+    def result(self) -> list[Outcome]:
+        """See ``Pending``.
+
+        Raises:
+            ModelWorkerDiedError: if the model worker ended.
+            MethodError, RuntimeError: what the models raised.
+        """
+        reply = self.reply.result()
+        if isinstance(reply.outcomes, MethodError):
+            raise reply.outcomes
+        if isinstance(reply.outcomes, str):
+            raise RuntimeError(reply.outcomes)
+        add_stage_seconds("attribute", reply.wall, reply.cpu)
+        return reply.outcomes

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from socket import socket
 
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_audit_models
@@ -23,9 +23,9 @@ from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, Remot
 from attribeam.pipeline.workers.reused_evidence import ReusedAudit, ReusedEvidence
 from attribeam.pipeline.workers.worker_messages import (
     ModelsLoaded,
+    ModelWorkerDied,
     RowsFinished,
     RunRows,
-    WorkerDied,
     WorkerFailed,
     explain_chunk_failure,
     is_out_of_memory,
@@ -42,12 +42,12 @@ _REPORT_SECONDS = 0.5
 
 
 def serve(
-    connection: Connection, settings: AuditSettings, *, remote: bool = False, reused: ReusedAudit | None = None
+    connection: Connection, settings: AuditSettings, asking: socket | None = None, reused: ReusedAudit | None = None
 ) -> None:
     """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
     A lack of memory is not reported: the process should end by it, as by a kill, so that the rows are found that need
-    too much. If they end a model worker, which has the models if ``remote``, the driver is told and goes on.
+    too much. If they end a model worker, whose blocks go through ``asking``, the driver is told and goes on.
 
     Raises:
         EOFError, OSError: when the driver closes its end of the pipe.
@@ -55,7 +55,7 @@ def serve(
     """
 
     def load() -> tuple[RemoteModels | None, dict[str, str]]:
-        models = RemoteModels(connection, settings) if remote else None
+        models = None if asking is None else RemoteModels(asking, settings)
         return models, load_models(settings, models, reused)
 
     if (loaded := load_or_tell(connection, settings, load)) is None:
@@ -65,24 +65,18 @@ def serve(
     if models is not None:
         settings = with_pinned_model(settings, provenance)
         run_blocks_elsewhere(models)
-    receive: Callable[[], Any] = connection.recv if models is None else models.receive
-    while (job := receive()) is not None:
+    while (job := connection.recv()) is not None:
         try:
-            outcome: ChunkAttempt | WorkerDied = _run(connection, settings, job)
+            connection.send(_run(connection, settings, job))
+        except ModelWorkerDiedError as error:
+            shutil.rmtree(job.folder)
+            connection.send(ModelWorkerDied(error.pid))
         except Exception as error:
-            cause = error if models is None else models.error or error
-            if isinstance(cause, ModelWorkerDiedError):
-                shutil.rmtree(job.folder)
-                outcome = cause.death
-            else:
-                logging.info("a chunk failed", exc_info=True)
-                if is_out_of_memory(cause):
-                    raise MemoryError from error
-                connection.send(WorkerFailed(explain_chunk_failure(cause, job.rows, hides=settings.privacy.hides)))
-                return
-        if models is not None:
-            models.forget()
-        connection.send(outcome)
+            logging.info("a chunk failed", exc_info=True)
+            if is_out_of_memory(error):
+                raise MemoryError from error
+            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows, hides=settings.privacy.hides)))
+            return
 
 
 def load_models(

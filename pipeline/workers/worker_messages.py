@@ -21,7 +21,6 @@ from attribeam.schemas.errors import (
     LeakError,
     ModelLoadError,
     ModelUnavailableError,
-    RunError,
     UsageError,
 )
 from attribeam.transforms.audit_settings import AuditSettings
@@ -53,6 +52,21 @@ class ModelsLoaded:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockStep:
+    """From a model worker: a block was taken, or its rows are finished; ``seconds`` since the step before it."""
+
+    is_taken: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWorkerDied:
+    """From a worker: the model worker ``pid`` ended on a block of its rows; None if it is not known which."""
+
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RowsFinished:
     """From a worker, now and then: this many more rows of its chunk are finished."""
 
@@ -79,7 +93,7 @@ WORKER, MODEL_WORKER = "a worker process", "a model worker"
 
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """A process ended silently on a worker's rows: the worker, or a model worker, of which the worker tells.
+    """A process ended silently: a worker, or the model worker that had its rows.
 
     ``exit_code`` is negative for a signal.
     """
@@ -144,10 +158,6 @@ def describe_death(death: WorkerDied, when: str) -> str:
     return f"{death.who} ended by {death.how} {when}; {out}. {RESUME_HINT}"
 
 
-class ModelWorkersError(RunError):
-    """Model workers cannot go on; the message is the whole paragraph for the user."""
-
-
 _MAX_REASON_CHARS = 600
 
 
@@ -157,7 +167,7 @@ def is_load_refusal(error: BaseException | None) -> bool:
     while error is not None:
         causes.append(error)
         error = error.__cause__
-    passing = (ModelUnavailableError, ModelWorkersError, MemoryError, ConnectionError, TimeoutError)
+    passing = (ModelUnavailableError, MemoryError, ConnectionError, TimeoutError)
     if any(isinstance(one, passing) or is_disk_full(one) for one in causes):
         return False
     return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
@@ -165,8 +175,6 @@ def is_load_refusal(error: BaseException | None) -> bool:
 
 def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     """Why the models cannot be loaded."""
-    if isinstance(error, ModelWorkersError):
-        return str(error)
     if isinstance(error, ModelLoadError):
         return f"the attributor cannot be loaded: {error}"
     if isinstance(error, UsageError):
@@ -180,8 +188,6 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
 
     Messages of libraries may hold text of a row; with ``hides``, the kind of error stands for them.
     """
-    if isinstance(error, ModelWorkersError):
-        return str(error)
     where = row_text(rows)
     if isinstance(error, LeakError):
         return f"{error}. {RESUME_HINT}"

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.workers.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.model_workers import ModelService, RunBlock
+from attribeam.pipeline.workers.model_workers import ModelWorkers
 from attribeam.pipeline.workers.reused_evidence import ReusedAudit
 from attribeam.pipeline.workers.worker_messages import (
-    RESUME_HINT,
-    WORKER,
+    MODEL_WORKER,
     ModelsLoaded,
+    ModelWorkerDied,
     RowsFinished,
     RunRows,
     WorkerDied,
@@ -29,7 +29,7 @@ from attribeam.pipeline.workers.worker_messages import (
     describe_failure,
     describe_rows,
 )
-from attribeam.pipeline.workers.worker_process import Worker, start_import_server, start_process
+from attribeam.pipeline.workers.worker_process import Worker, start_process
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -46,7 +46,7 @@ class WorkerPool:
 
     def __init__(self, settings: AuditSettings, *, verbose: bool, models: ModelWorkerPlan | None = None) -> None:
         """With ``models``, model workers hold the models, and end with the pool; ``reused`` stands for all models."""
-        self.service = None if models is None else ModelService(settings, models, verbose=verbose)
+        self.models = None if models is None else ModelWorkers(settings, models, verbose=verbose)
         self.reused: ReusedAudit | None = None
         self._settings = settings
         self._verbose = verbose
@@ -58,23 +58,16 @@ class WorkerPool:
         Raises:
             RunError: if the import server has ended.
         """
-        start_import_server(self._settings.threads, verbose=self._verbose)
-        if self.service is not None:
-            self.service.start()
-        try:
-            worker = start_process(
-                _serve,
-                self.service is not None,
-                self.reused,
-                settings=self._settings,
-                verbose=self._verbose,
-                name="worker",
-            )
-        except (EOFError, ConnectionError) as error:
-            raise RunError(
-                "the process that workers are forked from ended before it had imported what they need; with --verbose "
-                f"workers start without it and show why. {RESUME_HINT}"
-            ) from error
+        if self.models is not None:
+            self.models.start()
+        worker = start_process(
+            _serve,
+            None if self.models is None else self.models.asking,
+            self.reused,
+            settings=self._settings,
+            verbose=self._verbose,
+            name="worker",
+        )
         self._workers.append(worker)
         return worker
 
@@ -89,24 +82,27 @@ class WorkerPool:
     def messages(self, timeout: float) -> Iterator[tuple[Worker, object]]:
         """Messages of the workers; waits up to ``timeout`` seconds for the first one.
 
-        Blocks for the model workers are passed on to them.
+        Raises:
+            UsageError, RunError: what the model workers have to say, see ``ModelWorkers.take``.
         """
-        by_connection = {worker.connection: worker for worker in self._workers}
+        model_workers = () if self.models is None else self.models.running
+        by_connection = {worker.connection: worker for worker in (*self._workers, *model_workers)}
         for ready in wait(list(by_connection), timeout):
-            worker = by_connection[ready]  # type: ignore[index]
+            worker = by_connection[ready]
             message = worker.receive()
-            worker.is_loaded = worker.is_loaded or isinstance(message, ModelsLoaded)
-            if isinstance(message, WorkerDied) and message.who == WORKER:
+            if self.models is not None and worker.who == MODEL_WORKER:
+                self.models.take(worker, message)
+                continue
+            if self.models is not None and isinstance(message, ModelWorkerDied):
+                message = self.models.death_of(message.pid)
+            elif isinstance(message, WorkerDied):
                 self._workers.remove(worker)
-            if not isinstance(message, RunBlock):
-                yield worker, message
-            elif self.service is not None:
-                self.service.run(message, worker.send)
+            yield worker, message
 
     def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:
         """Number of worker processes: by default one per CPU, or a single one if it runs the model on a GPU."""
-        if self.service is not None:
-            return self.service.plan.workers
+        if self.models is not None:
+            return self.models.plan.workers
         if options.workers is not None:
             return options.workers
         runs_on_cpu = models["device"] == "cpu" or self.reused is not None
@@ -125,8 +121,8 @@ class WorkerPool:
     def kill(self) -> None:
         """End all workers and model workers at once."""
         self.kill_workers()
-        if self.service is not None:
-            self.service.stop()
+        if self.models is not None:
+            self.models.kill()
 
     def kill_workers(self) -> None:
         """End all workers at once; nothing uncommitted counts."""
@@ -151,10 +147,10 @@ class WorkerPool:
                     raise RunError(describe_failure(message, describe_rows(job.rows)))
 
 
-def _serve(connection: Connection, settings: AuditSettings, remote: bool, reused: ReusedAudit | None) -> None:
+def _serve(connection: Connection, settings: AuditSettings, *given: Any) -> None:
     from attribeam.pipeline.workers.worker import serve
 
-    serve(connection, settings, remote=remote, reused=reused)
+    serve(connection, settings, *given)
 
 
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:

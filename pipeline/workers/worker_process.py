@@ -18,24 +18,26 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import forkserver, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 from attribeam.pipeline.workers.worker_messages import (
     OUT_OF_MEMORY,
+    RESUME_HINT,
     WORKER,
+    ModelsLoaded,
     WorkerDied,
     WorkerFailed,
     explain_load_failure,
     is_load_refusal,
 )
 from attribeam.report.messages import let_libraries_speak
+from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 _IMPORTS = "attribeam.pipeline.workers.worker_imports"
@@ -51,35 +53,44 @@ _T = TypeVar("_T")
 
 @dataclass(eq=False)
 class Worker:
-    """A process, the driver's end of its pipe, and what it is; ``is_loaded`` once its models are."""
+    """A process, the driver's end of its pipe, and what it is.
+
+    Attributes:
+        is_loaded: whether its models are.
+        is_busy: whether a model worker has a block.
+    """
 
     process: BaseProcess
     connection: Connection
     who: str = WORKER
     is_loaded: bool = False
-    _lock: Lock = field(default_factory=Lock)
+    is_busy: bool = False
 
     def send(self, message: object) -> None:
         """Hand something over; that a process has ended shows in the next ``receive``."""
-        with self._lock:
-            try:
-                self.connection.send(message)
-            except OSError:
-                self.process.join(_END_SECONDS)
+        try:
+            self.connection.send(message)
+        except OSError:
+            self.process.join(_END_SECONDS)
 
     def receive(self) -> object:
         """The next message, or the ``WorkerDied`` of a process that has ended without one."""
         try:
-            return self.connection.recv()
+            message: object = self.connection.recv()
         except (EOFError, OSError):
-            self.process.join(_END_SECONDS)
             self.close()
-            return WorkerDied(self.process.exitcode, self.who)
+            return self.death()
+        self.is_loaded = self.is_loaded or isinstance(message, ModelsLoaded)
+        return message
+
+    def death(self) -> WorkerDied:
+        """How the process ended; waits for it."""
+        self.process.join(_END_SECONDS)
+        return WorkerDied(self.process.exitcode, self.who)
 
     def close(self) -> None:
         """Let the process end when it has nothing to do."""
-        with self._lock:
-            self.connection.close()
+        self.connection.close()
 
     def kill(self) -> None:
         """End the process at once."""
@@ -146,13 +157,20 @@ def start_process(
     """Run ``target(connection, settings, *arguments)`` in a new process.
 
     Raises:
-        EOFError, OSError: if the import server has ended.
+        RunError: if the import server has ended.
     """
     context = start_context(verbose=verbose)
     ours, theirs = context.Pipe()
     process = context.Process(target=_run, args=(target, theirs, settings, verbose, *arguments), daemon=True, name=name)
-    with theirs, _environment(settings.threads):
-        process.start()
+    try:
+        start_import_server(settings.threads, verbose=verbose)
+        with theirs, _environment(settings.threads):
+            process.start()
+    except (EOFError, ConnectionError) as error:
+        raise RunError(
+            "the process that workers are forked from ended before it had imported what they need; with --verbose "
+            f"workers start without it and show why. {RESUME_HINT}"
+        ) from error
     return Worker(process, ours, who)
 
 
@@ -193,9 +211,6 @@ def thread_environment(threads: int) -> dict[str, str]:
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
-_environment_lock = threading.Lock()
-
-
 def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable[[], _T]) -> _T | None:
     """In a worker: what ``load`` loads; None if it cannot, of which the driver was told."""
     gc.disable()
@@ -214,15 +229,14 @@ def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable
 @contextmanager
 def _environment(threads: int) -> Iterator[None]:
     """Set the workers' variables for a process that starts in the block."""
-    with _environment_lock:
-        before = dict(os.environ)
-        os.environ.update(thread_environment(threads))
-        try:
-            yield
-        finally:
-            for name in thread_environment(threads):
-                del os.environ[name]
-                os.environ.update({name: before[name]} if name in before else {})
+    variables = thread_environment(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def silence_libraries() -> None:

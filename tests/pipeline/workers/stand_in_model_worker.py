@@ -6,8 +6,9 @@ import os
 import pickle
 import signal
 from multiprocessing.connection import Connection
+from socket import socket
 
-from attribeam.pipeline.workers.model_workers import BlockReply, RunBlock
+from attribeam.pipeline.workers.model_workers import BlockReply, serve_asked
 from attribeam.pipeline.workers.worker_messages import ModelsLoaded, WorkerFailed
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -15,7 +16,7 @@ FATAL, BROKEN = "kill", "raise"
 NO_SUCH_DEVICE, OTHER_DEVICE, DEADLY_DEVICE = "cuda:7", "cuda:8", "cuda:9"
 
 
-def serve_as_told(connection: Connection, settings: AuditSettings) -> None:
+def serve_as_told(connection: Connection, settings: AuditSettings, asked: socket) -> None:
     """Takes the place of ``_serve_blocks``; the outcomes of rows are the rows."""
     device = settings.model.device
     if device == DEADLY_DEVICE:
@@ -23,15 +24,13 @@ def serve_as_told(connection: Connection, settings: AuditSettings) -> None:
     if device == NO_SUCH_DEVICE:
         connection.send(WorkerFailed("there is no such device", is_usage=True))
         return
-    connection.send(ModelsLoaded({"device": OTHER_DEVICE if device == OTHER_DEVICE else "cpu"}))
-    while True:
-        connection.send(_run(connection.recv()))
+    models = ModelsLoaded({"device": OTHER_DEVICE if device == OTHER_DEVICE else "cpu"})
+    serve_asked(connection, asked, models, _run)
 
 
-def _run(block: RunBlock) -> BlockReply:
-    rows = pickle.loads(block.rows or b"")
+def _run(block: bytes) -> bytes:
+    rows = pickle.loads(block)
     if FATAL in rows:
         os.kill(os.getpid(), signal.SIGKILL)
-    if BROKEN in rows:
-        return BlockReply(block.number, failure="ValueError: the stand-in was told to fail")
-    return BlockReply(block.number, pickle.dumps(rows), wall=1.5, cpu=1.0)
+    outcomes = "ValueError: the stand-in was told to fail" if BROKEN in rows else rows
+    return pickle.dumps(BlockReply(outcomes, wall=1.5, cpu=1.0))

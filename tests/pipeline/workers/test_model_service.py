@@ -1,10 +1,12 @@
-"""The model service and what stands for its models in a worker, with model workers that have no model."""
+"""Model workers, and what stands for their models in a worker, with stand-ins that have no model."""
+
+from __future__ import annotations
 
 import multiprocessing
 import pickle
-from contextlib import suppress
-from functools import partial
+import time
 from multiprocessing import Pipe
+from socket import send_fds
 from threading import Thread
 
 import pytest
@@ -21,43 +23,53 @@ from tests.pipeline.workers.stand_in_model_worker import (
 from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.workers import model_workers, worker_process
 from attribeam.pipeline.workers.devices import ModelWorkerPlan
-from attribeam.pipeline.workers.model_workers import (
-    BLOCKS_AHEAD,
-    ModelService,
-    ModelWorkerDiedError,
-    RemoteModels,
-    RunBlock,
-)
-from attribeam.pipeline.workers.worker_messages import ModelWorkersError
+from attribeam.pipeline.workers.model_workers import ModelWorkerDiedError, ModelWorkers, RemoteModels
 from attribeam.pipeline.workers.worker_process import stop_import_server
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import take_stage_seconds
 
+PATIENCE_SECONDS = 60
 WHOLE_ROWS = AuditSettings(method=MethodOptions(method=GRADIENTS))
 
 
-class TestedService(ModelService):
-    """A service that takes the blocks of workers by itself, as the pool does for it."""
+class TestedWorkers(ModelWorkers):
+    """Model workers whose driver is a thread."""
 
     __test__ = False
 
+    def __init__(self, *devices):
+        super().__init__(AuditSettings(), ModelWorkerPlan(devices or ("cpu",), 1), verbose=False)
+        self.start()
+        self.error = None
+        self._is_ended = False
+        self._driver = Thread(target=self._drive)
+        self._driver.start()
+
     def client(self):
         """What a worker has of the models."""
-        ours, theirs = Pipe()
-        self.start()
-        Thread(target=self._pass_on, args=(ours,), daemon=True).start()
-        return RemoteModels(theirs, WHOLE_ROWS)
+        return RemoteModels(self.asking, WHOLE_ROWS)
 
-    def _pass_on(self, worker):
-        with suppress(EOFError, OSError):
-            while True:
-                self.run(worker.recv(), partial(_send, worker))
+    def wait_until(self, is_met):
+        """Let the driver listen until something has happened, or it has given up."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_met() and self.error is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
+    def end(self):
+        """End the driver and all processes."""
+        self._is_ended = True
+        self._driver.join()
+        self.kill()
 
-def _send(worker, reply):
-    with suppress(OSError):
-        worker.send(reply)
+    def _drive(self):
+        while not self._is_ended and self.error is None:
+            for worker in [one for one in self.running if one.connection.poll(0.01)]:
+                try:
+                    self.take(worker, worker.receive())
+                except (RunError, UsageError) as error:
+                    self.error = error
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -73,16 +85,16 @@ def _stand_ins():
 
 @pytest.fixture
 def start():
-    """Starts a service whose model workers are stand-ins, and ends it with the test."""
-    services = []
+    """Starts model workers that are stand-ins, and ends them with the test."""
+    started = []
 
-    def start_service(*devices):
-        services.append(TestedService(AuditSettings(), ModelWorkerPlan(devices or ("cpu",), 1), verbose=False))
-        return services[-1]
+    def start_workers(*devices):
+        started.append(TestedWorkers(*devices))
+        return started[-1]
 
-    yield start_service
-    for service in services:
-        service.stop()
+    yield start_workers
+    for workers in started:
+        workers.end()
     assert [child for child in multiprocessing.active_children() if child.name.startswith("models on")] == []
 
 
@@ -91,27 +103,40 @@ def run(models, *rows):
 
 
 def test_blocks_come_back_in_whatever_order_they_are_waited_for(start):
-    service = start()
-    models = service.client()
+    workers = start()
+    models = workers.client()
     assert models.models == {"device": "cpu"}
     take_stage_seconds()
-    blocks = [models.start(["fine"] * size) for size in range(1, BLOCKS_AHEAD + 3)]
+    blocks = [models.start(["fine"] * size) for size in range(1, 5)]
     assert [len(block.result()) for block in reversed(blocks)] == [4, 3, 2, 1]
     (seconds,) = take_stage_seconds()
     assert (seconds.stage, seconds.wall_seconds, seconds.cpu_seconds) == ("attribute", 6.0, 4.0)
-    assert service.waiting_share is not None
-    assert 0 <= service.waiting_share < 1
+    workers.wait_until(lambda: workers.waiting_share is not None)
+    assert 0 <= (workers.waiting_share or 0.0) < 1
 
 
-def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(start):
-    service = start()
-    models, other = service.client(), service.client()
-    with pytest.raises(ModelWorkerDiedError, match="signal SIGKILL"):
+def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(
+    start,
+):
+    workers = start()
+    models, other = workers.client(), workers.client()
+    with pytest.raises(ModelWorkerDiedError) as raised:
         run(models, "fine", FATAL)
-    assert isinstance(models.error, ModelWorkerDiedError)
-    assert models.error.death.who == "a model worker"
-    models.forget()
+    death = workers.death_of(raised.value.pid)
+    assert (death.how, death.who) == ("signal SIGKILL", "a model worker")
     assert run(models, "fine") == run(other, "fine") == ("fine",)
+
+
+def test_model_workers_that_end_without_rows_are_replaced_but_not_for_ever(start):
+    workers = start()
+    for deaths in range(1, 5):
+        assert run(workers.client(), "fine") == ("fine",)
+        (worker,) = workers.running
+        workers.wait_until(lambda worker=worker: not worker.is_busy)
+        worker.process.kill()
+        workers.wait_until(lambda worker=worker: worker not in workers.running)
+        assert (workers.error is None) == (deaths < 4)
+    assert "ended by signal SIGKILL before it had any rows" in str(workers.error)
 
 
 def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start):
@@ -119,38 +144,30 @@ def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start):
     models.start(["of the same chunk"])
     with pytest.raises(RuntimeError, match="ValueError: the stand-in was told to fail"):
         run(models, BROKEN)
-    models.forget()
     assert run(models, "fine", "fine") == ("fine", "fine")
 
 
 def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start):
-    service = start()
-    other = service.client()
+    workers = start()
+    other = workers.client()
     ours, theirs = Pipe()
-    theirs.close()
-    service.run(RunBlock(1, pickle.dumps([FATAL])), partial(_send, ours))
+    with ours, theirs:
+        send_fds(workers.asking, [b" "], [theirs.fileno()])
+        ours.send_bytes(pickle.dumps(["fine"]))
     assert run(other, "fine") == ("fine",)
 
 
 @pytest.mark.parametrize(
-    ("devices", "error", "said"),
+    ("devices", "errors", "said"),
     [
         ([NO_SUCH_DEVICE], UsageError, "there is no such device"),
-        (["cpu", NO_SUCH_DEVICE], ModelWorkersError, "there is no such device"),
-        ([DEADLY_DEVICE], ModelWorkersError, "a model worker ended by signal SIGKILL while the models were loaded"),
-        (["cpu", OTHER_DEVICE], ModelWorkersError, "the same kind of device"),
+        (["cpu", NO_SUCH_DEVICE], (UsageError, RunError), "there is no such device"),
+        ([DEADLY_DEVICE], RunError, "a model worker ended by signal SIGKILL while the models were loaded"),
+        (["cpu", OTHER_DEVICE], RunError, "the same kind of device"),
     ],
 )
-def test_models_that_cannot_be_loaded_or_differ_are_told_to_all_workers_even_later_ones(devices, error, said, start):
-    service = start(*devices)
-    with pytest.raises((error, UsageError), match=said):
-        _run_for_ever(service)
-    with pytest.raises((error, UsageError), match=said):
-        service.client()
-
-
-def _run_for_ever(service):
-    """One model worker may be ready, and work, before another one fails."""
-    models = service.client()
-    while True:
-        run(models, "fine")
+def test_models_that_cannot_be_loaded_or_differ_end_the_run(devices, errors, said, start):
+    workers = start(*devices)
+    workers.wait_until(lambda: False)
+    assert isinstance(workers.error, errors)
+    assert said in str(workers.error)

@@ -21,7 +21,8 @@ from tests.pipeline.audit_process import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.workers import worker_process
-from attribeam.pipeline.workers.model_workers import ModelService
+from attribeam.pipeline.workers.model_workers import ModelWorkers
+from attribeam.pipeline.workers.worker_messages import BlockStep
 from attribeam.pipeline.workers.worker_process import stop_import_server
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
@@ -67,15 +68,15 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
         process.kill()
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
-    done, service_run, killed = finished_chunks(output), ModelService.run, []
+    done, take, killed = finished_chunks(output), ModelWorkers.take, []
 
-    def run_and_kill(self, block, reply):
-        service_run(self, block, reply)
-        if block.number == 1 and not killed:
-            killed.append(block)
-            self._processes[0].process.kill()
+    def take_and_kill(self, worker, message):
+        take(self, worker, message)
+        if isinstance(message, BlockStep) and not killed:
+            killed.append(message)
+            worker.process.kill()
 
-    monkeypatch.setattr(ModelService, "run", run_and_kill)
+    monkeypatch.setattr(ModelWorkers, "take", take_and_kill)
     assert audit.run_here(output, "--workers", "1", "--model-workers", "1") == 0
     assert done < finished_chunks(output)
     assert killed

@@ -19,7 +19,6 @@ from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.workers import model_workers, worker, worker_process
-from attribeam.pipeline.workers.model_workers import RunBlock
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.pipeline.workers.worker_messages import (
     OUT_OF_MEMORY,
@@ -122,7 +121,7 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
     monkeypatch.setattr(model_workers, "attended", fail)
     options = MethodOptions()
     with pytest.raises(MemoryError):
-        model_workers._run_block(RunBlock(1, pickle.dumps(([], []))), resolve_method(options), options, LoadedModels())
+        model_workers._run_block(pickle.dumps(([], [])), resolve_method(options), options, LoadedModels())
 
 
 @pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
