@@ -120,7 +120,7 @@ def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -
             attempts = [_attempt(pool, worker, run) for run in runs]
     finally:
         pool.kill()
-    workers = pool.worker_count(options, models) if plan is None else plan.turns
+    workers = pool.worker_count(options, models) if plan is None else plan.cpu_workers
     sample = attempts[1:-1]  # the first row only warmed up, the last one shows the fixed cost of a chunk
     return _extrapolate(check, sample, attempts[-1:], options, load_seconds, workers, len(plan.devices) if plan else 0)
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 
 from attribeam.attribution.methods.audit_row import runs_models
 from attribeam.attribution.methods.method import resolve_method
@@ -36,16 +37,16 @@ class ModelWorkerPlan:
 
     Attributes:
         devices: one per model worker.
-        turns: workers besides those that wait for blocks.
+        cpu_workers: workers besides those that wait for blocks.
     """
 
     devices: tuple[str, ...]
-    turns: int
+    cpu_workers: int
 
     @property
     def workers(self) -> int:
         """Workers: a chunk that waits for its last block keeps its worker, which needs no processor then."""
-        return self.turns + min(self.turns, _WAITING_WORKERS * len(self.devices))
+        return self.cpu_workers + min(self.cpu_workers, _WAITING_WORKERS * len(self.devices))
 
 
 def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWorkerPlan | None:
@@ -76,8 +77,8 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
             f"--model-workers should be at least the number of devices, {len(devices)}, was: {count}; name fewer in "
             "--device"
         )
-    turns = options.workers or len(os.sched_getaffinity(0))
-    return ModelWorkerPlan(tuple(devices[place % len(devices)] for place in range(count)), turns)
+    cpu_workers = options.workers or len(os.sched_getaffinity(0))
+    return ModelWorkerPlan(tuple(islice(cycle(devices), count)), cpu_workers)
 
 
 def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
@@ -93,8 +94,8 @@ def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
         return tuple(f"cuda:{number}" for number in range(count))
     missing = [name for name in gpus if int(name.partition(":")[2] or 0) >= count]
     if missing:
-        found = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise UsageError(f"--device {','.join(gpus)}: there is no {' and no '.join(missing)}, torch finds {found}")
+        existing = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise UsageError(f"--device {','.join(gpus)}: there is no {' and no '.join(missing)}, torch finds {existing}")
     return tuple(gpus)
 
 
@@ -126,24 +127,24 @@ class _Auto:
     Attributes:
         model: how to load it.
         may_be_chosen: whether it is worth while to look at it.
-        room: the settings that ask for the precision, and its name there and in the provenance.
+        group, name: the settings that ask for the precision, and its name there and in the provenance.
         record: the option that keeps the choice.
         said: what the user calls it.
     """
 
     model: ModelOptions
     may_be_chosen: bool
-    room: str
+    group: str
     name: str
     record: str
     said: str = ""
 
     def as_before(self, settings: AuditSettings, earlier: RunManifest) -> bool:
         """Whether the earlier run had "auto" as well, or nothing to choose, and all else that it asked for here."""
-        before, asked = earlier.options.get(self.room), plain_settings(settings)[self.room]
+        before, asked = earlier.options.get(self.group), plain_settings(settings)[self.group]
         if not isinstance(before, dict) or not isinstance(asked, dict) or self.name not in earlier.models:
             return False
-        if self.room == "model":
+        if self.group == "model":
             had_nothing_to_choose = before.get(self.name) is None and earlier.models[self.name] == "float32"
         else:
             had_nothing_to_choose = before.get(self.name) == AUTO_DTYPE
@@ -172,9 +173,8 @@ def with_auto_dtype(
         is_candidate = may_leave_float32(needs) and settings.model.model != BUNDLED_MODEL_NAME
         auto = _Auto(settings.model, is_candidate, "model", "dtype", "dtype_choice")
         if (choice := _choice(auto, settings, options, earlier)) is not None:
-            dtype, why = choice
-            settings = replace(settings, model=settings.model.replaced(dtype=dtype))
-            options = options.replaced(dtype_choice=why)
+            settings = replace(settings, model=settings.model.replaced(dtype=choice[0]))
+            options = options.replaced(dtype_choice=choice[1])
     if decoder is None:
         return settings, options
     name, said = "language_model_dtype", " for the language model"
@@ -197,17 +197,13 @@ def _choice(
                 f"for products in {dtype}, which may take many times as long; --dtype float32 does all rows again"
             )
         return None if why is None else (dtype, why)
-    may_choose = auto.may_be_chosen and _runs_on_cpu(auto.model) and bool(half_precision_instructions())
-    chosen = _chosen(auto.model, threads=settings.threads) if may_choose else None
-    if chosen is None:
+    on_cpu = auto.model.device == "cpu" or (auto.model.device == "auto" and not has_gpu())
+    may_choose = auto.may_be_chosen and on_cpu and bool(half_precision_instructions())
+    if not may_choose or (chosen := _chosen(auto.model, threads=settings.threads)) is None:
         return None
     dtype, reason = chosen
     options.messages.say(f"--dtype auto chooses {dtype}{auto.said}: {reason}")
     return dtype, f"{dtype}: {reason}"
-
-
-def _runs_on_cpu(model: ModelOptions) -> bool:
-    return model.device == "cpu" or (model.device == "auto" and not has_gpu())
 
 
 def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
@@ -215,9 +211,10 @@ def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
 
     Another process looks, with as many threads as a worker has, so that the driver need not load torch.
     """
+    options = {name: value for name, value in model.explicit().items() if name in _ASKED_WITH}
     asked = subprocess.run(
         [sys.executable, "-m", "attribeam.attribution.models.precision"],
-        input=json.dumps(_asked(model)),
+        input=json.dumps(options),
         env={**os.environ, **thread_environment(threads)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -226,7 +223,3 @@ def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
     )
     choice = None if asked.returncode else json.loads(asked.stdout.splitlines()[-1])
     return None if choice is None else (choice["dtype"], choice["reason"])
-
-
-def _asked(model: ModelOptions) -> dict[str, object]:
-    return {name: value for name, value in model.explicit().items() if name in _ASKED_WITH}

@@ -218,15 +218,14 @@ class RemoteModels:
     """
 
     def __init__(self, asking: socket, settings: AuditSettings) -> None:
-        """Wait for the models.
-
-        Raises:
-            ModelWorkerDiedError: if the model worker ended as it was asked.
-        """
+        """Wait for the models; where a model worker ends as it is asked, another one is."""
         self._asking = asking
         self._sends_tokens_alone = reads_attention_alone(resolve_method(settings.method), settings.method)
         self._threads = ThreadPoolExecutor(_BLOCKS_AHEAD, thread_name_prefix="model-worker")
-        loaded: ModelsLoaded = self._ask(b"")
+        loaded: ModelsLoaded | None = None
+        while loaded is None:
+            with suppress(ModelWorkerDiedError):
+                loaded = self._ask(b"")
         self.models, self.settings = loaded.models, loaded.settings
 
     def start(self, rows: Sequence[AuditRow]) -> _PendingBlock:

@@ -104,12 +104,12 @@ class ReusedEvidence:
     @cached_property
     def _chunks(self) -> Mapping[str, Sequence[tuple[int, int, str, str]]]:
         """First row, end, evidence and dead letters of each chunk, by input file."""
-        found = defaultdict(list)
+        by_file = defaultdict(list)
         whole = self._directory
         chunks = zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True)
-        for one, evidence, dead_letters in chunks:
-            found[one.source_file].append((one.row_start, one.row_end, evidence, dead_letters))
-        return found
+        for chunk, evidence, dead_letters in chunks:
+            by_file[chunk.source_file].append((chunk.row_start, chunk.row_end, evidence, dead_letters))
+        return by_file
 
     def provenance(self, options: MethodOptions) -> dict[str, str]:
         """The audit's models, with the verdict of ``options``."""
@@ -135,11 +135,11 @@ class ReusedEvidence:
         numbers = [row.record.source.source_row for row in rows]
         first, last = min(numbers), max(numbers)
         where = (ds.field("source_row") >= first) & (ds.field("source_row") <= last)
-        chunks = [one for one in self._chunks[self._audit.files[file]] if one[0] <= last and first < one[1]]
+        chunks = [chunk for chunk in self._chunks[self._audit.files[file]] if chunk[0] <= last and first < chunk[1]]
         audit = replace(
             self._directory,
-            evidence_files=tuple(one[2] for one in chunks),
-            dead_letter_files=tuple(one[3] for one in chunks),
+            evidence_files=tuple(chunk[2] for chunk in chunks),
+            dead_letter_files=tuple(chunk[3] for chunk in chunks),
         )
         spans: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
         for batch in audit.evidence_batches(where=where):
@@ -158,7 +158,7 @@ class ReusedEvidence:
         if (letter := letters.get(number)) is not None:
             return RowFault(Reason(letter["reason"]), letter["message"], column=letter["column"])
         stored = tuple(map(stored_evidence, spans.get(number, ())))
-        if [TargetSpan(one.span_kind, one.chars) for one in stored] != [*row.spans]:
+        if [TargetSpan(span.span_kind, span.chars) for span in stored] != [*row.spans]:
             raise RunError(
                 f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {number} of "
                 f"{row.record.source.source_file!r}, has {len(stored)} or others; leave --reuse out"

@@ -168,7 +168,7 @@ def is_load_refusal(error: BaseException | None) -> bool:
         causes.append(error)
         error = error.__cause__
     passing = (ModelUnavailableError, MemoryError, ConnectionError, TimeoutError)
-    if any(isinstance(one, passing) or is_disk_full(one) for one in causes):
+    if any(isinstance(cause, passing) or is_disk_full(cause) for cause in causes):
         return False
     return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
 
