@@ -31,8 +31,7 @@ TESTS = {
     "attribution/prompts/token_offsets.py": "test_token_offsets",
     "attribution/attention/capture.py": "test_capture",
     "attribution/attention/reduction.py": "test_attention_model",
-    "pipeline/chunks/chunk_store.py": "test_chunk_store",
-    "pipeline/chunks/chunk_attempt.py": "test_chunk_store",
+    "pipeline/chunk_store.py": "test_chunk_store",
     "attribution/answers/unmatched_values.py": "test_unmatched_values",
     "attribution/answers/quantities.py": "test_unmatched_values",
     "attribution/verdict/judge.py": "test_judge test_claims test_reasons",
@@ -95,7 +94,7 @@ MUTANTS = {
         (".all(),", ".any(),"),
         (".mean(0)", ".amax(0)"),
     ),
-    "pipeline/chunks/chunk_store.py": (
+    "pipeline/chunk_store.py": (
         ("and manifest.input_sha256 == chunk.input.sha256", ""),
         ("and manifest.configuration == self.configuration", ""),
         ("if mark and self.is_committed(chunk):", "if self.is_committed(chunk):"),
@@ -105,8 +104,6 @@ MUTANTS = {
         ("if one not in names]", "if one in names]"),
         ("if removed:\n            self.remove_results()", "if removed:\n            pass"),
         ("(now := there.get(name)) is None or", "(now := there.get(name)) is not None and"),
-    ),
-    "pipeline/chunks/chunk_attempt.py": (
         ('pc.equal(batch.column("span_index"), 0)', 'pc.greater_equal(batch.column("span_index"), 0)'),
         ("np.flatnonzero(outcomes != 1)", "np.flatnonzero(outcomes > 1)"),
         ("outcomes != 1)\n    if", "outcomes < 1)\n    if"),

@@ -35,9 +35,8 @@ from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
 from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
-from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
-from attribeam.schemas.qa_record import labelled_log_schema
+from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
 from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
 from attribeam.logs.reader import COLUMNS_HELP, LOG_FORMAT_HELP
-from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
+from attribeam.pipeline.metrics import QualityGate, check_gates, quality_gate
 from attribeam.report.messages import ConsoleKind, Messages
 from attribeam.schemas.errors import UsageError, did_you_mean
 from attribeam.transforms.audit_settings import AuditSettings

@@ -13,9 +13,9 @@ from typing import NoReturn, TextIO
 from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
-from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.metrics import RunMetrics
+from attribeam.pipeline.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, one_line, print_line, print_lines
 from attribeam.report.overview import disagreement

@@ -26,24 +26,21 @@ from apache_beam.runners.runner import PipelineState
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, read_attempt
-from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore
-from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
-from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
+from attribeam.pipeline.chunk_store import FOLDERS, ChunkAttempt, ChunkStore, read_attempt
 from attribeam.pipeline.console import print_outcome
-from attribeam.pipeline.measures.metrics_export import FinishedRun
+from attribeam.pipeline.input_plan import Chunk, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.output_directory import OWN_FOLDERS, OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
-from attribeam.pipeline.workers.worker_messages import RESUME_HINT
-from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
+from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker
+from attribeam.pipeline.worker_process import RESUME_HINT
 from attribeam.schemas.errors import RunError, UsageError, did_you_mean
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest
 from attribeam.transforms.audit_answers import through_stages
-from attribeam.transforms.audit_settings import AuditSettings, with_template_text
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, with_pinned_model, with_template_text
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
-from attribeam.transforms.prepare_rows import read_rows
-from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.write_group import write_group
+from attribeam.transforms.row_groups import RowGroup, write_group
+from attribeam.transforms.stages import read_rows
 
 
 def build_graph(

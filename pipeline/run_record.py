@@ -12,33 +12,33 @@ from pathlib import Path
 
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
-from attribeam.pipeline.chunks.configuration import (
-    OutputSchemas,
-    configuration_hash,
-    output_schemas,
-    package_versions,
-    plain_settings,
-)
-from attribeam.pipeline.chunks.input_plan import Chunk, InputCheck, InputPlan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
+from attribeam.pipeline.chunk_store import ChunkStore, damage_notes
 from attribeam.pipeline.console import Progress, choose_progress
-from attribeam.pipeline.measures.evidence_totals import sum_evidence
-from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, judge_gates
-from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan
+from attribeam.pipeline.metrics import GateVerdict, RunMetrics, judge_gates, sum_evidence
+from attribeam.pipeline.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.report.audit_directory import RUN_MANIFEST, AuditDirectory
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.passage_sample import cut_passages, merge_samples
 from attribeam.schemas.run_manifest import (
     ChunkManifest,
     InputFile,
     ReadingNote,
     RunManifest,
     RunStatus,
+    cut_passages,
+    merge_samples,
     sum_counts,
     sum_stage_seconds,
 )
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import (
+    AuditSettings,
+    OutputSchemas,
+    configuration_hash,
+    output_schemas,
+    package_versions,
+    plain_settings,
+)
 
 
 class RunClock:

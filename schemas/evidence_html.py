@@ -12,7 +12,7 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from attribeam.schemas.claim_kind import AnswerKind
+from attribeam.schemas.evidence_record import AnswerKind
 
 if TYPE_CHECKING:
     from attribeam.schemas.evidence_record import EvidencePiece, SpanEvidence

@@ -33,11 +33,9 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.make_evidence import audit_stages
-from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.write_group import HideTexts, dead_letter_table
+from attribeam.transforms.row_groups import HideTexts, RowGroup, dead_letter_table
+from attribeam.transforms.stages import BLOCK_ROWS, audit_stages
 
 
 class RowGroupCoder(Coder):

@@ -28,15 +28,14 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.logs.privacy.redactor import MASK
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.workers.worker import run_chunk
-from attribeam.pipeline.workers.worker_process import stop_import_server
+from attribeam.pipeline.input_plan import check_input
+from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
-from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.write_group import HideTexts
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
+from attribeam.transforms.row_groups import HideTexts
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")

@@ -33,14 +33,20 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.transforms import attribute_rows
-from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
+from attribeam.transforms import stages
 from attribeam.transforms.audit_answers import RowGroupCoder
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.make_evidence import redacted
-from attribeam.transforms.prepare_rows import parse_each, read_rows
-from attribeam.transforms.row_groups import RowGroup, dead_letter, packs, stage, take_stage_seconds
-from attribeam.transforms.write_group import DEAD_LETTER_FILE, HideTexts, write_group
+from attribeam.transforms.row_groups import (
+    DEAD_LETTER_FILE,
+    HideTexts,
+    RowGroup,
+    dead_letter,
+    packs,
+    stage,
+    take_stage_seconds,
+    write_group,
+)
+from attribeam.transforms.stages import attributed_blocks, parse_each, read_rows, redacted, runs_in_model_thread
 
 SCHEMAS = (evidence_schema(), dead_letter_schema(), PrivacySettings())
 
@@ -110,8 +116,8 @@ class ThreadModel:
 
 def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_for(monkeypatch):
     model = ThreadModel()
-    monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 2)
-    monkeypatch.setattr(attribute_rows, "_elsewhere", model)
+    monkeypatch.setattr(stages, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(stages, "_elsewhere", model)
     record = made_record(Path("log"), 0)
     rows = [AuditRow(replace(record), ParsedAnswer((), (), (), (), (), ()), (), None)] * 5
     blocks = attributed_blocks(RowGroup("chunk", iter(rows)), AuditSettings())

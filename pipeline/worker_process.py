@@ -1,0 +1,458 @@
+"""How worker processes start: forked from one that has imported what they need (the import server), or spawned.
+
+This module imports no model library, because the driver loads no models.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import errno
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import forkserver, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attribeam.attribution.evidence.union_results import MethodError
+from attribeam.attribution.options import MethodOptions
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.output_directory import FULL_DISK
+from attribeam.report.messages import let_libraries_speak
+from attribeam.schemas.errors import (
+    AttribeamError,
+    LeakError,
+    ModelLoadError,
+    ModelUnavailableError,
+    RunError,
+    UsageError,
+)
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """To a worker: audit these rows into ``folder``.
+
+    ``fatal_rows`` become dead letters without being audited; the value says how each ended a worker: "signal SIGKILL".
+    None before the last try, see ``ReadQALogs``.
+    """
+
+    rows: RowRange
+    schemas: OutputSchemas
+    folder: str
+    fatal_rows: Mapping[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsLoaded:
+    """From a worker or model worker, once: its models are ready; ``models`` is their provenance.
+
+    ``settings`` are the method's options merged with a model worker's; None without an attention model.
+    """
+
+    models: Mapping[str, str]
+    settings: MethodOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStep:
+    """From a model worker: a block was taken, or its rows are finished; ``seconds`` since the step before it."""
+
+    is_taken: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWorkerDied:
+    """From a worker: the model worker ``pid`` ended on a block of its rows; None if it is not known which."""
+
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFinished:
+    """From a worker, now and then: this many more rows of its chunk are finished."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """From a worker or model worker, before it ends: one paragraph for the user.
+
+    ``is_usage`` if the models cannot be loaded as asked.
+    """
+
+    explanation: str
+    is_usage: bool = False
+
+
+OUT_OF_MEMORY = errno.ENOMEM
+"""The exit code of a process that was refused memory: it ends then, as it does where the kernel kills it instead."""
+
+
+WORKER, MODEL_WORKER = "a worker process", "a model worker"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDied:
+    """A process ended silently: a worker, or the model worker that had its rows.
+
+    ``exit_code`` is negative for a signal.
+    """
+
+    exit_code: int | None
+    who: str = WORKER
+
+    @property
+    def how(self) -> str:
+        """``signal SIGKILL``, ``a lack of memory`` or ``exit code 1``."""
+        if self.exit_code == OUT_OF_MEMORY:
+            return "a lack of memory"
+        if self.exit_code is not None and self.exit_code < 0:
+            return f"signal {signal.Signals(-self.exit_code).name}"
+        return f"exit code {self.exit_code}"
+
+
+RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a full disk or quota is the cause, even if a library has turned the cause into text."""
+    if isinstance(error, OSError) and error.errno in FULL_DISK:
+        return True
+    return any(os.strerror(code) in str(error) for code in FULL_DISK)
+
+
+_REFUSALS = (os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the system has refused memory, even if a library has turned the cause into text."""
+    return isinstance(error, MemoryError) or any(text in _message(error) for text in _REFUSALS)
+
+
+def row_text(rows: RowRange) -> str:
+    """``rows 0 to 500 of 'logs/a.parquet'``."""
+    return f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
+
+
+def describe_rows(rows: RowRange) -> str:
+    """``at rows 0 to 500 of 'logs/a.parquet'``."""
+    return f"at {row_text(rows)}"
+
+
+def describe_failure(message: object, when: str) -> str:
+    """What a worker's last message means to the user."""
+    if isinstance(message, WorkerFailed):
+        return message.explanation
+    if isinstance(message, WorkerDied):
+        return describe_death(message, when)
+    return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
+
+
+def describe_death(death: WorkerDied, when: str) -> str:
+    """What the end of a process means to the user."""
+    out = (
+        "if the system ran out of memory, try fewer --workers"
+        if death.who == WORKER
+        else "if memory ran out, try fewer --model-workers"
+    )
+    return f"{death.who} ended by {death.how} {when}; {out}. {RESUME_HINT}"
+
+
+_MAX_REASON_CHARS = 600
+
+
+def is_load_refusal(error: BaseException | None) -> bool:
+    """Whether models that raised this while they were loaded cannot be loaded as asked, however often it is tried."""
+    causes: list[BaseException] = []
+    while error is not None:
+        causes.append(error)
+        error = error.__cause__
+    passing = (ModelUnavailableError, MemoryError, ConnectionError, TimeoutError)
+    if any(isinstance(cause, passing) or is_disk_full(cause) for cause in causes):
+        return False
+    return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
+
+
+def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
+    """Why the models cannot be loaded."""
+    if isinstance(error, ModelLoadError):
+        return f"the attributor cannot be loaded: {error}"
+    if isinstance(error, UsageError):
+        return str(error)
+    model, parser = settings.model.model, settings.parser
+    return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_message(error)}"
+
+
+def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool = False) -> str:
+    """Why rows could not be audited, and the way out for this kind of failure.
+
+    Messages of libraries may hold text of a row; with ``hides``, the kind of error stands for them.
+    """
+    where = row_text(rows)
+    if isinstance(error, LeakError):
+        return f"{error}. {RESUME_HINT}"
+    reason = _message(error)
+    if is_disk_full(error):
+        return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
+    if os.strerror(errno.EFBIG) in reason:
+        return (
+            f"an output file would be too large for `ulimit -f` or for its file system: {where} could not be written. "
+            f"Raise the limit, or choose another --output. {RESUME_HINT}"
+        )
+    if isinstance(error, MethodError):
+        return f"{reason}. Mend the method, then start the same command again"
+    if hides and not isinstance(error, AttribeamError):
+        reason = f"{type(error).__name__}, whose message may hold texts"
+    return (
+        f"{where} could not be audited: {reason}. If the file is damaged or was changed meanwhile, replace it or leave "
+        f"it out of --input; --verbose shows where it happened. {RESUME_HINT}"
+    )
+
+
+def _message(error: BaseException) -> str:
+    """The message in one line; of an error without any, its kind."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:_MAX_REASON_CHARS].rstrip(".")
+
+
+_IMPORTS = "attribeam.pipeline.worker_imports"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_MAX_SOCKET_BYTES = 107
+_SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
+_PR_SET_PDEATHSIG = 1
+_END_SECONDS = 10
+_NEW_OBJECTS = 50_000
+"""How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process, the driver's end of its pipe, and what it is.
+
+    Attributes:
+        is_loaded: whether its models are.
+        is_busy: whether a model worker has a block.
+    """
+
+    process: BaseProcess
+    connection: Connection
+    who: str = WORKER
+    is_loaded: bool = False
+    is_busy: bool = False
+
+    def send(self, message: object) -> None:
+        """Hand something over; that a process has ended shows in the next ``receive``."""
+        try:
+            self.connection.send(message)
+        except OSError:
+            self.process.join(_END_SECONDS)
+
+    def receive(self) -> object:
+        """The next message, or the ``WorkerDied`` of a process that has ended without one."""
+        try:
+            message: object = self.connection.recv()
+        except (EOFError, OSError):
+            self.close()
+            return self.death()
+        self.is_loaded = self.is_loaded or isinstance(message, ModelsLoaded)
+        return message
+
+    def death(self) -> WorkerDied:
+        """How the process ended; waits for it."""
+        self.process.join(_END_SECONDS)
+        return WorkerDied(self.process.exitcode, self.who)
+
+    def close(self) -> None:
+        """Let the process end when it has nothing to do."""
+        self.connection.close()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.join()
+        self.close()
+
+
+def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
+    """How workers start: forked from the import server if that is safe, else each on its own.
+
+    They start on their own to show the libraries' messages (``verbose``), beside a GPU, whose driver may not survive a
+    fork, outside Linux, and where the temporary folder's path is too long for the server's socket.
+    """
+    has_room = len(os.fsencode(tempfile.gettempdir() + _SOCKET_NAME)) <= _MAX_SOCKET_BYTES
+    if verbose or sys.platform != "linux" or has_gpu() or not has_room:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_IMPORTS])
+    return context
+
+
+def has_gpu() -> bool:
+    """Whether the driver of a GPU is installed."""
+    return any(Path(driver).exists() for driver in _GPU_DRIVERS)
+
+
+def start_import_server(threads: int, *, verbose: bool) -> None:
+    """Start the import server unless it runs already or workers are spawned; it imports in the background.
+
+    It ends with this process, and Ctrl-C does not reach it.
+    """
+    if isinstance(start_context(verbose=verbose), ForkServerContext):
+        resource_tracker.ensure_running()  # it would unblock signals
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with _environment(threads):
+                forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@atexit.register
+def stop_import_server() -> None:
+    """End the import server of this process at once, if it runs, and its workers with it.
+
+    It is waited for, so that its time is that of this process's children. It has no public name; where it has another
+    one, it ends with this process all the same.
+    """
+    server: Any = getattr(forkserver, "_forkserver", None)
+    if getattr(server, "_forkserver_pid", None) is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
+
+
+def start_process(
+    target: Callable[..., None],
+    *arguments: object,
+    settings: AuditSettings,
+    verbose: bool,
+    name: str,
+    who: str = WORKER,
+) -> Worker:
+    """Run ``target(connection, settings, *arguments)`` in a new process.
+
+    Raises:
+        RunError: if the import server has ended.
+    """
+    context = start_context(verbose=verbose)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(target, theirs, settings, verbose, *arguments), daemon=True, name=name)
+    try:
+        start_import_server(settings.threads, verbose=verbose)
+        with theirs, _environment(settings.threads):
+            process.start()
+    except (EOFError, ConnectionError) as error:
+        raise RunError(
+            "the process that workers are forked from ended before it had imported what they need; with --verbose "
+            f"workers start without it and show why. {RESUME_HINT}"
+        ) from error
+    return Worker(process, ours, who)
+
+
+def _run(
+    target: Callable[..., None], connection: Connection, settings: AuditSettings, verbose: bool, *arguments: object
+) -> None:
+    """Leave Ctrl-C to the driver, end with it, and let libraries speak only if they are asked to.
+
+    Where texts are hidden they are silent all the same, because their messages may hold some.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_driver()
+    if verbose and not settings.privacy.hides:
+        let_libraries_speak(logging.INFO)
+    else:
+        silence_libraries()
+    serve(target, connection, settings, *arguments)
+
+
+def serve(target: Callable[..., None], *arguments: object) -> None:
+    """Call ``target`` until the driver has no more use for it; end at once if memory is refused, whatever threads do.
+
+    A library that finds no room for its code is an ``ImportError``.
+    """
+    try:
+        target(*arguments)
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        return
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and "failed to map segment" not in str(error):
+            raise
+        os._exit(OUT_OF_MEMORY)
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Variables to set before numpy and torch load: numbers of threads, because sums depend on them."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
+
+
+def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable[[], _T]) -> _T | None:
+    """In a worker: what ``load`` loads; None if it cannot, of which the driver was told."""
+    gc.disable()
+    try:
+        loaded = load()
+    except Exception as error:
+        logging.info("the models could not be loaded", exc_info=True)
+        connection.send(WorkerFailed(explain_load_failure(error, settings), is_load_refusal(error)))
+        return None
+    gc.freeze()  # models stay; searching them for garbage again and again takes time
+    gc.set_threshold(_NEW_OBJECTS)
+    gc.enable()
+    return loaded
+
+
+@contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Set the workers' variables for a process that starts in the block."""
+    variables = thread_environment(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def silence_libraries() -> None:
+    """Keep libraries from printing; workers report failures to the driver themselves."""
+    let_libraries_speak(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when its parent ends; does nothing except on Linux.
+
+    A thread could watch the parent too, but not while a library that is loading holds the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_with_driver() -> None:
+    """End this worker as soon as its driver has ended, however that happened."""
+    end_with_parent()
+    threading.Thread(target=_wait_for_driver, name="driver-watch", daemon=True).start()
+
+
+def _wait_for_driver() -> None:
+    driver: Any = parent_process()
+    if driver is not None:
+        wait([driver.sentinel])
+        os._exit(1)
