@@ -1,4 +1,4 @@
-"""The chunks of an output: which are committed, which of them a run may keep, and how one is committed.
+"""The chunks of an output: what a run of one left, which are committed and may be kept, and how one is committed.
 
 A commit puts the two files of a chunk, and then its manifest, which makes them count. A distributed run gives files
 names that no other attempt has and never writes to them again, so a retried or doubled attempt can only leave files
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,72 +46,16 @@ from attribeam.schemas.written_files import UNFINISHED, file_sha256
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import DEAD_LETTER_FILE, EVIDENCE_FILE, RowCounts, given_names
 
+FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)
+_NAMED_LOGS = 3
+_MARK = ".taken_up"
 _COUNTED_ROWS = 16_384
+_CHECKED_ROWS = 1024
 _EVIDENCE_COLUMNS = ["source_file", "source_row", *COUNTED_COLUMNS, "support", "claim_kind", "answer_kind"]
 
 
 class ReconciliationError(RunError):
     """Rows are missing from the output or appear twice; such output is never committed."""
-
-
-def count_rows(rows: RowRange, *, evidence: Path, dead_letters: Path) -> AuditCounts:
-    """Count what became of ``rows`` by reading the written files; takes one byte per row.
-
-    Raises:
-        ReconciliationError: if a row is in neither output, in both, or twice in one, or lies outside the range.
-    """
-    outcomes = np.zeros(rows.row_count, np.uint8)
-    spans: Counter[str] = Counter()
-    claims: Counter[str] = Counter()
-    not_judged: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
-    reasons: Counter[tuple[str, str]] = Counter()
-    for batch in _batches(evidence, _EVIDENCE_COLUMNS):
-        firsts = batch.filter(pc.equal(batch.column("span_index"), 0))
-        _record_outcomes(firsts, rows, outcomes)
-        answers.update(firsts.column("answer_kind").to_pylist())
-        spans.update(batch.column("support").to_pylist())
-        counted = counted_rows(batch)
-        claims.update(counted.column("support").to_pylist())
-        unread = counted.filter(pc.equal(counted.column("support"), Support.NOT_JUDGED.value))
-        not_judged.update(unread.column("claim_kind").to_pylist())
-    for batch in _batches(dead_letters, ["source_file", "source_row", "stage", "reason"]):
-        _record_outcomes(batch, rows, outcomes)
-        reasons.update(zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True))
-    wrong = np.flatnonzero(outcomes != 1)
-    if len(wrong):
-        raise ReconciliationError(
-            f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}: every row should be audited or dead-lettered "
-            f"exactly once, {len(wrong)} are not, the first is row {rows.row_start + int(wrong[0])} with "
-            f"{int(outcomes[wrong[0]])} outcomes; please report this"
-        )
-    return AuditCounts(
-        rows=rows.row_count,
-        audited=answers.total(),
-        dead_letters=dead_letter_counts(reasons),
-        spans=dict(sorted(spans.items())),
-        claims=dict(sorted(claims.items())),
-        not_judged=dict(sorted(not_judged.items())),
-        answers=dict(sorted(answers.items())),
-    )
-
-
-def _record_outcomes(batch: pa.RecordBatch, rows: RowRange, outcomes: npt.NDArray[np.uint8]) -> None:
-    """Add one outcome to each row of the batch."""
-    places = batch.column("source_row").to_numpy() - rows.row_start
-    files = pc.unique(batch.column("source_file")).to_pylist()
-    if files not in ([], [rows.file]) or ((places < 0) | (places >= rows.row_count)).any():
-        raise ReconciliationError(f"the output has rows of {files} that were not asked for; please report this")
-    found, times = np.unique(places, return_counts=True)
-    outcomes[found] = np.minimum(outcomes[found] + times, 255)
-
-
-def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as parquet:
-        yield from parquet.iter_batches(batch_size=_COUNTED_ROWS, columns=columns)
-
-
-_BATCH_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +90,15 @@ def read_attempt(
         LeakError: if a file shows what should be masked.
     """
     evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
-    counts = count_rows(rows, evidence=evidence, dead_letters=dead_letters)
     encoded, probed = settings.encodes_rows, has_own_model(settings.method)
     counts = replace(
-        counts,
+        count_rows(rows, evidence=evidence, dead_letters=dead_letters),
         tokens=counted.tokens if encoded else None,
         rows_in_windows=counted.rows_in_windows if encoded else None,
         rows_unread=counted.rows_unread if probed else None,
         rows_asked=counted.rows_asked if probed else None,
     )
-    check_leaks(rows, (evidence, dead_letters), settings, storage, last_try=last_try)
+    _check_leaks(rows, (dead_letters, evidence), settings, storage, last_try=last_try)
     return ChunkAttempt(
         folder=str(folder),
         evidence=_describe(evidence),
@@ -167,49 +110,71 @@ def read_attempt(
     )
 
 
-def manifest_of(chunk: Chunk, attempt: ChunkAttempt, *, configuration: str) -> ChunkManifest:
-    """The manifest of an attempt whose files lie where they stay, with paths relative to the output directory."""
-    return ChunkManifest(
-        chunk=chunk.name,
-        source_file=chunk.rows.file,
-        input_sha256=chunk.input.sha256,
-        row_start=chunk.rows.row_start,
-        row_end=chunk.rows.row_end,
-        configuration=configuration,
-        counts=attempt.counts,
-        evidence=attempt.evidence,
-        dead_letters=attempt.dead_letters,
-        seconds=round(attempt.seconds, 3),
-        stages=attempt.stages,
-        passage_sample=attempt.passage_sample,
-        notes=attempt.notes,
+def count_rows(rows: RowRange, *, evidence: Path, dead_letters: Path) -> AuditCounts:
+    """Count what became of ``rows`` by reading the written files; takes one byte per row.
+
+    Raises:
+        ReconciliationError: if a row is in neither output, in both, or twice in one, or lies outside the range.
+    """
+    outcomes = np.zeros(rows.row_count, np.uint8)
+    reasons: Counter[tuple[str, str]] = Counter()
+    spans, claims, not_judged, answers = (Counter[str]() for _ in range(4))
+    for batch in _batches(evidence, _EVIDENCE_COLUMNS):
+        firsts = batch.filter(pc.equal(batch.column("span_index"), 0))
+        _record_outcomes(firsts, rows, outcomes)
+        answers.update(firsts.column("answer_kind").to_pylist())
+        spans.update(batch.column("support").to_pylist())
+        counted = counted_rows(batch)
+        claims.update(counted.column("support").to_pylist())
+        unread = counted.filter(pc.equal(counted.column("support"), Support.NOT_JUDGED.value))
+        not_judged.update(unread.column("claim_kind").to_pylist())
+    for batch in _batches(dead_letters, ["source_file", "source_row", "stage", "reason"]):
+        _record_outcomes(batch, rows, outcomes)
+        reasons.update(zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True))
+    wrong = np.flatnonzero(outcomes != 1)
+    if len(wrong):
+        raise ReconciliationError(
+            f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}: every row should be audited or dead-lettered "
+            f"exactly once, {len(wrong)} are not, the first is row {rows.row_start + int(wrong[0])} with "
+            f"{int(outcomes[wrong[0]])} outcomes; please report this"
+        )
+    return AuditCounts(
+        rows=rows.row_count,
+        audited=answers.total(),
+        dead_letters=dead_letter_counts(reasons),
+        spans=dict(sorted(spans.items())),
+        claims=dict(sorted(claims.items())),
+        not_judged=dict(sorted(not_judged.items())),
+        answers=dict(sorted(answers.items())),
     )
 
 
-def _describe(path: Path) -> OutputFile:
-    """Sync a file to disk; returns its name, rows, size and digest."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, file_sha256(path))
+def _record_outcomes(batch: pa.RecordBatch, rows: RowRange, outcomes: npt.NDArray[np.uint8]) -> None:
+    """Add one outcome to each row of the batch."""
+    positions = batch.column("source_row").to_numpy() - rows.row_start
+    files = pc.unique(batch.column("source_file")).to_pylist()
+    if files not in ([], [rows.file]) or ((positions < 0) | (positions >= rows.row_count)).any():
+        raise ReconciliationError(f"the output has rows of {files} that were not asked for; please report this")
+    written, times = np.unique(positions, return_counts=True)
+    outcomes[written] = np.minimum(outcomes[written] + times, 255)
 
 
-def check_leaks(
-    rows: RowRange, files: Iterable[Path], settings: AuditSettings, storage: LogStorage, *, last_try: bool = False
+def _batches(path: Path, columns: list[str] | None, rows: int = _COUNTED_ROWS) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def _check_leaks(
+    rows: RowRange, files: Sequence[Path], settings: AuditSettings, storage: LogStorage, *, last_try: bool
 ) -> None:
-    """Refuse files in which a text still shows what masks should hide, or what they hide elsewhere in the same row.
-
-    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``.
-
-    Raises:
-        LeakError: if there is one; the message says where, and never shows it.
-    """
+    """Refuse files in which a text still shows what masks should hide, or what they hide elsewhere in the same row."""
     redactor = Redactor(settings.privacy)
     if not settings.privacy.masks:
         return
     log, wanted = QALog(rows.file, settings.log_options, storage), range(rows.row_start, rows.row_end)
-    records = log.outcomes(wanted, last_try=last_try)
-    secrets = {one.source.source_row: record_secrets(one, redactor) for one in records if isinstance(one, QARecord)}
-    for path in sorted(files):
+    records = [row for row in log.outcomes(wanted, last_try=last_try) if isinstance(row, QARecord)]
+    secrets = {record.source.source_row: record_secrets(record, redactor) for record in records}
+    for path in files:
         for column, row, value in _values(path):
             hidden = secrets.get(row, frozenset())
             if any(redactor.mask(text) != text or without_secrets(text, hidden) != text for text in texts_in(value)):
@@ -221,17 +186,18 @@ def check_leaks(
 
 def _values(path: Path) -> Iterator[tuple[str, int, object]]:
     """(column, row of the log, value) of everything in a file but our own words and what the user gave."""
-    with pq.ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if name not in given_names(file.schema_arrow)]
-        for batch in file.iter_batches(_BATCH_ROWS):
-            rows = batch.column("source_row").to_pylist()
-            for name in names:
+    for batch in _batches(path, None, _CHECKED_ROWS):
+        rows = batch.column("source_row").to_pylist()
+        for name in batch.schema.names:
+            if name not in given_names(batch.schema):
                 yield from ((name, row, value) for row, value in zip(rows, batch.column(name).to_pylist(), strict=True))
 
 
-FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)
-_NAMED_LOGS = 3
-_MARK = ".taken_up"
+def _describe(path: Path) -> OutputFile:
+    """Sync a file to disk; returns its name, rows, size and digest."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, file_sha256(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +235,29 @@ class ChunkStore:
         """
         planned = {chunk.name: chunk for chunk in chunks}
         there = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
-        lost = {name: one for name, one in there.items() if not self._is_redone(one, planned.get(name))}
+        lost = {
+            name: manifest
+            for name, manifest in there.items()
+            if name not in planned or (manifest is not None and not self._is_of(manifest, planned[name]))
+        }
         if lost:
             raise UsageError(self._refusal(lost))
-        whole = self._whole({name: one for name, one in there.items() if one is not None}, digests=digests)
-        return whole, [name for name in there if name not in whole]
+        sizes = {
+            f"{folder}/{name}": size
+            for folder in (EVIDENCE, DEAD_LETTERS)
+            for name, size in self.storage.sizes(self.committed.path(folder)).items()
+        }
+
+        def is_whole(name: str) -> bool:
+            manifest = there[name]
+            return manifest is not None and all(
+                sizes.get(file.path) == file.size_bytes and (not digests or self._has_digest(file))
+                for file in (manifest.evidence, manifest.dead_letters)
+            )
+
+        whole = dict(zip(there, in_threads(is_whole, there), strict=True))
+        kept = {name: manifest for name, manifest in there.items() if manifest is not None and whole[name]}
+        return kept, [name for name in there if name not in kept]
 
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
         """Remove what other runs and slower attempts left: results, then manifests, then files. Make the folders.
@@ -283,7 +267,13 @@ class ChunkStore:
         """
         names = {f"{CHUNKS}/{name}.json" for name in kept}
         names |= {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
-        removed = [self.committed.path(one) for one in self._own_files() if one not in names]
+        own = (
+            f"{folder}/{name}"
+            for folder in FOLDERS
+            for name in sorted(self.storage.sizes(self.committed.path(folder)))
+            if OWN_FOLDERS[folder].fullmatch(name)  # nothing hidden
+        )
+        removed = [self.committed.path(name) for name in own if name not in names]
         if removed:
             self.remove_results()
         self.storage.delete(removed)
@@ -317,18 +307,28 @@ class ChunkStore:
         Raises:
             OSError: if the output cannot be written.
         """
-        placed = replace(
-            attempt,
-            evidence=replace(attempt.evidence, path=f"{EVIDENCE}/{chunk.name}{mark}.parquet"),
-            dead_letters=replace(attempt.dead_letters, path=f"{DEAD_LETTERS}/{chunk.name}{mark}.parquet"),
-        )
-        files = ((attempt.evidence, placed.evidence), (attempt.dead_letters, placed.dead_letters))
-        for local, file in files:
+        evidence = replace(attempt.evidence, path=f"{EVIDENCE}/{chunk.name}{mark}.parquet")
+        dead_letters = replace(attempt.dead_letters, path=f"{DEAD_LETTERS}/{chunk.name}{mark}.parquet")
+        for local, file in ((attempt.evidence, evidence), (attempt.dead_letters, dead_letters)):
             self.storage.put_file(self.committed.path(file.path), Path(attempt.folder) / local.path)
         if mark and self.is_committed(chunk):
-            self.storage.delete([self.committed.path(file.path) for _, file in files])
+            self.storage.delete([self.committed.path(file.path) for file in (evidence, dead_letters)])
             return self.committed.read(chunk.name)
-        manifest = manifest_of(chunk, placed, configuration=self.configuration)
+        manifest = ChunkManifest(
+            chunk=chunk.name,
+            source_file=chunk.rows.file,
+            input_sha256=chunk.input.sha256,
+            row_start=chunk.rows.row_start,
+            row_end=chunk.rows.row_end,
+            configuration=self.configuration,
+            counts=attempt.counts,
+            evidence=evidence,
+            dead_letters=dead_letters,
+            seconds=round(attempt.seconds, 3),
+            stages=attempt.stages,
+            passage_sample=attempt.passage_sample,
+            notes=attempt.notes,
+        )
         self.put(f"{CHUNKS}/{chunk.name}.json", manifest.to_json())
         return manifest
 
@@ -371,24 +371,17 @@ class ChunkStore:
         """Whether an attempt of this chunk has begun in this run."""
         return self.storage.exists(self.committed.path(CHUNKS, f".{chunk.name}{_MARK}"))
 
-    def _own_files(self) -> Iterator[str]:
-        """What audits wrote, relative to the root: manifests, then files; nothing hidden."""
-        for folder in FOLDERS:
-            for name in sorted(self.storage.sizes(self.committed.path(folder))):
-                if OWN_FOLDERS[folder].fullmatch(name):
-                    yield f"{folder}/{name}"
-
     def _recorded(self) -> Sequence[str]:
         """The chunks of a run that was done."""
+        path = self.committed.path(RUN_MANIFEST)
         try:
-            path = self.committed.path(RUN_MANIFEST)
-            with self.committed.storage.open(path) as file:
-                found = RunManifest.from_json(file.read(), path)
+            with self.storage.open(path) as file:
+                manifest = RunManifest.from_json(file.read(), path)
         except SchemaVersionError:
             raise
         except (OSError, ValueError):
             return ()
-        return found.chunks if found.status is RunStatus.DONE else ()
+        return manifest.chunks if manifest.status is RunStatus.DONE else ()
 
     def _is_of(self, manifest: ChunkManifest, chunk: Chunk) -> bool:
         """Whether a manifest is that of this chunk: the same rows, content and configuration."""
@@ -399,45 +392,18 @@ class ChunkStore:
             and manifest.configuration == self.configuration
         )
 
-    def _is_redone(self, manifest: ChunkManifest | None, planned: Chunk | None) -> bool:
-        """Whether the run has the chunk, too: the very same, or one for a manifest that is damaged."""
-        return planned is not None and (manifest is None or self._is_of(manifest, planned))
-
     def _refusal(self, lost: Mapping[str, ChunkManifest | None]) -> str:
-        rows = sum(one.counts.rows for one in lost.values() if one is not None)
-        logs = sorted({one.source_file for one in lost.values() if one is not None})
+        known = [manifest for manifest in lost.values() if manifest is not None]
+        rows, logs = sum(one.counts.rows for one in known), sorted({one.source_file for one in known})
         more = f" and {len(logs) - _NAMED_LOGS} more" if len(logs) > _NAMED_LOGS else ""
-        named = ", ".join(map(repr, logs[:_NAMED_LOGS])) + more
+        named = f" of {', '.join(map(repr, logs[:_NAMED_LOGS]))}{more}" if logs else ""
         return (
-            f"--output {self.committed.root!r} holds {len(lost)} finished chunks with {rows:,} rows"
-            f"{f' of {named}' if logs else ''}, first {min(lost)}, that this run would remove: their logs are not in "
+            f"--output {self.root!r} holds {len(lost)} finished chunks with {rows:,} rows"
+            f"{named}, first {min(lost)}, that this run would remove: their logs are not in "
             "--input at the same place, or have changed, or --rows-per-chunk, another option or a version is not the "
             "same. Start the same command as before, choose another --output, or give --overwrite to audit all rows "
             "again"
         )
 
-    def _whole(self, manifests: Mapping[str, ChunkManifest], *, digests: bool) -> dict[str, ChunkManifest]:
-        """Those whose files are there as they were written."""
-        sizes = {
-            f"{folder}/{name}": size
-            for folder in (EVIDENCE, DEAD_LETTERS)
-            for name, size in self.committed.storage.sizes(self.committed.path(folder)).items()
-        }
-        files = {name: (one.evidence, one.dead_letters) for name, one in manifests.items()}
-        there = [name for name, two in files.items() if all(sizes.get(one.path) == one.size_bytes for one in two)]
-        if digests:
-            intact = in_threads(lambda name: all(map(self._has_digest, files[name])), there)
-            there = [name for name, is_intact in zip(there, intact, strict=True) if is_intact]
-        return {name: manifests[name] for name in there}
-
     def _has_digest(self, file: OutputFile) -> bool:
-        return fingerprint_file(self.committed.storage, self.committed.path(file.path))[1] == file.sha256
-
-
-def damage_notes(damaged: Sequence[str], finished: Mapping[str, ChunkManifest]) -> Iterator[str]:
-    """How many finished chunks are damaged; they are audited again."""
-    if damaged:
-        yield (
-            f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, first "
-            f"in {damaged[0]}; these chunks are audited again"
-        )
+        return fingerprint_file(self.storage, self.committed.path(file.path))[1] == file.sha256

@@ -34,9 +34,7 @@ _WAITING_WORKERS = 2
 class ModelWorkerPlan:
     """The processes of a run with model workers.
 
-    Attributes:
-        devices: one per model worker.
-        cpu_workers: workers besides those that wait for blocks.
+    ``devices`` has one per model worker; ``cpu_workers`` are those besides the workers that wait for blocks.
     """
 
     devices: tuple[str, ...]
@@ -119,43 +117,6 @@ def gpu_count() -> int:
 _ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
 
 
-@dataclass(frozen=True, slots=True)
-class _Auto:
-    """A model whose precision is to be chosen.
-
-    Attributes:
-        model: how to load it.
-        may_be_chosen: whether it is worth while to look at it.
-        group, name: the settings that ask for the precision, and its name there and in the provenance.
-        record: the option that keeps the choice.
-        said: what the user calls it.
-    """
-
-    model: ModelOptions
-    may_be_chosen: bool
-    group: str
-    name: str
-    record: str
-    said: str = ""
-
-    def as_before(self, settings: AuditSettings, earlier: RunManifest) -> bool:
-        """Whether the earlier run had "auto" as well, or nothing to choose, and all else that it asked for here."""
-        before, asked = earlier.options.get(self.group), plain_settings(settings)[self.group]
-        if not isinstance(before, dict) or not isinstance(asked, dict) or self.name not in earlier.models:
-            return False
-        if self.group == "model":
-            had_nothing_to_choose = before.get(self.name) is None and earlier.models[self.name] == "float32"
-        else:
-            had_nothing_to_choose = before.get(self.name) == AUTO_DTYPE
-        was_auto = had_nothing_to_choose or self.recorded(earlier) is not None
-        return was_auto and {**asked, self.name: None} == {**before, self.name: None}
-
-    def recorded(self, earlier: RunManifest) -> str | None:
-        """The choice of an earlier run, and its reason."""
-        run = earlier.options.get("run")
-        return run.get(self.record) if isinstance(run, dict) else None
-
-
 def with_auto_dtype(
     settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
 ) -> tuple[AuditSettings, RunOptions]:
@@ -166,43 +127,60 @@ def with_auto_dtype(
     nothing to choose: "auto" is then float32 on a CPU, and the model's own precision on a GPU.
     """
     earlier = None if options.overwrite else earlier
-    needs = resolve_method(settings.method).needs
-    decoder = decoder_to_choose_for(settings.model, settings.method, needs)
-    if settings.model.dtype == AUTO_DTYPE:
-        is_candidate = may_leave_float32(needs) and settings.model.model != BUNDLED_MODEL_NAME
-        auto = _Auto(settings.model, is_candidate, "model", "dtype", "dtype_choice")
-        if (choice := _choice(auto, settings, options, earlier)) is not None:
-            settings = replace(settings, model=settings.model.replaced(dtype=choice[0]))
+    needs, model = resolve_method(settings.method).needs, settings.model
+    decoder = decoder_to_choose_for(model, settings.method, needs)
+    if model.dtype == AUTO_DTYPE:
+        candidate = model if may_leave_float32(needs) and model.model != BUNDLED_MODEL_NAME else None
+        choice = _earlier_choice("model", "dtype", settings, options, earlier) or _choice(candidate, settings, options)
+        if choice[0] is not None:
+            settings = replace(settings, model=model.replaced(dtype=choice[0]))
             options = options.replaced(dtype_choice=choice[1])
-    if decoder is None:
-        return settings, options
-    name, said = "language_model_dtype", " for the language model"
-    auto = _Auto(decoder, True, "method", name, "language_model_dtype_choice", said)
-    choice = _choice(auto, settings, options, earlier)
-    dtype = AUTO_DTYPE if choice is None else choice[0]  # it is told, lest it should take the model's
-    options = options if choice is None else options.replaced(language_model_dtype_choice=choice[1])
-    return replace(settings, method=settings.method.replaced(language_model_dtype=dtype)), options
+    if decoder is not None:
+        name = "language_model_dtype"
+        choice = _earlier_choice("method", name, settings, options, earlier) or _choice(
+            decoder, settings, options, " for the language model"
+        )
+        dtype = choice[0] or AUTO_DTYPE  # it is told, lest it should take the model's
+        settings = replace(settings, method=settings.method.replaced(language_model_dtype=dtype))
+        options = options.replaced(language_model_dtype_choice=choice[1]) if choice[1] else options
+    return settings, options
 
 
-def _choice(
-    auto: _Auto, settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
-) -> tuple[str, str] | None:
-    """The dtype and what to record of it; None if there is nothing to choose."""
-    if earlier is not None and auto.as_before(settings, earlier):
-        why, dtype = auto.recorded(earlier), earlier.models[auto.name]
-        if why is not None and dtype != "float32" and dtype not in half_precision_instructions():
-            options.messages.say(
-                f"--dtype auto keeps {dtype}, in which this audit was started, but this processor has no instructions "
-                f"for products in {dtype}, which may take many times as long; --dtype float32 does all rows again"
-            )
-        return None if why is None else (dtype, why)
-    on_cpu = auto.model.device == "cpu" or (auto.model.device == "auto" and not has_gpu())
-    may_choose = auto.may_be_chosen and on_cpu and bool(half_precision_instructions())
-    if not may_choose or (chosen := _chosen(auto.model, threads=settings.threads)) is None:
+_Choice = tuple[str, str] | tuple[None, None]
+"""A dtype and what to record of it; None twice where there is nothing to choose."""
+
+
+def _earlier_choice(
+    group: str, name: str, settings: AuditSettings, options: RunOptions, earlier: RunManifest | None
+) -> _Choice | None:
+    """What the run that is continued chose for the option ``name``; None where it asked for something else."""
+    if earlier is None:
         return None
-    dtype, reason = chosen
-    options.messages.say(f"--dtype auto chooses {dtype}{auto.said}: {reason}")
-    return dtype, f"{dtype}: {reason}"
+    before, asked, run = earlier.options.get(group), plain_settings(settings)[group], earlier.options.get("run")
+    if not isinstance(before, dict) or not isinstance(asked, dict) or name not in earlier.models:
+        return None
+    why, dtype = run.get(f"{name}_choice") if isinstance(run, dict) else None, earlier.models[name]
+    had_no_choice = (
+        before.get(name) is None and dtype == "float32" if group == "model" else before.get(name) == AUTO_DTYPE
+    )
+    if (why is None and not had_no_choice) or {**asked, name: None} != {**before, name: None}:
+        return None
+    if why is not None and dtype != "float32" and dtype not in half_precision_instructions():
+        options.messages.say(
+            f"--dtype auto keeps {dtype}, in which this audit was started, but this processor has no instructions "
+            f"for products in {dtype}, which may take many times as long; --dtype float32 does all rows again"
+        )
+    return (None, None) if why is None else (dtype, why)
+
+
+def _choice(model: ModelOptions | None, settings: AuditSettings, options: RunOptions, of: str = "") -> _Choice:
+    on_cpu = model is not None and (model.device == "cpu" or (model.device == "auto" and not has_gpu()))
+    if model is None or not on_cpu or not half_precision_instructions():
+        return None, None
+    if (chosen := _chosen(model, threads=settings.threads)) is None:
+        return None, None
+    options.messages.say(f"--dtype auto chooses {chosen[0]}{of}: {chosen[1]}")
+    return chosen[0], f"{chosen[0]}: {chosen[1]}"
 
 
 def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:

@@ -114,25 +114,21 @@ def check_input(
             "--spans given needs rows that give spans, and no file has a column target_spans; name it with --columns "
             "target_spans=..., or choose other --spans"
         )
-    _check_extra_names(extra_fields)
-    _check_members(extra_fields, settings)
+    _check_extra_fields(extra_fields, settings)
     files = tuple(CheckedFile(log, checked[log.path].row_count, checked[log.path].notes) for log in logs)
     return InputCheck(files, extra_fields, (*found.notes,), settings)
 
 
-def _check_extra_names(extra_fields: Sequence[pa.Field]) -> None:
-    try:
-        evidence_schema(extra_fields=extra_fields)
-    except ValueError as error:
-        raise UsageError(f"--extra-columns: {error}") from error
-
-
-def _check_members(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
-    """Refuse objects whose keys are to be masked: they name the members of a type, which a table has to state.
+def _check_extra_fields(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
+    """Refuse names of the evidence's own, and keys of objects that are to be masked: a table states them in its type.
 
     Raises:
         UsageError: if there is one.
     """
+    try:
+        evidence_schema(extra_fields=extra_fields)
+    except ValueError as error:
+        raise UsageError(f"--extra-columns: {error}") from error
     redactor = Redactor(settings.privacy)
     for field in extra_fields:
         if any(redactor.mask(name) != name for name in _members(field.type)):
@@ -143,11 +139,10 @@ def _check_members(extra_fields: Sequence[pa.Field], settings: AuditSettings) ->
 
 
 def _members(kind: pa.DataType) -> Iterator[str]:
-    if pa.types.is_struct(kind):
-        yield from (kind.field(index).name for index in range(kind.num_fields))
-    if pa.types.is_nested(kind):
-        for index in range(kind.num_fields):
-            yield from _members(kind.field(index).type)
+    for index in range(kind.num_fields if pa.types.is_nested(kind) else 0):
+        if pa.types.is_struct(kind):
+            yield kind.field(index).name
+        yield from _members(kind.field(index).type)
 
 
 def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
@@ -167,7 +162,9 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
             raise LogReadError(str(error)) from error
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256, file.notes))
         whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), file.log.stamp)
-        chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
+        for start in range(0, max(1, file.row_count), rows_per_chunk):
+            rows = part_of(whole, start, min(start + rows_per_chunk, file.row_count))
+            chunks.append(Chunk(chunk_name(index, file.path, start), rows, inputs[-1]))
     return InputPlan(tuple(inputs), tuple(chunks), check.notes)
 
 
@@ -187,9 +184,7 @@ def chunk_name(file_index: int, path: str, row_start: int) -> str:
     return f"{file_index:05d}-{readable}-r{row_start:010d}"
 
 
-def _split_into_chunks(file_index: int, file: InputFile, whole: RowRange, rows_per_chunk: int) -> Iterator[Chunk]:
-    for row_start in range(0, max(1, file.row_count), rows_per_chunk):
-        row_end = min(row_start + rows_per_chunk, file.row_count)
-        inside = tuple(row for row in whole.duplicate_rows if row_start <= row < row_end)
-        rows = RowRange(file.path, row_start, row_end, inside, whole.stamp)
-        yield Chunk(chunk_name(file_index, file.path, row_start), rows, file)
+def part_of(rows: RowRange, start: int, end: int) -> RowRange:
+    """The rows from ``start`` to ``end`` (exclusive) of these."""
+    inside = tuple(row for row in rows.duplicate_rows if start <= row < end)
+    return replace(rows, row_start=start, row_end=end, duplicate_rows=inside)

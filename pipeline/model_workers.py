@@ -39,7 +39,7 @@ from attribeam.pipeline.worker_process import (
     Worker,
     WorkerDied,
     WorkerFailed,
-    describe_death,
+    describe_failure,
     is_out_of_memory,
     load_or_tell,
     start_process,
@@ -78,15 +78,8 @@ class ModelWorkers:
 
     def _start(self, device: str) -> None:
         settings = replace(self._settings, model=self._settings.model.replaced(device=device))
-        worker = start_process(
-            _serve_blocks,
-            self._asked,
-            settings=settings,
-            verbose=self._verbose,
-            name=f"models on {device}",
-            who=MODEL_WORKER,
-        )
-        self.running[worker] = device
+        options: Any = {"settings": settings, "verbose": self._verbose, "name": f"models on {device}"}
+        self.running[start_process(_serve_blocks, self._asked, who=MODEL_WORKER, **options)] = device
 
     def take(self, worker: Worker, message: object) -> None:
         """Take what a model worker has sent.
@@ -100,7 +93,12 @@ class ModelWorkers:
             self._waited += message.seconds if message.is_taken else 0.0
             self._worked += 0.0 if message.is_taken else message.seconds
         elif isinstance(message, WorkerDied):
-            self._replace(worker, message)
+            self._idle_deaths += not worker.is_busy
+            if not worker.is_loaded or self._idle_deaths > _MOST_IDLE_DEATHS:
+                when = "before it had any rows" if worker.is_loaded else "while the models were loaded"
+                raise RunError(describe_failure(message, when))
+            self._ended[worker.process.pid] = message
+            self._start(self.running.pop(worker))
         elif isinstance(message, WorkerFailed):
             raise (UsageError if message.is_usage and self._models is None else RunError)(message.explanation)
         elif self._models not in (None, message):
@@ -111,20 +109,10 @@ class ModelWorkers:
         elif isinstance(message, ModelsLoaded):
             self._models = message
 
-    def _replace(self, worker: Worker, death: WorkerDied) -> None:
-        self._idle_deaths += not worker.is_busy
-        if not worker.is_loaded or self._idle_deaths > _MOST_IDLE_DEATHS:
-            when = "before it had any rows" if worker.is_loaded else "while the models were loaded"
-            raise RunError(describe_death(death, when))
-        self._ended[worker.process.pid] = death
-        self._start(self.running.pop(worker))
-
     def death_of(self, pid: int | None) -> WorkerDied:
         """How the model worker has ended that a worker says has ended on its block."""
-        for worker in self.running:
-            if worker.process.pid == pid:
-                return worker.death()
-        return self._ended.get(pid, WorkerDied(None, MODEL_WORKER))
+        running = (worker.death() for worker in self.running if worker.process.pid == pid)
+        return next(running, self._ended.get(pid, WorkerDied(None, MODEL_WORKER)))
 
     @property
     def waiting_share(self) -> float | None:

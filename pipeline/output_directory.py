@@ -16,7 +16,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -30,23 +30,16 @@ RESULTS = (REPORT_PAGE, METRICS_JSON, METRICS_PROM)
 """What a run writes at its end, about all chunks."""
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
-OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet")
-"""Names of evidence and dead letters. A distributed run adds a mark of the attempt."""
-
-OWN_MANIFEST = re.compile(rf"{_CHUNK}\.json")
-_OWN_ATTEMPT = re.compile(r".+-[0-9a-f]{32}")
 _ATTEMPTS = "_attempts"
+_CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
+_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet")
 OWN_FOLDERS: Mapping[str, re.Pattern[str]] = {
-    EVIDENCE: OWN_PARQUET,
-    DEAD_LETTERS: OWN_PARQUET,
-    CHUNKS: OWN_MANIFEST,
-    _ATTEMPTS: _OWN_ATTEMPT,
+    EVIDENCE: _PARQUET,
+    DEAD_LETTERS: _PARQUET,
+    CHUNKS: re.compile(rf"{_CHUNK}\.json"),
+    _ATTEMPTS: re.compile(r".+-[0-9a-f]{32}"),
 }
-"""The folders of an audit, and the names in each."""
-
-OWN_NAMES = re.compile("|".join(map(re.escape, (MARKER, RUN_MANIFEST, *RESULTS))))
-"""The files beside these folders."""
+"""The folders of an audit, and the names in each; a distributed run adds a mark of the attempt."""
 
 
 class OutputDirectory:
@@ -54,12 +47,9 @@ class OutputDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.evidence = root / EVIDENCE
-        self.dead_letters = root / DEAD_LETTERS
-        self.chunks = root / CHUNKS
         self.attempts = root / _ATTEMPTS
         self.run_manifest = root / RUN_MANIFEST
-        self.folders = (self.evidence, self.dead_letters, self.chunks, self.attempts)
+        self._folders = [root / name for name in OWN_FOLDERS]
 
     def check(self) -> None:
         """Refuse a directory that cannot be written to, or holds other things than audits write; changes nothing.
@@ -86,7 +76,8 @@ class OutputDirectory:
         Raises:
             UsageError: if there is something; the message names it.
         """
-        for foreign in _foreign_paths(self.root) if self.root.is_dir() else ():
+        foreign = next(_foreign_paths(self.root), None) if self.root.is_dir() else None
+        if foreign is not None:
             raise UsageError(f"--output holds {str(foreign)!r}, which no audit wrote; move it away")
 
     @contextmanager
@@ -101,24 +92,18 @@ class OutputDirectory:
             OSError: if the disk is full.
         """
         made: list[Path] = []
-        try:
+        with ExitStack() as stack:
+            stack.callback(lambda: self._remove_made(made))
             with self._refused():
                 self.check()
                 _make_folders(self.root, made)
-                marker = self._open_marker(made)
-            with marker:
-                try:
-                    with self._refused():
-                        self._hold(marker)
-                        for folder in self.folders:
-                            _make_folders(folder, made)
-                    yield
-                except BaseException:
-                    self._remove_made(made)
-                    raise
-        except BaseException:
-            self._remove_made(made)
-            raise
+                marker = stack.enter_context(self._open_marker(made))
+                stack.callback(lambda: self._remove_made(made))  # before the lock ends
+                self._hold(marker)
+                for folder in self._folders:
+                    _make_folders(folder, made)
+            yield
+            made.clear()
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
@@ -139,7 +124,7 @@ class OutputDirectory:
         there = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
         if not there.is_dir():
             raise UsageError(self._unwritable(f"{str(there)!r} is no directory"))
-        for folder in (there, *(one for one in self.folders if one.is_dir())):
+        for folder in (there, *(folder for folder in self._folders if folder.is_dir())):
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
 
@@ -189,7 +174,7 @@ class OutputDirectory:
     def remove_attempts(self) -> None:
         """Remove the unfinished work of interrupted runs; nothing hidden, such as what a file manager left."""
         for attempt in self.attempts.iterdir():
-            if _OWN_ATTEMPT.fullmatch(attempt.name) and not attempt.name.startswith("."):
+            if OWN_FOLDERS[_ATTEMPTS].fullmatch(attempt.name) and not attempt.name.startswith("."):
                 shutil.rmtree(attempt)
 
     def remove_working_folders(self) -> None:
@@ -207,9 +192,8 @@ class OutputDirectory:
 
 
 def _foreign_paths(root: Path) -> Iterator[Path]:
-    for path in sorted(root.iterdir()):
-        if OWN_NAMES.fullmatch(path.name) and (path.is_symlink() or not path.is_file()):
-            yield path
+    files = (root / name for name in sorted((MARKER, RUN_MANIFEST, *RESULTS)))
+    yield from (path for path in files if os.path.lexists(path) and (path.is_symlink() or not path.is_file()))
     for name, pattern in OWN_FOLDERS.items():
         folder = root / name
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -223,8 +207,7 @@ def _foreign_paths(root: Path) -> Iterator[Path]:
 
 def _make_folders(path: Path, made: list[Path]) -> None:
     """Make a folder and those above it that are missing; adds them to ``made``."""
-    missing = [one for one in (*reversed(path.parents), path) if not one.exists()]
-    for folder in missing:
+    for folder in [folder for folder in (*reversed(path.parents), path) if not folder.exists()]:
         try:
             folder.mkdir()
             made.append(folder)

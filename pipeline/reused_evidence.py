@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -29,13 +28,7 @@ _VERDICT_ONLY = (OF_VERDICTS | THRESHOLDS) - {"assume_language"}
 
 @dataclass(frozen=True, slots=True)
 class ReusedAudit:
-    """An audit whose evidence is used again.
-
-    Attributes:
-        root: its directory.
-        models: its models' provenance.
-        files: its names of the input files, by today's.
-    """
+    """An audit whose evidence is used again: its directory, its models' provenance, its names of files by today's."""
 
     root: str
     models: Mapping[str, str]
@@ -97,18 +90,11 @@ class ReusedEvidence:
 
     def __init__(self, audit: ReusedAudit) -> None:
         self._audit = audit
+        self._chunks: dict[str, list[tuple[int, int, str, str]]] = defaultdict(list)
         with _reading(audit.root):
-            self._directory = AuditDirectory.open(audit.root)
-
-    @cached_property
-    def _chunks(self) -> Mapping[str, Sequence[tuple[int, int, str, str]]]:
-        """First row, end, evidence and dead letters of each chunk, by input file."""
-        by_file = defaultdict(list)
-        whole = self._directory
-        chunks = zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True)
-        for chunk, evidence, dead_letters in chunks:
-            by_file[chunk.source_file].append((chunk.row_start, chunk.row_end, evidence, dead_letters))
-        return by_file
+            self._directory = whole = AuditDirectory.open(audit.root)
+            for chunk, *files in zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True):
+                self._chunks[chunk.source_file].append((chunk.row_start, chunk.row_end, *files))
 
     def provenance(self, options: MethodOptions) -> dict[str, str]:
         """The audit's models, with the verdict of ``options``."""
@@ -123,43 +109,39 @@ class ReusedEvidence:
         by_file: dict[str, list[AuditRow]] = defaultdict(list)
         for row in rows:
             by_file[row.record.source.source_file].append(row)
+        spans: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
+        dead_letters: dict[tuple[str, int], Mapping[str, Any]] = {}
         with _reading(self._audit.root):
-            stored = {name: self._stored(name, of_file) for name, of_file in by_file.items()}
-        return [self._outcome(row, *stored[row.record.source.source_file]) for row in rows]
+            for name, of_file in by_file.items():
+                audit, where = self._part([row.record.source.source_row for row in of_file], name)
+                for batch in audit.evidence_batches(where=where):
+                    for stored in batch.to_pylist():
+                        spans[name, stored["source_row"]].append(stored)
+                for batch in audit.dead_letter_batches(where=where):
+                    dead_letters |= {(name, stored["source_row"]): stored for stored in batch.to_pylist()}
+        return [self._outcome(row, spans, dead_letters) for row in rows]
 
-    def _stored(
-        self, file: str, rows: Sequence[AuditRow]
-    ) -> tuple[Mapping[int, Sequence[Mapping[str, Any]]], Mapping[int, Mapping[str, Any]]]:
-        """What the audit wrote of the rows of one file: evidence rows and dead letters, by number of row."""
-        numbers = [row.record.source.source_row for row in rows]
+    def _part(self, numbers: Sequence[int], file: str) -> tuple[AuditDirectory, ds.Expression]:
+        """The chunks of the audit that have these rows of a file, and what finds their rows in them."""
         first, last = min(numbers), max(numbers)
-        where = (ds.field("source_row") >= first) & (ds.field("source_row") <= last)
         chunks = [chunk for chunk in self._chunks[self._audit.files[file]] if chunk[0] <= last and first < chunk[1]]
-        audit = replace(
-            self._directory,
-            evidence_files=tuple(chunk[2] for chunk in chunks),
-            dead_letter_files=tuple(chunk[3] for chunk in chunks),
-        )
-        spans: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-        for batch in audit.evidence_batches(where=where):
-            for row in batch.to_pylist():
-                spans[row["source_row"]].append(row)
-        letters = (row for batch in audit.dead_letter_batches(where=where) for row in batch.to_pylist())
-        return spans, {row["source_row"]: row for row in letters}
+        evidence, dead_letters = tuple(chunk[2] for chunk in chunks), tuple(chunk[3] for chunk in chunks)
+        part = replace(self._directory, evidence_files=evidence, dead_letter_files=dead_letters)
+        return part, (ds.field("source_row") >= first) & (ds.field("source_row") <= last)
 
     def _outcome(
         self,
         row: AuditRow,
-        spans: Mapping[int, Sequence[Mapping[str, Any]]],
-        letters: Mapping[int, Mapping[str, Any]],
+        spans: Mapping[tuple[str, int], Sequence[Mapping[str, Any]]],
+        dead_letters: Mapping[tuple[str, int], Mapping[str, Any]],
     ) -> Outcome:
-        number = row.record.source.source_row
-        if (letter := letters.get(number)) is not None:
+        file, number = row.record.source.source_file, row.record.source.source_row
+        if (letter := dead_letters.get((file, number))) is not None:
             return RowFault(Reason(letter["reason"]), letter["message"], column=letter["column"])
-        stored = tuple(map(stored_evidence, spans.get(number, ())))
+        stored = tuple(map(stored_evidence, spans.get((file, number), ())))
         if [TargetSpan(span.span_kind, span.chars) for span in stored] != [*row.spans]:
             raise RunError(
                 f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {number} of "
-                f"{row.record.source.source_file!r}, has {len(stored)} or others; leave --reuse out"
+                f"{file!r}, has {len(stored)} or others; leave --reuse out"
             )
         return RowFindings(stored=stored)

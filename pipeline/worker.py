@@ -101,24 +101,18 @@ def load_models(
 
 
 def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> ChunkAttempt:
+    """Audit the rows, and tell at most twice per second how many have finished."""
     count, sent = 0, time.monotonic()
 
     def report(rows: int) -> None:
-        """Sum up finished rows and report them at most twice per second."""
         nonlocal count, sent
         count += rows
         if time.monotonic() - sent >= _REPORT_SECONDS:
             connection.send(RowsFinished(count))
             count, sent = 0, time.monotonic()
 
-    return run_chunk(
-        job.rows,
-        settings=settings,
-        schemas=job.schemas,
-        folder=Path(job.folder),
-        on_rows=report,
-        fatal_rows=job.fatal_rows,
-    )
+    folder, fatal = Path(job.folder), job.fatal_rows
+    return run_chunk(job.rows, settings=settings, schemas=job.schemas, folder=folder, on_rows=report, fatal_rows=fatal)
 
 
 def run_chunk(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from uuid import uuid4
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt
 from attribeam.pipeline.devices import ModelWorkerPlan
+from attribeam.pipeline.input_plan import part_of
 from attribeam.pipeline.model_workers import ModelWorkers
 from attribeam.pipeline.reused_evidence import ReusedAudit
 from attribeam.pipeline.worker_process import (
@@ -25,7 +26,6 @@ from attribeam.pipeline.worker_process import (
     Worker,
     WorkerDied,
     WorkerFailed,
-    describe_death,
     describe_failure,
     describe_rows,
     start_process,
@@ -48,9 +48,8 @@ class WorkerPool:
         """With ``models``, model workers hold the models, and end with the pool; ``reused`` stands for all models."""
         self.models = None if models is None else ModelWorkers(settings, models, verbose=verbose)
         self.reused: ReusedAudit | None = None
-        self._settings = settings
-        self._verbose = verbose
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []
+        self._settings, self._verbose = settings, verbose
 
     def start(self) -> Worker:
         """Start one more process, whose first message is ``ModelsLoaded`` or ``WorkerFailed``.
@@ -60,34 +59,20 @@ class WorkerPool:
         """
         if self.models is not None:
             self.models.start()
-        worker = start_process(
-            _serve,
-            None if self.models is None else self.models.asking,
-            self.reused,
-            settings=self._settings,
-            verbose=self._verbose,
-            name="worker",
-        )
-        self._workers.append(worker)
-        return worker
+        asking = None if self.models is None else self.models.asking
+        options: Any = {"settings": self._settings, "verbose": self._verbose, "name": "worker"}
+        self.workers.append(start_process(_serve, asking, self.reused, **options))
+        return self.workers[-1]
 
-    def __contains__(self, worker: Worker) -> bool:
-        return worker in self._workers
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no worker is left."""
-        return not self._workers
-
-    def messages(self, timeout: float) -> Iterator[tuple[Worker, object]]:
-        """Messages of the workers; waits up to ``timeout`` seconds for the first one.
+    def messages(self) -> Iterator[tuple[Worker, object]]:
+        """Messages of the workers; waits a second for the first one.
 
         Raises:
             UsageError, RunError: what the model workers have to say, see ``ModelWorkers.take``.
         """
         model_workers = () if self.models is None else self.models.running
-        by_connection = {worker.connection: worker for worker in (*self._workers, *model_workers)}
-        for ready in wait(list(by_connection), timeout):
+        by_connection = {worker.connection: worker for worker in (*self.workers, *model_workers)}
+        for ready in wait(list(by_connection), _TICK_SECONDS):
             worker = by_connection[ready]
             message = worker.receive()
             if self.models is not None and worker.who == MODEL_WORKER:
@@ -96,25 +81,23 @@ class WorkerPool:
             if self.models is not None and isinstance(message, ModelWorkerDied):
                 message = self.models.death_of(message.pid)
             elif isinstance(message, WorkerDied):
-                self._workers.remove(worker)
+                self.workers.remove(worker)
             yield worker, message
 
     def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:
         """Number of worker processes: by default one per CPU, or a single one if it runs the model on a GPU."""
         if self.models is not None:
             return self.models.plan.workers
-        if options.workers is not None:
-            return options.workers
         runs_on_cpu = models["device"] == "cpu" or self.reused is not None
-        return len(os.sched_getaffinity(0)) if runs_on_cpu else 1
+        return options.workers or (len(os.sched_getaffinity(0)) if runs_on_cpu else 1)
 
     def finish(self) -> None:
         """Let idle workers end, without waiting for those that still load; then ``kill``."""
-        for worker in self._workers:
+        for worker in self.workers:
             if not worker.is_loaded:
                 worker.process.kill()
-            worker.close()
-        for worker in self._workers:
+            worker.connection.close()
+        for worker in self.workers:
             worker.process.join(_END_SECONDS)
         self.kill()
 
@@ -126,11 +109,11 @@ class WorkerPool:
 
     def kill_workers(self) -> None:
         """End all workers at once; nothing uncommitted counts."""
-        for worker in self._workers:
+        for worker in self.workers:
             worker.process.kill()
-        for worker in self._workers:
+        for worker in self.workers:
             worker.kill()
-        self._workers.clear()
+        self.workers.clear()
 
     def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
         """Give one worker a job and wait for its end; all other workers must be idle.
@@ -140,11 +123,11 @@ class WorkerPool:
         """
         worker.send(job)
         while True:
-            for _, message in self.messages(timeout=_TICK_SECONDS):
+            for _, message in self.messages():
                 if isinstance(message, ChunkAttempt | WorkerDied):
                     return message
                 if not isinstance(message, RowsFinished):
-                    raise RunError(describe_failure(message, describe_rows(job.rows)))
+                    raise RunError(describe_failure(message, f"at {describe_rows(job.rows)}"))
 
 
 def _serve(connection: Connection, settings: AuditSettings, *given: Any) -> None:
@@ -162,12 +145,11 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     """
     worker = pool.start()
     while True:
-        for _, message in pool.messages(timeout=_TICK_SECONDS):
+        for _, message in pool.messages():
             if isinstance(message, ModelsLoaded):
                 return worker, message.models
-            if isinstance(message, WorkerFailed) and message.is_usage:
-                raise UsageError(message.explanation)
-            raise RunError(describe_failure(message, "while the models were loaded"))
+            kind = UsageError if isinstance(message, WorkerFailed) and message.is_usage else RunError
+            raise kind(describe_failure(message, "while the models were loaded"))
 
 
 @dataclass(eq=False)
@@ -200,10 +182,8 @@ class RowIsolation:
             before = len(self.fatal_rows)
             self._bisect(rows, outcome)
             if len(self.fatal_rows) == before:
-                raise RunError(
-                    f"{describe_death(outcome, describe_rows(rows))} None of the rows does so on its own: try "
-                    "fewer --rows-per-chunk."
-                )
+                told = describe_failure(outcome, f"at {describe_rows(rows)}")
+                raise RunError(f"{told} None of the rows does so on its own: try fewer --rows-per-chunk.")
         return outcome
 
     def _bisect(self, rows: RowRange, death: WorkerDied) -> None:
@@ -212,12 +192,13 @@ class RowIsolation:
             self.fatal_rows[rows.row_start] = death.how
             if len(self.fatal_rows) >= _ENOUGH_FATAL_ROWS and len(self.fatal_rows) > self._survivors:
                 raise RunError(
-                    f"{describe_death(death, describe_rows(rows))} So did {len(self.fatal_rows) - 1} rows before it, "
-                    "each on its own: the cause seems to lie outside the rows; --verbose may show it."
+                    f"{describe_failure(death, f'at {describe_rows(rows)}')} So did {len(self.fatal_rows) - 1} rows "
+                    "before it, each on its own: the cause seems to lie outside the rows; --verbose may show it."
                 )
             return
         middle = (rows.row_start + rows.row_end) // 2
-        for part in (_part(rows, rows.row_start, middle), _part(rows, middle, rows.row_end)):
+        for start, end in ((rows.row_start, middle), (middle, rows.row_end)):
+            part = part_of(rows, start, end)
             outcome = self._run(part)
             if isinstance(outcome, WorkerDied):
                 self._bisect(part, outcome)
@@ -226,13 +207,8 @@ class RowIsolation:
                 shutil.rmtree(outcome.folder)
 
     def _run(self, rows: RowRange) -> ChunkAttempt | WorkerDied:
-        if self._worker is None or self._worker not in self.pool:
+        if self._worker is None or self._worker not in self.pool.workers:
             self._worker, _ = start_first_worker(self.pool)
         folder = self.attempts / f"isolation-{uuid4().hex}"
         fatal = {row: how for row, how in self.fatal_rows.items() if rows.row_start <= row < rows.row_end}
         return self.pool.run(self._worker, RunRows(rows, self.schemas, str(folder), fatal))
-
-
-def _part(rows: RowRange, start: int, end: int) -> RowRange:
-    inside = tuple(row for row in rows.duplicate_rows if start <= row < end)
-    return replace(rows, row_start=start, row_end=end, duplicate_rows=inside)

@@ -1,6 +1,7 @@
-"""How worker processes start: forked from one that has imported what they need (the import server), or spawned.
+"""Worker processes: how they start, end and speak, and what their ends mean to the user.
 
-This module imports no model library, because the driver loads no models.
+They are forked from one process that has imported what they need (the import server), or spawned. This module imports
+no model library, because the driver loads no models.
 """
 
 from __future__ import annotations
@@ -42,13 +43,29 @@ from attribeam.schemas.errors import (
 )
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
+RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
+OUT_OF_MEMORY = errno.ENOMEM
+"""The exit code of a process that was refused memory: it ends then, as it does where the kernel kills it instead."""
+WORKER, MODEL_WORKER = "a worker process", "a model worker"
+_IMPORTS = "attribeam.pipeline.worker_imports"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_MAX_SOCKET_BYTES = 107
+_SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
+_PR_SET_PDEATHSIG = 1
+_END_SECONDS = 10
+_NEW_OBJECTS = 50_000
+"""How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
+_MAX_REASON_CHARS = 600
+_REFUSALS = (os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
     """To a worker: audit these rows into ``folder``.
 
     ``fatal_rows`` become dead letters without being audited; the value says how each ended a worker: "signal SIGKILL".
-    None before the last try, see ``ReadQALogs``.
+    None before the last try, see ``read_rows``.
     """
 
     rows: RowRange
@@ -59,10 +76,7 @@ class RunRows:
 
 @dataclass(frozen=True, slots=True)
 class ModelsLoaded:
-    """From a worker or model worker, once: its models are ready; ``models`` is their provenance.
-
-    ``settings`` are the method's options merged with a model worker's; None without an attention model.
-    """
+    """From a worker or model worker, once: the provenance of its models, and a model worker's merged options."""
 
     models: Mapping[str, str]
     settings: MethodOptions | None = None
@@ -101,19 +115,9 @@ class WorkerFailed:
     is_usage: bool = False
 
 
-OUT_OF_MEMORY = errno.ENOMEM
-"""The exit code of a process that was refused memory: it ends then, as it does where the kernel kills it instead."""
-
-
-WORKER, MODEL_WORKER = "a worker process", "a model worker"
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """A process ended silently: a worker, or the model worker that had its rows.
-
-    ``exit_code`` is negative for a signal.
-    """
+    """A process ended silently: a worker, or the model worker that had its rows; a negative code is a signal."""
 
     exit_code: int | None
     who: str = WORKER
@@ -128,17 +132,10 @@ class WorkerDied:
         return f"exit code {self.exit_code}"
 
 
-RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
-
-
 def is_disk_full(error: BaseException) -> bool:
     """Whether a full disk or quota is the cause, even if a library has turned the cause into text."""
-    if isinstance(error, OSError) and error.errno in FULL_DISK:
-        return True
-    return any(os.strerror(code) in str(error) for code in FULL_DISK)
-
-
-_REFUSALS = (os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+    number = error.errno if isinstance(error, OSError) else None
+    return any(number == code or os.strerror(code) in str(error) for code in FULL_DISK)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -146,48 +143,31 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in _message(error) for text in _REFUSALS)
 
 
-def row_text(rows: RowRange) -> str:
+def describe_rows(rows: RowRange) -> str:
     """``rows 0 to 500 of 'logs/a.parquet'``."""
     return f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
 
 
-def describe_rows(rows: RowRange) -> str:
-    """``at rows 0 to 500 of 'logs/a.parquet'``."""
-    return f"at {row_text(rows)}"
-
-
 def describe_failure(message: object, when: str) -> str:
-    """What a worker's last message means to the user."""
+    """What a worker's last message means to the user; ``when`` says when it came."""
     if isinstance(message, WorkerFailed):
         return message.explanation
-    if isinstance(message, WorkerDied):
-        return describe_death(message, when)
-    return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
+    if not isinstance(message, WorkerDied):
+        return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
+    fewer = {WORKER: "the system ran out of memory, try fewer --workers"}
+    hint = fewer.get(message.who, "memory ran out, try fewer --model-workers")
+    return f"{message.who} ended by {message.how} {when}; if {hint}. {RESUME_HINT}"
 
 
-def describe_death(death: WorkerDied, when: str) -> str:
-    """What the end of a process means to the user."""
-    out = (
-        "if the system ran out of memory, try fewer --workers"
-        if death.who == WORKER
-        else "if memory ran out, try fewer --model-workers"
-    )
-    return f"{death.who} ended by {death.how} {when}; {out}. {RESUME_HINT}"
-
-
-_MAX_REASON_CHARS = 600
-
-
-def is_load_refusal(error: BaseException | None) -> bool:
+def is_load_refusal(error: BaseException) -> bool:
     """Whether models that raised this while they were loaded cannot be loaded as asked, however often it is tried."""
-    causes: list[BaseException] = []
-    while error is not None:
-        causes.append(error)
-        error = error.__cause__
     passing = (ModelUnavailableError, MemoryError, ConnectionError, TimeoutError)
-    if any(isinstance(cause, passing) or is_disk_full(cause) for cause in causes):
-        return False
-    return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, passing) or is_disk_full(cause):
+            return False
+        cause = cause.__cause__
+    return isinstance(error, ModelLoadError | UsageError | OSError | ValueError | ImportError)
 
 
 def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
@@ -205,10 +185,9 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
 
     Messages of libraries may hold text of a row; with ``hides``, the kind of error stands for them.
     """
-    where = row_text(rows)
+    where, reason = describe_rows(rows), _message(error)
     if isinstance(error, LeakError):
         return f"{error}. {RESUME_HINT}"
-    reason = _message(error)
     if is_disk_full(error):
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
     if os.strerror(errno.EFBIG) in reason:
@@ -229,17 +208,6 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
 def _message(error: BaseException) -> str:
     """The message in one line; of an error without any, its kind."""
     return (" ".join(str(error).split()) or type(error).__name__)[:_MAX_REASON_CHARS].rstrip(".")
-
-
-_IMPORTS = "attribeam.pipeline.worker_imports"
-_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-_MAX_SOCKET_BYTES = 107
-_SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
-_PR_SET_PDEATHSIG = 1
-_END_SECONDS = 10
-_NEW_OBJECTS = 50_000
-"""How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
-_T = TypeVar("_T")
 
 
 @dataclass(eq=False)
@@ -269,7 +237,7 @@ class Worker:
         try:
             message: object = self.connection.recv()
         except (EOFError, OSError):
-            self.close()
+            self.connection.close()
             return self.death()
         self.is_loaded = self.is_loaded or isinstance(message, ModelsLoaded)
         return message
@@ -279,15 +247,11 @@ class Worker:
         self.process.join(_END_SECONDS)
         return WorkerDied(self.process.exitcode, self.who)
 
-    def close(self) -> None:
-        """Let the process end when it has nothing to do."""
-        self.connection.close()
-
     def kill(self) -> None:
         """End the process at once."""
         self.process.kill()
         self.process.join()
-        self.close()
+        self.connection.close()
 
 
 def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:

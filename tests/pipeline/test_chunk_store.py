@@ -186,7 +186,7 @@ def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_los
     finished = _keep(directory, [CHUNK, SECOND])
     store, elsewhere = (_store(directory, name) for name in ("c", "other"))
     assert store.lost(finished) == []
-    path = directory.chunks / f"{CHUNK.name}.json"
+    path = directory.root / "_chunks" / f"{CHUNK.name}.json"
     path.write_text(path.read_text().replace(finished[CHUNK.name].evidence.sha256, "0" * 64))
     assert store.lost(finished) == [CHUNK.name]
     elsewhere.keep_only({})
@@ -195,9 +195,9 @@ def test_a_finished_chunk_that_a_run_without_the_lock_removes_or_replaces_is_los
 
 def test_hidden_files_and_folders_are_left_alone(directory):
     _commit(directory)
-    (directory.chunks / ".cache").mkdir()
+    (directory.root / "_chunks" / ".cache").mkdir()
     (directory.attempts / ".DS_Store").touch()
-    (directory.evidence / f".{CHUNK.name}.parquet").touch()
+    (directory.root / "evidence" / f".{CHUNK.name}.parquet").touch()
     _store(directory).keep_only({})
     directory.remove_working_folders()
     (directory.root / ".hidden.new").touch()
@@ -212,8 +212,8 @@ def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_r
     _commit(directory, SECOND)
     done = replace(made_manifest(AuditCounts()), chunks=(CHUNK.name, SECOND.name))
     directory.run_manifest.write_text(done.to_json())
-    shutil.rmtree(directory.chunks)
-    directory.chunks.mkdir()
+    shutil.rmtree(directory.root / "_chunks")
+    (directory.root / "_chunks").mkdir()
     names = _names(directory)
     with pytest.raises(UsageError, match=f"holds 2 finished chunks .* first {CHUNK.name}, that this run would remove"):
         _keep(directory, [replace(CHUNK, name="00000-other-r0000000000")])
@@ -265,7 +265,7 @@ def _outcome(directory):
 def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit(directory):
     """Every value of it in turn becomes every hostile one; it is kept only where it still can be true."""
     _commit(directory)
-    path = directory.chunks / f"{CHUNK.name}.json"
+    path = directory.root / "_chunks" / f"{CHUNK.name}.json"
     text = path.read_text()
     outcomes = Counter[str]()
     for place in _leaves(json.loads(text)):
@@ -294,7 +294,7 @@ def test_what_another_schema_version_wrote_is_never_redone_unasked(directory, na
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 5000, b'"\\ud800"'])
 def test_a_manifest_that_cannot_be_read_is_redone(directory, content):
     _commit(directory)
-    (directory.chunks / f"{CHUNK.name}.json").write_bytes(content)
+    (directory.root / "_chunks" / f"{CHUNK.name}.json").write_bytes(content)
     assert _keep(directory, [CHUNK]) == {}
     assert _names(directory) == []
 
@@ -302,7 +302,7 @@ def test_a_manifest_that_cannot_be_read_is_redone(directory, content):
 def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(directory):
     _commit(directory)
     _commit(directory, OTHER_LOG)
-    (directory.chunks / f"{OTHER_LOG.name}.json").write_text("{")
+    (directory.root / "_chunks" / f"{OTHER_LOG.name}.json").write_text("{")
     with pytest.raises(UsageError, match=f"1 finished chunks with 0 rows, first {OTHER_LOG.name}"):
         _keep(directory, [CHUNK])
 
@@ -322,9 +322,9 @@ def _files(directory):
 def test_a_second_attempt_changes_nothing(directory):
     assert not _store(directory).is_committed(CHUNK)
     _marked(directory, "-000000000001")
-    manifest = (directory.chunks / f"{CHUNK.name}.json").read_text()
+    manifest = (directory.root / "_chunks" / f"{CHUNK.name}.json").read_text()
     _marked(directory, "-000000000002")
-    assert (directory.chunks / f"{CHUNK.name}.json").read_text() == manifest
+    assert (directory.root / "_chunks" / f"{CHUNK.name}.json").read_text() == manifest
     there, named = _files(directory)
     assert there == named
     assert _store(directory).is_committed(CHUNK)

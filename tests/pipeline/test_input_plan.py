@@ -258,7 +258,7 @@ def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path, there):
 
 def test_what_a_run_wrote_before_it_failed_stays(tmp_path):
     directory = OutputDirectory(tmp_path / "out")
-    written = directory.evidence / "00000-log-r0000000000.parquet"
+    written = directory.root / "evidence" / "00000-log-r0000000000.parquet"
     with pytest.raises(FileExistsError), directory.locked():
         written.write_bytes(b"") or written.touch(exist_ok=False)
     assert written.exists()
