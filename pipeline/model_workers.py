@@ -218,12 +218,27 @@ class RemoteModels:
                 loaded = self._ask(b"")
         self.models, self.settings = loaded.models, loaded.settings
 
-    def start(self, rows: Sequence[AuditRow]) -> _PendingBlock:
+    def start(self, rows: Sequence[AuditRow]) -> Future[list[Outcome]]:
         """See ``BlockModel``."""
         sent: object = [*rows]
         if self._sends_tokens_alone:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
-        return _PendingBlock(self._threads.submit(self._ask, pickle.dumps(sent, protocol=5)))
+        return self._threads.submit(self._outcomes, pickle.dumps(sent, protocol=5))
+
+    def _outcomes(self, block: bytes) -> list[Outcome]:
+        """What the models make of the block.
+
+        Raises:
+            ModelWorkerDiedError: if the model worker ended.
+            MethodError, RuntimeError: what the models raised.
+        """
+        reply: BlockReply = self._ask(block)
+        if isinstance(reply.outcomes, MethodError):
+            raise reply.outcomes
+        if isinstance(reply.outcomes, str):
+            raise RuntimeError(reply.outcomes)
+        add_stage_seconds("attribute", reply.wall, reply.cpu)
+        return reply.outcomes
 
     def _ask(self, block: bytes) -> Any:
         """What a model worker makes of the block; without rows, which models it has.
@@ -241,23 +256,3 @@ class RemoteModels:
                 return ours.recv()
             except (EOFError, OSError) as error:
                 raise ModelWorkerDiedError(pid) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _PendingBlock:
-    reply: Future[BlockReply]
-
-    def result(self) -> list[Outcome]:
-        """See ``Pending``.
-
-        Raises:
-            ModelWorkerDiedError: if the model worker ended.
-            MethodError, RuntimeError: what the models raised.
-        """
-        reply = self.reply.result()
-        if isinstance(reply.outcomes, MethodError):
-            raise reply.outcomes
-        if isinstance(reply.outcomes, str):
-            raise RuntimeError(reply.outcomes)
-        add_stage_seconds("attribute", reply.wall, reply.cpu)
-        return reply.outcomes

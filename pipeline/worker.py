@@ -31,7 +31,7 @@ from attribeam.pipeline.worker_process import (
     load_or_tell,
 )
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, with_pinned_model
-from attribeam.transforms.row_groups import RowGroup, listening_for_rows, take_stage_seconds, write_group
+from attribeam.transforms.row_groups import RowGroup, take_stage_seconds, write_group
 from attribeam.transforms.stages import audit_stages, read_rows, return_parser, run_blocks_elsewhere, take_parser
 
 _REPORT_SECONDS = 0.5
@@ -135,11 +135,10 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    with listening_for_rows(on_rows):
-        group = read_rows(RowGroup(None, [rows]), settings, ArrowStorage(), fatal_rows)
-        for run in audit_stages(settings, schemas.evidence).values():
-            group = run(group)
-        write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+    group = read_rows(RowGroup(None, [rows], on_rows=on_rows), settings, ArrowStorage(), fatal_rows)
+    for run in audit_stages(settings, schemas.evidence).values():
+        group = run(group)
+    write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
     attempt = read_attempt(
         rows, folder, settings, group.counts, storage=ArrowStorage(), last_try=fatal_rows is not None
     )

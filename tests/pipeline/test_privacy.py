@@ -34,8 +34,8 @@ from attribeam.pipeline.worker import run_chunk
 from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
+from attribeam.transforms import row_groups
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
-from attribeam.transforms.row_groups import HideTexts
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
@@ -196,7 +196,7 @@ def _model(manifest, name):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Tables of this process are written without their masks, as if a column had been forgotten."""
-    monkeypatch.setattr(HideTexts, "__call__", lambda _, table: table)
+    monkeypatch.setattr(row_groups, "hide_texts", lambda table, _: table)
 
 
 @pytest.mark.usefixtures("forgetful")
