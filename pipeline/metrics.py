@@ -1,6 +1,6 @@
 """The metrics of one audit, under the names used in ``metrics.json``, and the quality gates of ``--fail-if`` on them.
 
-Most metrics come from the run manifest, the others from sums over all evidence.
+Most metrics come from the run manifest, the others from sums over all evidence, made in one pass over its columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import operator
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -30,14 +30,16 @@ from attribeam.schemas.errors import UsageError, did_you_mean
 from attribeam.schemas.evidence_record import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
+Value = float | None
+RISK_THRESHOLD = "answer_risk_threshold"
+"""What the provenance of a verdict calls the risk from which an answer is at risk."""
+_DEFAULT_RISK_THRESHOLD = 0.5
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
     "reason", "how", "evidence_agrees", "citation_agrees", "answered_at",
 )  # fmt: skip
-RISK_THRESHOLD = "answer_risk_threshold"
-"""What the provenance of a verdict calls the risk from which an answer is at risk."""
-
-_DEFAULT_RISK_THRESHOLD = 0.5
+_COUNTED = 1 + len(VERDICTS)
+"""What is counted of an answer: its claims, and those of each verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ class AnswerTotals:
     """
 
     answers: int = 0
-    claims: tuple[float, ...] = (0.0,) * (1 + len(VERDICTS))
-    products: tuple[tuple[float, ...], ...] = ((0.0,) * (1 + len(VERDICTS)),) * (1 + len(VERDICTS))
+    claims: tuple[float, ...] = (0.0,) * _COUNTED
+    products: tuple[tuple[float, ...], ...] = ((0.0,) * _COUNTED,) * _COUNTED
 
     def share_error(self, support: Support) -> float | None:
         """The standard error of the share of one verdict among the claims, of answers drawn by chance.
@@ -79,9 +81,9 @@ class AnswerTotals:
         """
         if self.answers < 2:
             return None
-        place = 1 + VERDICTS.index(support)
-        share = self.claims[place] / self.claims[0]
-        own, both, all_claims = self.products[place][place], self.products[place][0], self.products[0][0]
+        index = 1 + VERDICTS.index(support)
+        share = self.claims[index] / self.claims[0]
+        own, both, all_claims = self.products[index][index], self.products[index][0], self.products[0][0]
         spread = max(own - 2 * share * both + share**2 * all_claims, 0.0)
         return sqrt(spread * self.answers / (self.answers - 1)) / self.claims[0]
 
@@ -90,9 +92,8 @@ class AnswerTally:
     """Adds up ``AnswerTotals`` over batches in which the rows of an answer follow each other, the first of index 0."""
 
     def __init__(self) -> None:
-        size = 1 + len(VERDICTS)
-        self._open = np.zeros((1, size))
-        self._claims, self._products, self._answers = np.zeros(size), np.zeros((size, size)), 0
+        self._open = np.zeros((1, _COUNTED))
+        self._claims, self._products, self._answers = np.zeros(_COUNTED), np.zeros((_COUNTED, _COUNTED)), 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch; its last answer may go on in the next."""
@@ -110,8 +111,7 @@ class AnswerTally:
         """The sums so far, with the answer that is open."""
         self._finish(self._open)
         self._open = np.zeros_like(self._open)
-        claims, products = self._claims.tolist(), self._products.tolist()
-        return AnswerTotals(self._answers, tuple(claims), tuple(tuple(row) for row in products))
+        return AnswerTotals(self._answers, tuple(self._claims.tolist()), tuple(map(tuple, self._products.tolist())))
 
     def _finish(self, counts: npt.NDArray[np.float64]) -> None:
         self._answers += int(np.count_nonzero(counts[:, 0]))
@@ -120,8 +120,8 @@ class AnswerTally:
 
 
 def _as_numpy(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
-    return found
+    values: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +132,12 @@ class EvidenceTotals:
         spans: target spans by (span kind, support), those within a claim too.
         claims: claims, each counted once.
         evidence_mass: sum of the claims' evidence masses, None if no claim has one.
-        unmatched_spans: claims with at least one unmatched value.
-        isolated_spans: claims whose whole evidence was isolated.
-        cited_claims: claims for which the answer cites a passage.
-        agreeing_claims: those whose best passages include a cited one.
-        told_claims: claims whose words some passage sentences have.
-        attended_claims: those whose evidence lies there, too.
-        reasons: unsupported claims by ``reason``.
-        hows: supported claims by ``how``.
-        risks: of the answers.
-        answers: how the claims lie in the answers.
-        answered_at: the hour (UTC) at which half of the answers that have a time were given; None where none has one.
+        unmatched_spans, isolated_spans: claims with an unmatched value, and those whose whole evidence was isolated.
         groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
+        cited_claims, agreeing_claims: claims with a citation, and those whose best passages include a cited one.
+        told_claims, attended_claims: claims whose words some passage sentences have, and those with evidence there.
+        reasons, hows: unsupported claims by ``reason``, supported ones by ``how``.
+        answered_at: the hour (UTC) at which half of the answers that have a time were given; None where none has one.
     """
 
     spans: Mapping[tuple[str, str], int]
@@ -170,62 +164,56 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
         RunError: if a file cannot be read.
     """
     threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
-    carried = [one.name for one in audit.extra_fields if ShareTally.can_group(one)]
+    carried = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     groups = [ShareTally(column) for column in ("generator", *carried)]
-    columns = (*_SUMMED_COLUMNS, "generator", *carried)
-    return _sum_batches(audit.evidence_batches(columns), threshold, groups)
-
-
-def _sum_batches(
-    batches: Iterable[pa.RecordBatch], risk_threshold: float, groups: Sequence[ShareTally]
-) -> EvidenceTotals:
     spans: Counter[tuple[str, str]] = Counter()
-    reasons: Counter[str] = Counter()
-    hows: Counter[str] = Counter()
+    reasons, hows, hours = Counter[str](), Counter[str](), Counter[datetime]()
     mass: float | None = None
     claims = unmatched = isolated = 0
     citations, words = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
-    hours: Counter[datetime] = Counter()
     risks, answers = RiskTotals(), AnswerTally()
-    for batch in batches:
+    for batch in audit.evidence_batches((*_SUMMED_COLUMNS, "generator", *carried)):
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
-        risks = _with_risks(risks, batch, risk_threshold)
         answers.add(batch)
-        first = batch.filter(pc.equal(batch["span_index"], 0))["answered_at"].drop_null()
-        hours.update(pc.floor_temporal(first, unit="hour").to_pylist())
-        judged = judged_rows(batch)
+        firsts = batch.filter(pc.equal(batch["span_index"], 0))
+        risks = _with_risks(risks, firsts, threshold)
+        hours.update(pc.floor_temporal(firsts["answered_at"].drop_null(), unit="hour").to_pylist())
+        judged, of_claims = judged_rows(batch), claim_rows(batch)
         for tally in groups:
             tally.add(judged)
-        of_claims = claim_rows(batch)
+        citations.add(of_claims)
+        words.add(of_claims)
         claims += of_claims.num_rows
         of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
         mass = mass if of_batch is None else (mass or 0.0) + of_batch
         isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
-        citations.add(of_claims)
-        words.add(of_claims)
+        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
         reasons.update(of_claims["reason"].drop_null().to_pylist())
         hows.update(of_claims["how"].drop_null().to_pylist())
-        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
-    shares = tuple(tally.result() for tally in groups)
-    sums = dict(sorted(spans.items()))
-    agreement = (citations.told, citations.agreeing, words.told, words.agreeing)
-    return EvidenceTotals(
-        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *agreement, reasons, hows,
-        _middle(hours),
-    )  # fmt: skip
-
-
-def _middle(hours: Counter[datetime]) -> datetime | None:
-    """The median hour, the earlier one of two."""
     ordered = sorted(hours)
-    place = bisect_left([*accumulate(hours[hour] for hour in ordered)], hours.total() / 2)
-    return ordered[place] if ordered else None
+    middle = bisect_left([*accumulate(hours[hour] for hour in ordered)], hours.total() / 2)  # the earlier one of two
+    return EvidenceTotals(
+        spans=dict(sorted(spans.items())),
+        claims=claims,
+        evidence_mass=mass,
+        unmatched_spans=unmatched,
+        isolated_spans=isolated,
+        risks=risks,
+        answers=answers.result(),
+        groups=tuple(tally.result() for tally in groups),
+        cited_claims=citations.told,
+        agreeing_claims=citations.agreeing,
+        told_claims=words.told,
+        attended_claims=words.agreeing,
+        reasons=reasons,
+        hows=hows,
+        answered_at=ordered[middle] if ordered else None,
+    )
 
 
-def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:
-    """With the risks of the answers whose first span is in the batch."""
-    first = batch.filter(pc.equal(batch["span_index"], 0))
-    known = pc.drop_null(first["answer_risk"]).cast(pa.float64())
+def _with_risks(risks: RiskTotals, firsts: pa.RecordBatch, threshold: float) -> RiskTotals:
+    """With the risks of the answers that have these first spans."""
+    known = pc.drop_null(firsts["answer_risk"]).cast(pa.float64())
     return RiskTotals(
         risks.answers + len(known),
         risks.risk + (pc.sum(known).as_py() or 0.0),
@@ -234,16 +222,9 @@ def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> R
     )
 
 
-Value = float | None
-
-
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """The outcome of one run: its manifest, and the sums over its evidence if it is done.
-
-    Attributes:
-        evidence: None if the run did not finish.
-    """
+    """The outcome of one run: its manifest, and the sums over its evidence, None if the run did not finish."""
 
     manifest: RunManifest
     evidence: EvidenceTotals | None = None
@@ -273,12 +254,12 @@ class RunMetrics:
 
     def standard_errors(self) -> dict[str, float]:
         """How far a metric lies from its true value by chance, where that is known: its standard error by name."""
-        found = {name: metric.error(self) for name, metric in METRICS.items() if metric.error is not None}
-        return {name: error for name, error in found.items() if error is not None}
+        errors = {name: metric.error(self) for name, metric in METRICS.items() if metric.error is not None}
+        return {name: error for name, error in errors.items() if error is not None}
 
     def dead_letters(self, reason: Reason) -> int:
         """Rows refused for one reason, at any stage."""
-        return sum(one.rows for one in self.counts.dead_letters if one.reason == reason)
+        return sum(count.rows for count in self.counts.dead_letters if count.reason == reason)
 
     def claims(self, support: Support) -> int:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
@@ -300,8 +281,7 @@ class RunMetrics:
         """Target spans of one kind, claims or within one, of one support or all that have a verdict."""
         if self.evidence is None:
             return None
-        wanted = list(VERDICTS) if support is None else [support]
-        return sum(self.evidence.spans.get((kind, one), 0) for one in wanted)
+        return sum(self.evidence.spans.get((kind, one), 0) for one in (VERDICTS if support is None else (support,)))
 
     @property
     def risks(self) -> RiskTotals:
@@ -414,8 +394,6 @@ _ALL = (
     Metric("rows_per_second", "rows/s", lambda run: run.manifest.rows_per_second or None, of_run=True),
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ALL}
-
-
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -458,15 +436,27 @@ def quality_gate(text: str) -> QualityGate:
     if parts is None:
         raise argparse.ArgumentTypeError(f"should be NAME OP NUMBER, such as 'unsupported_share > 0.05', was: {text!r}")
     name, relation, number = parts.groups()
-    _check_name(name)
+    if name not in GATE_NAMES:
+        hint = did_you_mean(name, GATE_NAMES, otherwise=f"there are: {', '.join(GATE_NAMES)}")
+        of_run = f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
+        raise argparse.ArgumentTypeError(of_run if name in METRICS else f"unknown metric {name!r}; {hint}")
     if relation not in _OPERATORS:
         raise argparse.ArgumentTypeError(f"should have one of {' '.join(_OPERATORS)} as operator, was: {relation!r}")
-    return QualityGate(name, relation, _limit(name, number))
+    limit = float(number) if _NUMBER.fullmatch(number) else math.nan
+    if not math.isfinite(limit):
+        raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {number!r}")
+    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
+        raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {number}")
+    return QualityGate(name, relation, limit)
 
 
 def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
     """One verdict per gate, in order."""
-    return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
+    values = [metrics.value(gate.metric) for gate in gates]
+    return tuple(
+        GateVerdict(gate, value, failed=value is None or _OPERATORS[gate.operator](value, gate.limit))
+        for gate, value in zip(gates, values, strict=True)
+    )
 
 
 def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind]) -> None:
@@ -479,11 +469,6 @@ def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind
         kind = gate.metric.partition("_share.")[2]
         if kind and SpanKind(kind) not in span_kinds:
             raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
-
-
-def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
-    failed = value is None or _OPERATORS[gate.operator](value, gate.limit)
-    return GateVerdict(gate, value, failed)
 
 
 def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
@@ -499,23 +484,3 @@ def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
 def _exact(number: float) -> str:
     """The shortest text of this very number, so that different gates never look the same."""
     return repr(number).removesuffix(".0")
-
-
-def _check_name(name: str) -> None:
-    if name in GATE_NAMES:
-        return
-    if name in METRICS:
-        raise argparse.ArgumentTypeError(
-            f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
-        )
-    hint = did_you_mean(name, GATE_NAMES, otherwise=f"there are: {', '.join(GATE_NAMES)}")
-    raise argparse.ArgumentTypeError(f"unknown metric {name!r}; {hint}")
-
-
-def _limit(name: str, text: str) -> float:
-    limit = float(text) if _NUMBER.fullmatch(text) else math.nan
-    if not math.isfinite(limit):
-        raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {text!r}")
-    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
-        raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {text}")
-    return limit

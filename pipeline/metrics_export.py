@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attribeam.logs.privacy.masked_record import check_masked
 from attribeam.logs.privacy.settings import redacting
-from attribeam.pipeline.metrics import EvidenceTotals, GateVerdict, RunMetrics, Value, failed_gate_lines
+from attribeam.pipeline.metrics import GateVerdict, RunMetrics, Value, failed_gate_lines
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
 from attribeam.schemas.errors import ExitCode, UsageError
@@ -142,33 +142,23 @@ def _labelled(metrics: RunMetrics) -> Iterator[tuple[str, Unit, str, Iterable[Sa
     yield "audit_info", Unit.NONE, "Version and models of the audit; always 1.", [Sample(1, labels)]
 
 
-_PREFIX = "attribeam_"
-
-
 def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str:
     """All families with HELP and TYPE; families without a value are left out."""
-    return "".join(f"{line}\n" for family in metric_families(metrics, verdicts) for line in _prometheus_lines(family))
-
-
-def _prometheus_lines(family: Family) -> Iterator[str]:
-    if family.known_samples:
-        yield f"# HELP {_PREFIX}{family.name} {_escaped(family.meaning)}"
-        yield f"# TYPE {_PREFIX}{family.name} gauge"
-    for sample in family.known_samples:
-        yield f"{_PREFIX}{family.name}{_prometheus_labels(sample)} {sample.value!r}"
-
-
-def _prometheus_labels(sample: Sample) -> str:
-    pairs = ",".join(f'{name}="{_quoted(text)}"' for name, text in sample.labels)
-    return f"{{{pairs}}}" if pairs else ""
+    lines: list[str] = []
+    for family in metric_families(metrics, verdicts):
+        name = f"attribeam_{family.name}"
+        if family.known_samples:
+            lines += [f"# HELP {name} {_escaped(family.meaning)}", f"# TYPE {name} gauge"]
+        for sample in family.known_samples:
+            labels = ",".join(
+                '{}="{}"'.format(label, _escaped(text).replace('"', r"\"")) for label, text in sample.labels
+            )
+            lines.append(f"{name}{f'{{{labels}}}' if labels else ''} {sample.value!r}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def _quoted(text: str) -> str:
-    return _escaped(text).replace('"', r"\"")
 
 
 def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:
@@ -183,9 +173,13 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
     Raises:
         LeakError: if a group is named by what the audit masks.
     """
-    manifest = metrics.manifest
-    groups = {} if metrics.evidence is None else dict(_group_fields(metrics.evidence))
-    answered_at = None if metrics.evidence is None else metrics.evidence.answered_at
+    manifest, evidence = metrics.manifest, metrics.evidence
+    groups = {
+        share.column: [{"value": group.value, **asdict(group.counts)} for group in share.groups]
+        for share in (() if evidence is None else evidence.groups)
+        if any(group.value is not None for group in share.groups)  # it has values, and not too many
+    }
+    answered_at = None if evidence is None else evidence.answered_at
     check_masked("metrics.json, in its groups,", groups, redacting(manifest.options.get("privacy")), given=())
     return {
         "schema_version": manifest.schema_version,
@@ -197,19 +191,8 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
         "standard_errors": metrics.standard_errors(),
         "groups": groups,
         "cut_passages": None if manifest.cut_passages is None else asdict(manifest.cut_passages),
-        "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
+        "quality_gates": [{**asdict(one.gate), "value": one.value, "failed": one.failed} for one in verdicts],
     }
-
-
-def _group_fields(totals: EvidenceTotals) -> Iterator[tuple[str, object]]:
-    """Claims by support for each column that has values, and not too many."""
-    for share in totals.groups:
-        if any(group.value is not None for group in share.groups):
-            yield share.column, [{"value": group.value, **asdict(group.counts)} for group in share.groups]
-
-
-def _gate_fields(verdict: GateVerdict) -> dict[str, object]:
-    return {**asdict(verdict.gate), "value": verdict.value, "failed": verdict.failed}
 
 
 OTEL_INSTALL_HINT = "pip install 'attribeam[otel]'"
@@ -242,20 +225,18 @@ def send_metrics(families: Iterable[Family], exporters: Sequence[MetricExporter]
 
     Without exporters it does nothing and does not need OpenTelemetry's library.
     """
-    kept = tuple(families)
-    results = [_export_once(kept, exporter, version=version) for exporter in exporters]
-    return all(results)
-
-
-def _export_once(families: Sequence[Family], exporter: MetricExporter, *, version: str) -> bool:
+    if not exporters:
+        return True
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
 
-    reader = InMemoryMetricReader()
-    record_gauges(families, reader, version=version)
-    data = reader.get_metrics_data()
-    result = MetricExportResult.FAILURE if data is None else exporter.export(data)
-    exporter.shutdown()
-    return result is MetricExportResult.SUCCESS
+    kept, is_sent = tuple(families), True
+    for exporter in exporters:
+        reader = InMemoryMetricReader()
+        record_gauges(kept, reader, version=version)
+        data = reader.get_metrics_data()
+        is_sent &= data is not None and exporter.export(data) is MetricExportResult.SUCCESS
+        exporter.shutdown()
+    return is_sent
 
 
 def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:
@@ -282,8 +263,8 @@ def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
         name = f"otlp_proto_{protocol.partition('/')[0]}"
     from opentelemetry.sdk.metrics.export import MetricExporter
 
-    for found in entry_points(group="opentelemetry_metrics_exporter", name=name):
-        exporter = found.load()()
+    for entry_point in entry_points(group="opentelemetry_metrics_exporter", name=name):
+        exporter = entry_point.load()()
         if isinstance(exporter, MetricExporter):
             return exporter
     raise UsageError(f"OpenTelemetry has no metric exporter {name!r} here; install its package, or {OTEL_INSTALL_HINT}")

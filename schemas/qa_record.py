@@ -1,13 +1,15 @@
-"""One row of a QA log: the record as the rest of the system sees it, and the Arrow schema of a log with labels.
+"""One row of a QA log: the record as the rest of the system sees it, the dead letter in its place, and their schemas.
 
 Ranges are half-open and count Unicode code points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 
 import pyarrow as pa
 
@@ -77,71 +79,6 @@ class QARecord:
     generator: str | None = None
     extra_columns: tuple[tuple[str, object], ...] = ()
     notes: tuple[str, ...] = ()
-
-
-RETRIEVALS = "retrievals"
-"""Column with one struct per passage that a span of the trace retrieved: ``span_id``, ``position``, ``passage_index``.
-
-``position`` is that among the documents of the span, and ``passage_index`` that among the passages, both from 0.
-"""
-
-SPAN_LABELS = "span_labels"
-"""Column with one struct per target span, in the order of ``target_spans``."""
-
-UNSUPPORTED_SPANS = "unsupported_spans"
-"""Column with the ranges of the answer that a person found unsupported; null where nobody looked."""
-
-LABEL_GROUP = "label_group"
-"""Column with the part of the data set that a row belongs to, such as its task."""
-
-ANSWER_SUPPORTED = "answer_supported"
-"""Column that says whether the passages support all of the answer; null where nobody judged the whole answer."""
-
-FAITHFULNESS = "faithfulness"
-"""Column with the mean grade that people gave the answer; null where they gave none."""
-
-ERROR_KINDS = "error_kinds"
-"""Column with the ways in which an answer that was judged as a whole is unsupported."""
-
-_RANGE = [pa.field("char_start", pa.int32(), nullable=False), pa.field("char_end", pa.int32(), nullable=False)]
-_PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
-_GOLD_EVIDENCE = pa.struct([pa.field("passage_index", pa.int32(), nullable=False), *_RANGE])
-_SPAN_LABEL = pa.struct(
-    [
-        ("gold_passages", pa.list_(pa.int32())),
-        ("gold_evidence", pa.list_(_GOLD_EVIDENCE)),
-        ("cited_passages", pa.list_(pa.int32())),
-        ("supported", pa.bool_()),
-    ]
-)
-_UNSUPPORTED_RANGE = pa.struct([*_RANGE, pa.field("kind", pa.string())])
-
-
-def labelled_log_schema() -> pa.Schema:
-    """The Arrow schema of a QA log with labels, as ``attribeam import`` writes it; see docs/schema.md."""
-    return pa.schema(
-        [
-            _field("record_id", pa.string(), "id of the row"),
-            _field("question", pa.string(), "what was asked"),
-            _field("passages", pa.list_(_PASSAGE), "what was retrieved, in the order of the prompt"),
-            _field("answer", pa.string(), "what was answered"),
-            _field("target_spans", pa.list_(pa.struct(_RANGE)), "ranges of the answer to attribute"),
-            _field("generator", pa.string(), "what gave the answer"),
-            _field(SPAN_LABELS, pa.list_(_SPAN_LABEL), "labels of the target spans, in their order"),
-            _field(
-                UNSUPPORTED_SPANS, pa.list_(_UNSUPPORTED_RANGE), "ranges of the answer that a person found unsupported"
-            ),
-            _field(LABEL_GROUP, pa.string(), "part of the data set that the row is of"),
-            _field(ANSWER_SUPPORTED, pa.bool_(), "whether people found that the passages support all of the answer"),
-            _field(FAITHFULNESS, pa.float64(), "mean grade that people gave the answer, larger for better"),
-            _field(ERROR_KINDS, pa.list_(pa.string()), "ways in which the answer as a whole is unsupported"),
-            _field("split", pa.string(), "training, development or test part of the data set"),
-        ]
-    )
-
-
-def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"description": description})
 
 
 class Stage(StrEnum):
@@ -218,11 +155,7 @@ class RowFault(Exception):  # noqa: N818 - a fault of the data, not of the progr
         self.column = column
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_row_fault, (self.reason, str(self), self.column))
-
-
-def _rebuild_row_fault(reason: Reason, message: str, column: str | None) -> RowFault:
-    return RowFault(reason, message, column=column)
+        return (partial(RowFault, column=self.column), (self.reason, str(self)))
 
 
 def dead_letter_row(letter: DeadLetter) -> dict[str, object]:
@@ -241,11 +174,18 @@ def dead_letter_row(letter: DeadLetter) -> dict[str, object]:
 
 def dead_letter_schema(metadata: dict[str, str] | None = None) -> pa.Schema:
     """The Arrow schema of ``dead_letters/``; every field carries its description in its metadata."""
-    fields = [
-        pa.field(name, kind, nullable=nullable, metadata={"description": text})
-        for name, kind, nullable, text in _DEAD_LETTER_FIELDS
+    own = {"attribeam.schema_version": SCHEMA_VERSION}
+    return pa.schema(described_fields(_DEAD_LETTER_FIELDS), metadata={**own, **(metadata or {})})
+
+
+def described_fields(
+    declared: Iterable[tuple[str, pa.DataType, bool, str]], nullable: Collection[str] = ()
+) -> list[pa.Field]:
+    """Fields of (name, type, whether it may be null, description); those that are named ``nullable`` may be null."""
+    return [
+        pa.field(name, kind, nullable=may_be_null or name in nullable, metadata={"description": text})
+        for name, kind, may_be_null, text in declared
     ]
-    return pa.schema(fields, metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})})
 
 
 _DEAD_LETTER_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
@@ -258,3 +198,62 @@ _DEAD_LETTER_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("message", pa.string(), False, "what was expected, what was found, and the way out"),
     ("answer", pa.string(), True, "the answer's text, only with dead_letter_text of AuditAnswers"),
 )
+
+
+RETRIEVALS = "retrievals"
+"""Column with one struct per passage that a span of the trace retrieved: ``span_id``, ``position``, ``passage_index``.
+
+``position`` is that among the documents of the span, and ``passage_index`` that among the passages, both from 0.
+"""
+
+SPAN_LABELS = "span_labels"
+"""Column with one struct per target span, in the order of ``target_spans``."""
+
+UNSUPPORTED_SPANS = "unsupported_spans"
+"""Column with the ranges of the answer that a person found unsupported; null where nobody looked."""
+
+LABEL_GROUP = "label_group"
+"""Column with the part of the data set that a row belongs to, such as its task."""
+
+ANSWER_SUPPORTED = "answer_supported"
+"""Column that says whether the passages support all of the answer; null where nobody judged the whole answer."""
+
+FAITHFULNESS = "faithfulness"
+"""Column with the mean grade that people gave the answer; null where they gave none."""
+
+ERROR_KINDS = "error_kinds"
+"""Column with the ways in which an answer that was judged as a whole is unsupported."""
+
+RANGE = [pa.field("char_start", pa.int32(), nullable=False), pa.field("char_end", pa.int32(), nullable=False)]
+_INDICES = pa.list_(pa.int32())
+_PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_GOLD_EVIDENCE = pa.list_(pa.struct([pa.field("passage_index", pa.int32(), nullable=False), *RANGE]))
+_SPAN_LABEL = pa.struct(
+    [
+        ("gold_passages", _INDICES),
+        ("gold_evidence", _GOLD_EVIDENCE),
+        ("cited_passages", _INDICES),
+        ("supported", pa.bool_()),
+    ]
+)
+_UNSUPPORTED_RANGE = pa.struct([*RANGE, pa.field("kind", pa.string())])
+_LABELLED_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
+    ("record_id", pa.string(), True, "id of the row"),
+    ("question", pa.string(), True, "what was asked"),
+    ("passages", pa.list_(_PASSAGE), True, "what was retrieved, in the order of the prompt"),
+    ("answer", pa.string(), True, "what was answered"),
+    ("target_spans", pa.list_(pa.struct(RANGE)), True, "ranges of the answer to attribute"),
+    ("generator", pa.string(), True, "what gave the answer"),
+    (SPAN_LABELS, pa.list_(_SPAN_LABEL), True, "labels of the target spans, in their order"),
+    (UNSUPPORTED_SPANS, pa.list_(_UNSUPPORTED_RANGE), True, "ranges of the answer that a person found unsupported"),
+    (LABEL_GROUP, pa.string(), True, "part of the data set that the row is of"),
+    (ANSWER_SUPPORTED, pa.bool_(), True, "whether people found that the passages support all of the answer"),
+    (FAITHFULNESS, pa.float64(), True, "mean grade that people gave the answer, larger for better"),
+    (ERROR_KINDS, pa.list_(pa.string()), True, "ways in which the answer as a whole is unsupported"),
+    ("split", pa.string(), True, "training, development or test part of the data set"),
+)
+
+
+def labelled_log_schema() -> pa.Schema:
+    """The Arrow schema of a QA log with labels, as ``attribeam import`` writes it; see docs/schema.md."""
+    return pa.schema(described_fields(_LABELLED_FIELDS))
