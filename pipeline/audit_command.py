@@ -7,13 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attribeam.pipeline.audit_options import (
-    LOCAL,
-    RunOptions,
-    add_audit_arguments,
-    read_run_options,
-    read_settings,
-)
+from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.config_file import asked_console as asked_console
 from attribeam.pipeline.config_file import read_options

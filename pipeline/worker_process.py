@@ -411,12 +411,12 @@ def end_with_parent() -> None:
 
 def end_with_driver() -> None:
     """End this worker as soon as its driver has ended, however that happened."""
+
+    def wait_for_driver() -> None:
+        driver: Any = parent_process()
+        if driver is not None:
+            wait([driver.sentinel])
+            os._exit(1)
+
     end_with_parent()
-    threading.Thread(target=_wait_for_driver, name="driver-watch", daemon=True).start()
-
-
-def _wait_for_driver() -> None:
-    driver: Any = parent_process()
-    if driver is not None:
-        wait([driver.sentinel])
-        os._exit(1)
+    threading.Thread(target=wait_for_driver, name="driver-watch", daemon=True).start()
