@@ -251,7 +251,7 @@ def commit_group(group: RowGroup, store: ChunkStore, settings: AuditSettings, sc
     """
     with TemporaryDirectory(prefix="attribeam-") as name:
         folder = Path(name)
-        write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+        write_group(group, folder, schemas)
         attempt = read_attempt(group.chunk.rows, folder, settings, group.counts, storage=BeamStorage())
         _commit(store, group.chunk, replace(attempt, seconds=max(0.0, time.time() - group.started)))
 

@@ -265,14 +265,6 @@ class RunMetrics:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
         return self.counts.claims.get(support, 0)
 
-    def claims_because(self, reason: UnsupportedReason) -> int | None:
-        """Unsupported claims with one reason."""
-        return None if self.evidence is None else self.evidence.reasons.get(reason, 0)
-
-    def claims_supported(self, how: SupportedHow) -> int | None:
-        """Supported claims that the passages support in one way."""
-        return None if self.evidence is None else self.evidence.hows.get(how, 0)
-
     def answers(self, kind: AnswerKind) -> int:
         """Audited rows of one kind."""
         return self.counts.answers.get(kind, 0)
@@ -287,14 +279,6 @@ class RunMetrics:
     def risks(self) -> RiskTotals:
         """The risks of the answers; those of none where the run did not finish."""
         return RiskTotals() if self.evidence is None else self.evidence.risks
-
-    def share_of_claims(self, support: Support) -> Value:
-        """Claims of one support among all."""
-        return share(self.claims(support), self.counts.claim_count)
-
-    def share_of_kind(self, kind: SpanKind, support: Support) -> Value:
-        """Spans of one support among those of the kind that have a verdict."""
-        return share(self.spans_of_kind(kind, support), self.spans_of_kind(kind))
 
 
 _ValueOf = Callable[[RunMetrics], Value]
@@ -333,11 +317,14 @@ def _summed(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
 
 
 def _claim_shares(support: Support) -> Iterator[Metric]:
+    """The share of one verdict among all claims, and among the spans of each kind that have a verdict."""
+
+    def of_kind(run: RunMetrics, kind: SpanKind) -> Value:
+        return share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
+
     error = _summed(lambda sums: sums.answers.share_error(support))
-    yield Metric(f"{support}_share", "share", partial(RunMetrics.share_of_claims, support=support), error)
-    for kind in SpanKind:
-        value = partial(RunMetrics.share_of_kind, kind=kind, support=support)
-        yield Metric(f"{support}_share.{kind}", "share", value)
+    yield Metric(f"{support}_share", "share", lambda run: share(run.claims(support), run.counts.claim_count), error)
+    yield from (Metric(f"{support}_share.{kind}", "share", partial(of_kind, kind=kind)) for kind in SpanKind)
 
 
 _ALL = (
@@ -353,11 +340,11 @@ _ALL = (
     Metric("claims", "claims", lambda run: run.counts.claim_count),
     *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
     *(
-        Metric(f"unsupported_spans.{why}", "claims", partial(RunMetrics.claims_because, reason=why))
+        Metric(f"unsupported_spans.{why}", "claims", _summed(lambda sums, why=why: sums.reasons.get(why, 0)))
         for why in UnsupportedReason
     ),
     *(
-        Metric(f"supported_spans.{how}", "claims", partial(RunMetrics.claims_supported, how=how))
+        Metric(f"supported_spans.{how}", "claims", _summed(lambda sums, how=how: sums.hows.get(how, 0)))
         for how in SupportedHow
     ),
     Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),
@@ -368,7 +355,7 @@ _ALL = (
         lambda run: share(run.counts.not_judged_count, run.counts.not_judged_count + run.counts.claim_count),
     ),
     *chain.from_iterable(map(_claim_shares, VERDICTS)),
-    Metric("unsupported_claims_share", "share", lambda run: run.share_of_claims(Support.UNSUPPORTED)),
+    Metric("unsupported_claims_share", "share", lambda run: run.value("unsupported_share")),
     Metric("refusals", "rows", lambda run: run.answers(AnswerKind.REFUSAL)),
     Metric("partial_refusals", "rows", lambda run: run.answers(AnswerKind.PARTIAL)),
     Metric(

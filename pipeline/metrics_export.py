@@ -118,11 +118,11 @@ def _labelled(metrics: RunMetrics) -> Iterator[tuple[str, Unit, str, Iterable[Sa
     yield "dead_letters", Unit.ROWS, "Rows refused, by reason.", by("reason", Reason, metrics.dead_letters)
     spans = by("support", Support, metrics.claims)
     yield "spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", spans
-    shares = by("support", VERDICTS, metrics.share_of_claims)
+    shares = by("support", VERDICTS, lambda support: metrics.value(f"{support}_share"))
     yield "span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares
-    reasons = by("reason", UnsupportedReason, metrics.claims_because)
+    reasons = by("reason", UnsupportedReason, lambda reason: metrics.value(f"unsupported_spans.{reason}"))
     yield "unsupported_claims", Unit.CLAIMS, "Unsupported claims, by reason.", reasons
-    hows = by("how", SupportedHow, metrics.claims_supported)
+    hows = by("how", SupportedHow, lambda how: metrics.value(f"supported_spans.{how}"))
     yield "supported_claims", Unit.CLAIMS, "Supported claims, by how the passages support them.", hows
     kinds = [
         Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), ("support", support)))

@@ -138,7 +138,7 @@ def run_chunk(
     group = read_rows(RowGroup(None, [rows], on_rows=on_rows), settings, ArrowStorage(), fatal_rows)
     for run in audit_stages(settings, schemas.evidence).values():
         group = run(group)
-    write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+    write_group(group, folder, schemas)
     attempt = read_attempt(
         rows, folder, settings, group.counts, storage=ArrowStorage(), last_try=fatal_rows is not None
     )

@@ -33,7 +33,7 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.run_manifest import PassageEnd, StageSeconds
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
 EVIDENCE_FILE, DEAD_LETTER_FILE = "evidence.parquet", "dead_letters.parquet"
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
@@ -210,16 +210,14 @@ def _own_names(schema: pa.Schema) -> frozenset[str]:
     return frozenset(declared.names)
 
 
-def write_group(
-    group: RowGroup, folder: Path, evidence: pa.Schema, dead_letters: pa.Schema, privacy: PrivacySettings
-) -> None:
+def write_group(group: RowGroup, folder: Path, schemas: OutputSchemas) -> None:
     """Write the evidence tables of a group, then its dead letters, as two files of a folder.
 
-    All evidence and all dead letters are written here, and nothing is without what ``privacy`` hides.
+    All evidence and all dead letters are written here, and nothing is without what the privacy of ``schemas`` hides.
     """
-    write_tables(folder / EVIDENCE_FILE, group.rows, evidence, privacy)
-    letters = [dead_letter_table(group.letters, dead_letters)] if group.letters else []
-    write_tables(folder / DEAD_LETTER_FILE, letters, dead_letters, privacy)
+    write_tables(folder / EVIDENCE_FILE, group.rows, schemas.evidence, schemas.privacy)
+    letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
+    write_tables(folder / DEAD_LETTER_FILE, letters, schemas.dead_letters, schemas.privacy)
 
 
 def write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, privacy: PrivacySettings) -> None:

@@ -35,7 +35,7 @@ from attribeam.schemas import (
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms import stages
 from attribeam.transforms.audit_answers import RowGroupCoder
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 from attribeam.transforms.row_groups import (
     DEAD_LETTER_FILE,
     RowGroup,
@@ -48,7 +48,7 @@ from attribeam.transforms.row_groups import (
 )
 from attribeam.transforms.stages import attributed_blocks, parse_each, read_rows, redacted, runs_in_model_thread
 
-SCHEMAS = (evidence_schema(), dead_letter_schema(), PrivacySettings())
+SCHEMAS = OutputSchemas(evidence_schema(), dead_letter_schema())
 
 
 def letter(row):
@@ -87,7 +87,7 @@ def test_file_of_dead_letters_is_the_same_in_whatever_order_they_come(tmp_path, 
     files = []
     for name, order in (("upwards", letters), ("downwards", letters[::-1])):
         (tmp_path / name).mkdir()
-        write_group(RowGroup("chunk", [], order), tmp_path / name, *SCHEMAS)
+        write_group(RowGroup("chunk", [], order), tmp_path / name, SCHEMAS)
         files.append(tmp_path / name / DEAD_LETTER_FILE)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert pq.read_table(files[0])["source_row"].to_pylist() == [*range(count)]
