@@ -1,4 +1,7 @@
-"""Everything that decides what an audit computes; equal settings on equal input give equal records."""
+"""Everything that decides what an audit computes, also as file metadata, as a hash and as JSON.
+
+Equal settings on equal input give equal records.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ from attribeam.logs.columns import PARQUET, LogOptions, TableVersion
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, SpanKind, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
+
+_PACKAGES = (
+    "apache-beam", "numpy", "phonenumbers", "py3langid", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch",
+    "transformers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +95,20 @@ def with_template_text(settings: AuditSettings) -> AuditSettings:
     return replace(settings, model=settings.model.replaced(prompt_template=text))
 
 
-_PACKAGES = (
-    "apache-beam", "numpy", "phonenumbers", "py3langid", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch",
-    "transformers",
-)  # fmt: skip
-
-
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
     """The settings as JSON values; infinity as the text "inf".
 
     The device is ``cuda`` whatever its number: records do not depend on that.
     """
-    text = json.dumps({**asdict(settings), "privacy": settings.privacy.recorded()}, default=_plain_options)
-    plain: dict[str, Any] = json.loads(text, parse_constant=_json_constant)
+
+    def plain_options(value: object) -> object:
+        return value.given() if isinstance(value, Options) else asdict(cast(TemplateText, value))
+
+    text = json.dumps({**asdict(settings), "privacy": settings.privacy.recorded()}, default=plain_options)
+    named = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
+    plain: dict[str, Any] = json.loads(text, parse_constant=named.__getitem__)
     plain["model"]["device"] = plain["model"]["device"].partition(":")[0]
     return plain
-
-
-def _plain_options(value: object) -> object:
-    if isinstance(value, Options):
-        return value.given()
-    return asdict(cast(TemplateText, value))
 
 
 def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[str, str]:
@@ -159,10 +160,6 @@ def package_versions() -> dict[str, str]:
 
 def _compact_json(value: Mapping[str, object]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _json_constant(name: str) -> str:
-    return {"Infinity": "inf", "-Infinity": "-inf"}.get(name, "nan")
 
 
 def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> AuditSettings:
