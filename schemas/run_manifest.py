@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
@@ -70,7 +69,7 @@ def _one_of(kind: type[StrEnum]) -> AfterValidator:
 
 Moment = Annotated[str, AfterValidator(_moment_text)]
 _ShareText = Annotated[str, AfterValidator(_share_text)]
-_adapter = cache(TypeAdapter)
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
 
 
 def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid") -> _T:
@@ -80,7 +79,8 @@ def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ig
         ValueError: if it is something else; the message says where, and does not repeat what stands there.
     """
     try:
-        value: _T = _adapter(kind).validate_json(text, strict=True, extra=extra)
+        adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(kind))
+        value: _T = adapter.validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
