@@ -316,6 +316,14 @@ def _summed(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
     return lambda run: None if run.evidence is None else value(run.evidence)
 
 
+def _reason_count(reason: UnsupportedReason, sums: EvidenceTotals) -> int:
+    return sums.reasons.get(reason, 0)
+
+
+def _how_count(how: SupportedHow, sums: EvidenceTotals) -> int:
+    return sums.hows.get(how, 0)
+
+
 def _claim_shares(support: Support) -> Iterator[Metric]:
     """The share of one verdict among all claims, and among the spans of each kind that have a verdict."""
 
@@ -340,11 +348,11 @@ _ALL = (
     Metric("claims", "claims", lambda run: run.counts.claim_count),
     *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
     *(
-        Metric(f"unsupported_spans.{why}", "claims", _summed(lambda sums, why=why: sums.reasons.get(why, 0)))
+        Metric(f"unsupported_spans.{why}", "claims", _summed(partial(_reason_count, why)))
         for why in UnsupportedReason
     ),
     *(
-        Metric(f"supported_spans.{how}", "claims", _summed(lambda sums, how=how: sums.hows.get(how, 0)))
+        Metric(f"supported_spans.{how}", "claims", _summed(partial(_how_count, how)))
         for how in SupportedHow
     ),
     Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),

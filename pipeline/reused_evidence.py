@@ -93,8 +93,10 @@ class ReusedEvidence:
         self._chunks: dict[str, list[tuple[int, int, str, str]]] = defaultdict(list)
         with _reading(audit.root):
             self._directory = whole = AuditDirectory.open(audit.root)
-            for chunk, *files in zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True):
-                self._chunks[chunk.source_file].append((chunk.row_start, chunk.row_end, *files))
+            for chunk, evidence, letters in zip(
+                whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True
+            ):
+                self._chunks[chunk.source_file].append((chunk.row_start, chunk.row_end, evidence, letters))
 
     def provenance(self, options: MethodOptions) -> dict[str, str]:
         """The audit's models, with the verdict of ``options``."""
