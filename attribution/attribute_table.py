@@ -24,9 +24,9 @@ from attribeam.schemas import (
     dead_letter_schema,
     evidence_schema,
 )
-from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import evidence_table
+from attribeam.schemas.qa_record import reading_stage
 
 ColumnNames: TypeAlias = Mapping[str, str] | str
 """Fields of the QA record and the columns that hold them, as a mapping or as ``--columns`` takes them."""

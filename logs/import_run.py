@@ -31,9 +31,8 @@ from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOption
 from attribeam.logs.traces.trace_log import ExportRows, Seen, checked, log_schema, passages_table, table_file
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
-from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
-from attribeam.schemas.qa_record import labelled_log_schema
+from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
 from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:

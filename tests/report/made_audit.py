@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.pipeline.measures.made_metrics import made_manifest
+from tests.pipeline.made_metrics import made_manifest
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import html_page

@@ -22,8 +22,7 @@ from attribeam.report.audited_answer import (
 )
 from attribeam.report.report_command import digest_lines, escape_markdown
 from attribeam.schemas import Passage
-from attribeam.schemas.passage_sample import CutPassages
-from attribeam.schemas.run_manifest import RunManifest
+from attribeam.schemas.run_manifest import CutPassages, RunManifest
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" <!-- \u2028 ]]>"
 
