@@ -29,7 +29,7 @@ from attribeam.attribution.verdict.verdict_model import (
 from attribeam.attribution.verdict.verified import Blend, VerifierForm
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
 from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems
-from attribeam.evaluation.measures.bootstrap import (
+from attribeam.evaluation.measures.figures import (
     Interval,
     best_threshold,
     percentile_interval,

@@ -1,4 +1,4 @@
-"""JSON rows from a file, checked field by field, and the choice of usable rows.
+"""Labelled answers, and JSON rows from a file, checked field by field.
 
 Errors name file, row and field; a row that cannot be used is skipped with a reason.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
@@ -27,10 +27,9 @@ class PassageRange:
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """One answer and where each of its target spans comes from.
+    """One answer and where each of its target spans, one or more, comes from.
 
     Attributes:
-        record: the answer; its ``target_spans`` are given, one or more.
         gold_passages: for each target span the passages that count as right, at least one; the whole tuple is empty if
             the data set labels none.
         gold_evidence: for each target span the marked source characters; empty where the data set marks none.
@@ -65,35 +64,6 @@ class LabelledAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedRow:
-    """A row left out of the evaluation, and why; ``row`` is 0-based within its file, named if the data has several."""
-
-    row: int
-    reason: str
-    file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledDataset:
-    """All usable answers of a data file, in its order, and the rows that were left out."""
-
-    answers: tuple[LabelledAnswer, ...]
-    skipped: tuple[SkippedRow, ...] = ()
-
-    def first(self, count: int) -> LabelledDataset:
-        """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
-        if count >= len(self.answers):
-            return self
-        return LabelledDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
-
-
-def skipped_before(record: QARecord, skipped: Sequence[SkippedRow]) -> tuple[SkippedRow, ...]:
-    """The skipped rows that come before the record's row; several files are read in the order of their names."""
-    file, row = record.source.source_file, record.source.source_row
-    return tuple(skip for skip in skipped if (skip.file or file, skip.row) < (file, row))
-
-
-@dataclass(frozen=True, slots=True)
 class UnsupportedRange:
     """Characters of an answer that its passages do not support, and in which way; ``kind`` is None if unknown."""
 
@@ -106,7 +76,6 @@ class JudgedAnswer:
     """One answer and what people found unsupported in it.
 
     Attributes:
-        record: the answer.
         unsupported: ranges that a person marked, which may overlap; empty where everything is supported, None where
             the answer was judged as a whole and nobody marked characters.
         judged: the ranges that the person looked at; None for the whole answer.
@@ -131,7 +100,7 @@ class JudgedAnswer:
 
     def __post_init__(self) -> None:
         length = len(self.record.answer)
-        if any(one.chars.char_end > length for one in self.unsupported or ()):
+        if any(marked.chars.char_end > length for marked in self.unsupported or ()):
             raise ValueError(f"unsupported ranges should end within the answer's {length} code points")
         if self.unsupported is None and self.answer_supported is None:
             raise ValueError("a judged answer should have unsupported ranges or answer_supported, has neither")
@@ -142,23 +111,43 @@ class JudgedAnswer:
         return not self.unsupported if self.answer_supported is None else self.answer_supported
 
 
+Answer = TypeVar("Answer", LabelledAnswer, JudgedAnswer)
+
+
 @dataclass(frozen=True, slots=True)
-class JudgedDataset:
+class SkippedRow:
+    """A row left out of the evaluation, and why; ``row`` is 0-based within its file, named if the data has several."""
+
+    row: int
+    reason: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset(Generic[Answer]):
     """All usable answers of a data set, in its order, and the rows that were left out."""
 
-    answers: tuple[JudgedAnswer, ...]
+    answers: tuple[Answer, ...]
     skipped: tuple[SkippedRow, ...] = ()
 
-    def first(self, count: int) -> JudgedDataset:
+    def first(self, count: int) -> Dataset[Answer]:
         """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
         if count >= len(self.answers):
             return self
-        return JudgedDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
+        last = self.answers[count - 1].record.source  # several files are read in the order of their names
+        end = (last.source_file, last.source_row)
+        before = tuple(skip for skip in self.skipped if (skip.file or last.source_file, skip.row) < end)
+        return Dataset(self.answers[:count], before)
 
-    def of_split(self, split: str) -> JudgedDataset:
-        """The answers of one split, or all if the data set has no such split."""
-        chosen = tuple(answer for answer in self.answers if answer.split == split)
-        return JudgedDataset(chosen or self.answers, self.skipped)
+
+LabelledDataset = Dataset[LabelledAnswer]
+JudgedDataset = Dataset[JudgedAnswer]
+
+
+def of_split(dataset: JudgedDataset, split: str) -> JudgedDataset:
+    """The answers of one split, or all if the data set has no such split."""
+    chosen = tuple(answer for answer in dataset.answers if answer.split == split)
+    return replace(dataset, answers=chosen or dataset.answers)
 
 
 _Value = TypeVar("_Value")
@@ -166,12 +155,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of a data file, or an object inside it.
+    """One line of a data file, or an object inside it; its methods read a field and check its type.
 
     Attributes:
         row: 0-based number of the line.
         where: file, line and place, for error messages.
-        file: the name of the file.
+
+    Raises:
+        DataError: by all methods for one field, if it is missing or of another type.
     """
 
     fields: Mapping[str, object]
@@ -185,19 +176,12 @@ class DataRow:
         return RowSource(self.file, self.row)
 
     def text(self, field: str) -> str:
-        """The field's string.
-
-        Raises:
-            DataError: if it is missing or not a string. The methods below raise it likewise.
-        """
+        """The field's string."""
         return self._typed(field, str, "a string")
 
     def integer(self, field: str) -> int:
         """The field's whole number."""
-        value = self._typed(field, int, "a whole number")
-        if isinstance(value, bool):
-            raise self.error(field, "should be a whole number, was: bool")
-        return value
+        return self._typed(field, int, "a whole number")
 
     def boolean(self, field: str) -> bool:
         """The field's boolean."""
@@ -228,35 +212,39 @@ class DataRow:
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
-        pairs: list[list[int]] = self._items(
-            field,
-            "[start, end] pairs",
-            lambda pair: isinstance(pair, list) and len(pair) == 2 and all(map(_is_whole, pair)),
-        )
-        return [(start, end) for start, end in pairs]
+
+        def is_pair(value: object) -> bool:
+            return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
+
+        return [(start, end) for start, end in self._items(field, "[start, end] pairs", is_pair)]
 
     def objects(self, field: str) -> list[DataRow]:
         """The field's list of objects."""
         values = self._items(field, "objects", lambda value: isinstance(value, dict))
-        return [self._inner(value, f"{field}[{index}]") for index, value in enumerate(values)]
+        return [replace(self, fields=value, where=f"{self.where}, {field}[{i}]") for i, value in enumerate(values)]
 
     def inner(self, field: str) -> DataRow:
         """The field's object."""
         value = self.fields.get(field)
         if not isinstance(value, dict):
             raise self.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
-        return self._inner(value, field)
+        return replace(self, fields=value, where=f"{self.where}, {field}")
 
     def passage(self, passage_id: str | None = None) -> Passage:
         """The passage with the row's ``text`` and its ``title``, if it has one."""
         return Passage(self.text("text"), self.optional_text("title") or None, passage_id)
 
+    def char_range(self, length: int) -> CharRange:
+        """The range from ``char_start`` to ``char_end``, which must lie within ``length`` code points."""
+        start, end = self.integer("char_start"), self.integer("char_end")
+        if not 0 <= start < end <= length:
+            should = f"should satisfy 0 <= char_start < char_end <= {length}, was: [{start}, {end})"
+            raise self.error("char_start", should)
+        return CharRange(start, end)
+
     def error(self, field: str, problem: str) -> DataError:
         """The error to raise for a faulty field."""
         return DataError(f"{self.where}: field {field!r} {problem}")
-
-    def _inner(self, fields: Mapping[str, object], place: str) -> DataRow:
-        return replace(self, fields=fields, where=f"{self.where}, {place}")
 
     def _items(self, field: str, what: str, is_item: Callable[[object], bool]) -> list[Any]:
         values = self._typed(field, list, f"a list of {what}")
@@ -268,7 +256,7 @@ class DataRow:
         if field not in self.fields:
             raise self.error(field, f"should be {expected}, is missing; the row has: {sorted(self.fields)}")
         value = self.fields[field]
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
         return value
 
@@ -301,10 +289,9 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     Raises:
         DataError: if the file cannot be read, or holds something else.
     """
+    text = "".join(_lines(path))
     try:
-        value = json.loads("".join(_lines(path)))
-    except DataError:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"data file {path} should be JSON, could not be parsed: {error}") from error
     if isinstance(value, list):
@@ -312,7 +299,7 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     if not isinstance(value, dict):
         raise DataError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
     rows = DataRow(value, 0, str(path), path.name).objects(field)
-    yield from (replace(one, row=row) for row, one in enumerate(rows))
+    yield from (replace(item, row=row) for row, item in enumerate(rows))
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -327,27 +314,22 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
 
 
-_Answer = TypeVar("_Answer")
-
-
 def select_rows(
-    rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[_Answer] | str], *, several_files: bool = False
-) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+    rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[Answer] | str], *, several_files: bool = False
+) -> Dataset[Answer]:
     """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
-    answers: list[_Answer] = []
+    answers: list[Answer] = []
     skipped: list[SkippedRow] = []
     for row in rows:
-        found = read(row)
-        if isinstance(found, str):
-            skipped.append(SkippedRow(row.row, found, row.file if several_files else None))
+        outcome = read(row)
+        if isinstance(outcome, str):
+            skipped.append(SkippedRow(row.row, outcome, row.file if several_files else None))
         else:
-            answers += found
-    return tuple(answers), tuple(skipped)
+            answers += outcome
+    return Dataset(tuple(answers), tuple(skipped))
 
 
-def select_from_files(
-    path: Path, name: str, read: Callable[[DataRow], Sequence[_Answer] | str]
-) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+def select_from_files(path: Path, name: str, read: Callable[[DataRow], Sequence[Answer] | str]) -> Dataset[Answer]:
     """As ``select_rows`` of all rows of ``data_files(path, name)``.
 
     Raises:
@@ -370,7 +352,6 @@ def data_files(path: Path, name: str) -> list[Path]:
         return [path]
     found = {file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.xz"))}
     files = sorted(file for file in found if file.suffix != ".xz" or file.with_suffix("") not in found)
-    own = [file for file in files if file.name.startswith(name)]
     if not files:
         raise DataError(f"--data {path} should be a file or a directory with {name}*.jsonl or .jsonl.xz, has none")
-    return own or files
+    return [file for file in files if file.name.startswith(name)] or files

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field, replace
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels
+from attribeam.evaluation.datasets import AnswerChoice, SpanChoice
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, SkippedRow
-from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures.accuracy import best_passages
-from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.methods.language_context import LanguageContext, language_of, sensitive_spans
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage
-from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table
+from attribeam.evaluation.measures.figures import (
+    FailedRow,
+    Interval,
+    RowBootstrap,
+    failure_remarks,
+    interval_cell,
+    text_table,
+)
+from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassage, RandomPassage
+from attribeam.evaluation.methods.gradients import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
-from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas import RowFault
 
 
 class TargetAnswers:
@@ -35,28 +41,26 @@ class TargetAnswers:
     def __iter__(self) -> Iterator[LabelledAnswer]:
         for labelled in self._answers:
             try:
-                made = self._made(labelled)
+                target = self._target(labelled)
             except RowFault as fault:
-                made = str(fault.reason)
-            if isinstance(made, str):
-                self.skipped.append(SkippedRow(labelled.record.source.source_row, made))
+                target = str(fault.reason)
+            if isinstance(target, str):
+                self.skipped.append(SkippedRow(labelled.record.source.source_row, target))
             else:
-                yield made
+                yield target
 
-    def _made(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
+    def _target(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
         """The answer, or the reason why it is left out."""
         record = labelled.record
         if self._source is AnswerChoice.GENERATED:
             record = replace(record, answer=self._model.generate(record), target_spans=None)
             if not record.answer:
                 return "empty_answer"
-        return labelled if self._spans is SpanChoice.LABELLED else _with_sensitive_spans(record, self._model)
-
-
-def _with_sensitive_spans(record: QARecord, model: LanguageModel) -> LabelledAnswer | str:
-    context = LanguageContext(record, model)
-    spans = sensitive_spans(context.divergences, context.encoded.response_chars)
-    return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
+        if self._spans is SpanChoice.LABELLED:
+            return labelled
+        context = LanguageContext(record, self._model)
+        spans = sensitive_spans(context.divergences, context.encoded.response_chars)
+        return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
 
 
 RANDOM_DRAWS = 3
@@ -102,41 +106,15 @@ def run_drops(
             skipped.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
             continue
         for method, tally in zip(methods, tallies, strict=True):
-            _count(method, context, tally)
+            try:
+                drops = _drops(method, context)
+            except RowFault as fault:
+                tally.failed.append(FailedRow.of(context.record, fault))
+                drops = [None] * len(context.spans)
+            tally.spans.append(len(drops))
+            tally.drops.append(sum(drop for drop in drops if drop is not None))
+            tally.spans_without_passage += drops.count(None)
     return tallies, tuple(skipped)
-
-
-def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple[DropScore, ...]:
-    """The figures of all methods, over the same resamples of rows.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
-    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
-    return tuple(
-        DropScore(
-            method=tally.name,
-            log_probability_drop=sum(tally.drops) / sum(tally.spans),
-            interval=bootstrap.interval_of_mean(tally.drops),
-            spans=sum(tally.spans),
-            rows=len(tally.spans),
-            spans_without_passage=tally.spans_without_passage,
-            failed_rows=tuple(tally.failed),
-        )
-        for tally in tallies
-    )
-
-
-def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> None:
-    spans = context.spans
-    tally.spans.append(len(spans))
-    try:
-        drops = _drops(method, context)
-    except RowFault as fault:
-        tally.failed.append(FailedRow.of(context.record, fault))
-        drops = [None] * len(spans)
-    tally.drops.append(sum(drop for drop in drops if drop is not None))
-    tally.spans_without_passage += sum(drop is None for drop in drops)
 
 
 def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
@@ -162,23 +140,33 @@ def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[f
     ]
 
 
-_HEADER = ("method", "log-probability drop", "95% interval", "no passage")
+def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple[DropScore, ...]:
+    """The figures of all methods, over the same resamples of rows.
+
+    Raises:
+        ValueError: if there was no answer.
+    """
+    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
+    return tuple(
+        DropScore(
+            method=tally.name,
+            log_probability_drop=sum(tally.drops) / sum(tally.spans),
+            interval=bootstrap.interval(tally.drops, scale=1),
+            spans=sum(tally.spans),
+            rows=len(tally.spans),
+            spans_without_passage=tally.spans_without_passage,
+            failed_rows=tuple(tally.failed),
+        )
+        for tally in tallies
+    )
 
 
 def drop_table(title: str, rows: Sequence[DropScore], remarks: Sequence[str]) -> str:
     """The figures in nats, one line per method, then the remarks and what failed."""
-    lines = [
-        (
-            row.method,
-            f"{row.log_probability_drop:.2f}",
-            interval_cell(row.interval, digits=2),
-            str(row.spans_without_passage),
-        )
-        for row in rows
-    ]
-    failures = [
-        f"{row.method}: {remark}"
-        for row in rows
-        for remark in failure_remarks(row.failed_rows, consequence="count as a drop of 0")
-    ]
-    return "\n".join([one_line(title), text_table(_HEADER, lines), *remarks, *failures])
+    header = ("method", "log-probability drop", "95% interval", "no passage")
+    lines, failures = [], []
+    for row in rows:
+        drop, interval = f"{row.log_probability_drop:.2f}", interval_cell(row.interval, digits=2)
+        lines.append((row.method, drop, interval, str(row.spans_without_passage)))
+        failures += failure_remarks(row.failed_rows, consequence="count as a drop of 0", method=row.method)
+    return "\n".join([one_line(title), text_table(header, lines), *remarks, *failures])

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import Job, run_halving
-from attribeam.attribution.attention.capture import observing
+from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
@@ -18,10 +18,9 @@ from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOve
 from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures.accuracy import MethodTally, nothing_found, run_methods
-from attribeam.evaluation.methods.hidden_states import HiddenUnion
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
-from attribeam.evaluation.methods.unions import ScoredUnion, results_of_union
+from attribeam.evaluation.measures.accuracy import MethodTally, run_methods
+from attribeam.evaluation.methods import LabelledContext, LabMethod
+from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 
 _Point = TypeVar("_Point", bound=Hashable)
@@ -60,14 +59,13 @@ def _tally_points(
     """A tally for each point, with the point's name; a row that the model refuses counts as wrong at each of them."""
     tallies = {point: MethodTally(str(point)) for point in points}
     for labelled in answers:
-        found: Mapping[_Point, Sequence[SpanResult]] = {}
+        outcomes: Mapping[_Point, Sequence[SpanResult] | RowFault]
         try:
-            found = dict(results(LabelledContext(labelled, models)))
+            outcomes = dict(results(LabelledContext(labelled, models)))
         except RowFault as fault:
-            for tally in tallies.values():
-                tally.count_refused(labelled, fault)
+            outcomes = dict.fromkeys(points, fault)
         for point, tally in tallies.items():
-            tally.count(labelled, found.get(point) or nothing_found(labelled))
+            tally.count(labelled, outcomes[point])
     return tallies
 
 
@@ -125,13 +123,12 @@ def run_at_layers(
     Raises:
         ValueError: as ``sweep_layers``.
     """
-    swept = [one for one in methods if one.name in SWEPT]
-    others = [one for one in methods if one.name not in SWEPT]
-    kept = list(answers) if swept and others else answers
-    return (
-        *(sweep_layers(kept, swept, models).values() if swept else ()),
-        *(run_methods(kept, others, models) if others else ()),
-    )
+    swept = [method for method in methods if method.name in SWEPT]
+    others = [method for method in methods if method.name not in SWEPT]
+    if not swept:
+        return run_methods(answers, others, models)
+    kept = list(answers) if others else answers
+    return (*sweep_layers(kept, swept, models).values(), *(run_methods(kept, others, models) if others else ()))
 
 
 def swept_layers(model: AttentionModel, method: LabMethod) -> Sequence[int]:
@@ -154,46 +151,29 @@ def sweep_layers(
     model = required(models.attention, "attention model")
     if not {one.name for one in methods} <= {*SWEPT}:
         raise ValueError(f"methods of a sweep should be some of {', '.join(SWEPT)}")
-    of_attention = [one for one in methods if isinstance(one, ScoredUnion)]
-    of_states = [one for one in methods if isinstance(one, HiddenUnion)]
+    attention_layers = layers_with_attention(layer_types(model.network.config))
+    unions = [method for method in methods if isinstance(method, ScoredUnion)]
+    of_states = [method for method in methods if isinstance(method, HiddenUnion)]
 
     def results(context: LabelledContext) -> _Results[AtLayer]:
-        if of_attention:
-            yield from _by_attention(context, of_attention, model)
+        row, count = context.encoded, len(context.record.passages)
+        if unions:
+            options = [context.settings_in_force(union.settings.union_options(union.name)) for union in unions]
+            top_k = max(one.top_k for one in options)
+            for layer, tokens in attribute_layers(model, row, count, layers=attention_layers, top_k=top_k).items():
+                for union, own in zip(unions, options, strict=True):
+                    kept, rule = first_columns(tokens, own.top_k), union.settings.passage_score
+                    yield AtLayer(union.name, layer), results_of_union(context, kept, own, passage_score=rule)
         if of_states:
-            yield from _by_states(context, of_states, model)
+            layers = range(model.layer_count + 1)
+            states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in windows_or_whole(row)]
+            for layer in layers:
+                similarity = HiddenSimilarity([one[layer] for one in states], encoded=row, passage_count=count)
+                for method in of_states:
+                    yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
-    points = [AtLayer(one.name, layer) for one in methods for layer in swept_layers(model, one)]
+    points = [AtLayer(method.name, layer) for method in methods for layer in swept_layers(model, method)]
     return _tally_points(answers, models, points, results)
-
-
-def _by_attention(context: LabelledContext, methods: Sequence[ScoredUnion], model: AttentionModel) -> _Results[AtLayer]:
-    settings = [context.settings_in_force(one.settings.union_options(one.name)) for one in methods]
-    of_layers = attribute_layers(
-        model,
-        context.encoded,
-        len(context.record.passages),
-        layers=swept_layers(model, methods[0]),
-        top_k=max(one.top_k for one in settings),
-    )
-    for layer, tokens in of_layers.items():
-        for method, options in zip(methods, settings, strict=True):
-            own = first_columns(tokens, options.top_k)
-            yield (
-                AtLayer(method.name, layer),
-                results_of_union(context, own, options, passage_score=method.settings.passage_score),
-            )
-
-
-def _by_states(context: LabelledContext, methods: Sequence[HiddenUnion], model: AttentionModel) -> _Results[AtLayer]:
-    layers = swept_layers(model, methods[0])
-    parts = windows_or_whole(context.encoded)
-    states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in parts]
-    for layer in layers:
-        of_layer = [one[layer] for one in states]
-        similarity = HiddenSimilarity(of_layer, encoded=context.encoded, passage_count=len(context.record.passages))
-        for method in methods:
-            yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
 
 _ByLayer = Mapping[int, TokenAttribution]
@@ -212,65 +192,55 @@ def attribute_layers(
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         ValueError: if one of the layers was not loaded or has no attention, or if ``layers`` is empty.
     """
-    _check_layers(model, layers)
-    wanted = _LayersPass(model, layers, top_k)
-    jobs = [(part, passage_count) for part in windows_or_whole(row)]
-    found: dict[int, _ByLayer] = {}
-    for batch in model.batches([part for part, _ in jobs]):
-        outcomes = run_halving([jobs[index] for index in batch], wanted.run)
-        for index, outcome in zip(batch, outcomes, strict=True):
-            if isinstance(outcome, RowFault):
-                raise outcome
-            found[index] = outcome
-    parts = [found[index] for index in range(len(jobs))]
-    if not row.windows:
-        return parts[0]
-    return {layer: merge_windows(row, [part[layer] for part in parts], top_k=top_k) for layer in layers}
-
-
-class _LayersPass:
-    """Forward passes that capture several layers; the last of these layers ends the pass."""
-
-    def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
-        self._layout, self._top_k = model.layout, top_k
-        self._captures = {
-            layer: replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
-            if layer != model.layer
-            else model.capture
-            for layer in sorted(layers)
-        }
-
-    def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
-        """The attributions of each row by layer, one outcome per row; no row may have windows."""
-        last = max(self._captures)
-        requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
-        taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
-
-        def observe(index: int, attention: RowAttention) -> None:
-            layer = index + 1
-            if layer in taken and layer != last:
-                request = requests[layer][len(taken[layer])]
-                taken[layer].append(reduce_row(attention, request, top_k=self._top_k))
-
-        with observing(observe):
-            taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
-        pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
-        return [_by_layer(pending, place) for place in range(len(jobs))]
-
-
-def _by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
-    """A row's attributions by layer, or the first layer's fault."""
-    outcomes = {layer: pending.outcome(place) for layer, pending in rows.items()}
-    fault = next((one for one in outcomes.values() if isinstance(one, RowFault)), None)
-    return fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)}
-
-
-def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
     loaded = int(model.network.config.get_text_config().num_hidden_layers)
     if not layers or min(layers) < 1 or max(layers) > loaded:
         raise ValueError(
             f"layers should be one or more numbers from 1 to {loaded}, the loaded layers, were: {sorted(layers)}"
         )
-    missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
-    if missing:
+    if missing := sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config)))):
         raise ValueError(f"layers should have attention, but these have none: {missing}")
+    captures = {
+        layer: model.capture
+        if layer == model.layer
+        else replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+        for layer in sorted(layers)
+    }
+    jobs = [(part, passage_count) for part in windows_or_whole(row)]
+    parts: dict[int, _ByLayer] = {}
+    for batch in model.batches([part for part, _ in jobs]):
+        outcomes = run_halving(
+            [jobs[index] for index in batch], lambda some: _captured_layers(model, captures, some, top_k=top_k)
+        )
+        for index, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                raise outcome
+            parts[index] = outcome
+    if not row.windows:
+        return parts[0]
+    return {
+        layer: merge_windows(row, [parts[index][layer] for index in range(len(jobs))], top_k=top_k) for layer in layers
+    }
+
+
+def _captured_layers(
+    model: AttentionModel, captures: Mapping[int, LayerCapture], jobs: Sequence[Job], *, top_k: int
+) -> list[_ByLayer | RowFault]:
+    """One pass that ends at the last layer; each row's attributions by layer, or its first layer's fault."""
+    last = max(captures)
+    requests = {layer: capture.requests(jobs) for layer, capture in captures.items()}
+    taken: dict[int, list[CapturedRow]] = {layer: [] for layer in captures}
+
+    def observe(index: int, attention: RowAttention) -> None:
+        layer = index + 1
+        if layer in taken and layer != last:
+            taken[layer].append(reduce_row(attention, requests[layer][len(taken[layer])], top_k=top_k))
+
+    with observing(observe):
+        taken[last] = captures[last].take(jobs, layout=model.layout, top_k=top_k).captured
+    pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
+    found: list[_ByLayer | RowFault] = []
+    for index in range(len(jobs)):
+        outcomes = {layer: rows.outcome(index) for layer, rows in pending.items()}
+        fault = next((outcome for outcome in outcomes.values() if isinstance(outcome, RowFault)), None)
+        found.append(fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)})
+    return found

@@ -39,8 +39,15 @@ from attribeam.evaluation.measures.accuracy import (
     run_methods,
     score_methods,
 )
-from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.methods.registry import audit_name, lab_methods
+from attribeam.evaluation.measures.figures import (
+    Interval,
+    RowBootstrap,
+    interval_cell,
+    skip_remarks,
+    text_table,
+    write_json,
+)
+from attribeam.evaluation.methods import audit_name, lab_methods
 from attribeam.evaluation.model_check.model_description import (
     EXAMPLE_RECORD,
     ModelDescription,
@@ -57,7 +64,6 @@ from attribeam.evaluation.model_check.setting_search import (
     search_lines,
     shown,
 )
-from attribeam.evaluation.report import interval_cell, skip_remarks, text_table, write_json
 from attribeam.logs.columns import LogOptions
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord, RowFault, SpanEvidence

@@ -27,7 +27,7 @@ from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirecto
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally
-from attribeam.evaluation.measures.bootstrap import FOLDS, Interval, RowBootstrap, source_folds
+from attribeam.evaluation.measures.figures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
 from attribeam.evaluation.measures.layer_sweep import (
     AtLayer,
     SensitivityPoint,
@@ -36,8 +36,7 @@ from attribeam.evaluation.measures.layer_sweep import (
     sweep_layers,
     swept_layers,
 )
-from attribeam.evaluation.methods.registry import audit_name, lab_methods
-from attribeam.evaluation.report import interval_cell, text_table
+from attribeam.evaluation.methods import audit_name, lab_methods
 
 ROUNDS = 10
 LEAST_SOURCES = 10

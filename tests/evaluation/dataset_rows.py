@@ -152,9 +152,9 @@ def write_own_rows(path: Path, count: int) -> Path:
 # How an audit names methods of the evaluation
 WORDS = "attribeam.evaluation.methods.words:SpanWords"
 FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
-GRADIENTS = "attribeam.evaluation.methods.unions:ContrastiveGradients"
-HIDDEN_AVERAGE = "attribeam.evaluation.methods.hidden_states:HiddenAverage"
-HIDDEN_UNION = "attribeam.evaluation.methods.hidden_states:HiddenUnion"
+GRADIENTS = "attribeam.evaluation.methods.gradients:ContrastiveGradients"
+HIDDEN_AVERAGE = "attribeam.evaluation.methods.unions:HiddenAverage"
+HIDDEN_UNION = "attribeam.evaluation.methods.unions:HiddenUnion"
 
 
 QUOTESUM = [

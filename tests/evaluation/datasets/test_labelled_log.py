@@ -22,10 +22,8 @@ from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import made_audit
 
 from attribeam.evaluation.datasets.dataset_file import PassageRange, SkippedRow, UnsupportedRange
-from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
-from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
+from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log, load_marks
+from attribeam.evaluation.datasets.published import load_alce, load_lfqa, load_quotesum, load_ragtruth, load_veri_gran
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import CharRange, Passage

@@ -1,4 +1,4 @@
-"""What a causal language model says about one answer, each part computed when first asked for.
+"""What a causal language model says about one answer, each part computed when first asked for, and ``cci``.
 
 Its next-token distributions with and without passages show the context-sensitive tokens (CTI), its probabilities
 without single passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI): as in
@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from attribeam.attribution.attention.batching import run_halving
-from attribeam.attribution.language_models.language_model import LanguageModel, ablated_row
-from attribeam.attribution.methods.method import AnswerContext, required
+from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
+from attribeam.attribution.evidence.union import UnionScores
+from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, required
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, QARecord, Reason, RowFault
+
+if TYPE_CHECKING:
+    import torch
+
+    from attribeam.attribution.language_models.language_model import LanguageModel
 
 _Floats = npt.NDArray[np.float64]
 
@@ -30,12 +36,12 @@ def context_divergences(with_passages: torch.Tensor, without_passages: torch.Ten
 
     Both are log-probabilities [responses, vocabulary].
     """
-    found = np.empty(len(with_passages))
+    divergences = np.empty(len(with_passages))
     for index, (own, other) in enumerate(zip(with_passages, without_passages, strict=True)):
         own, other = own.double(), other.double()
-        terms = torch.where(own.isneginf(), 0.0, own.exp() * (own - other))
-        found[index] = max(float(terms.sum()), 0.0)
-    return found
+        terms = (own.exp() * (own - other)).masked_fill(own.isneginf(), 0.0)
+        divergences[index] = max(float(terms.sum()), 0.0)
+    return divergences
 
 
 def sensitive_tokens(divergences: _Floats) -> list[int]:
@@ -113,20 +119,27 @@ class LanguageContext:
         missing = [index for index in passages if index not in self._without]
         everything = set(range(len(self._record.passages)))
         rows = [self._ablated(everything - {index}) for index in missing]
-        for index, outcome in zip(missing, self._model.token_log_probabilities(rows), strict=True):
-            self._without[index] = _found(outcome)
+        self._without.update(zip(missing, self._read(rows), strict=True))
 
     @cached_property
     def _log_probabilities(self) -> _Floats:
-        (outcome,) = self._model.token_log_probabilities([self.encoded])
-        return _found(outcome)
+        return self._read([self.encoded])[0]
 
     @cached_property
     def _contextless(self) -> torch.Tensor:
         """The next-token distributions without any passage: float32 [responses, vocabulary]."""
         return self._model.next_token_log_probabilities(self._ablated(set()))
 
+    def _read(self, rows: Sequence[EncodedRow]) -> list[_Floats]:
+        outcomes = self._model.token_log_probabilities(rows)
+        for outcome in outcomes:
+            if isinstance(outcome, RowFault):
+                raise outcome
+        return [outcome for outcome in outcomes if not isinstance(outcome, RowFault)]
+
     def _ablated(self, kept: set[int]) -> EncodedRow:
+        from attribeam.attribution.language_models.language_model import ablated_row
+
         return ablated_row(self._model, self._record, kept=kept, response_of=self.encoded)
 
 
@@ -137,12 +150,6 @@ def language_of(context: AnswerContext) -> LanguageContext:
         RuntimeError: if none was loaded.
     """
     return LanguageContext(context.record, required(context.models.language, "language model"))
-
-
-def _found(outcome: _Floats | RowFault) -> _Floats:
-    if isinstance(outcome, RowFault):
-        raise outcome
-    return outcome
 
 
 def contrastive_saliency(
@@ -158,29 +165,28 @@ def contrastive_saliency(
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
     """
+    import torch
+
+    from attribeam.attribution.attention.batching import run_halving
+
     if not responses:
         return torch.zeros((0, row.prompt_length))
-    pairs = list(zip(responses, contrast, strict=True))
-    read = _up_to(row, max(responses))
-    (found,) = run_halving([read], lambda rows: [_norms(model, rows[0], pairs)])
-    if isinstance(found, RowFault):
-        raise found
-    if not bool(found.isfinite().all()):
-        raise RowFault(
-            Reason.NON_FINITE_ATTENTION, "gradients should be finite, but contain NaN or infinity; see --dtype"
-        )
-    return found
-
-
-def _up_to(row: EncodedRow, response: int) -> EncodedRow:
-    """The row up to and including its response token ``response``, which no later token affects."""
-    end = response + 1
-    return replace(
+    end = max(responses) + 1
+    read = replace(
         row,
         token_ids=row.token_ids[: row.prompt_length + end],
         response_char_start=row.response_char_start[:end],
         response_char_end=row.response_char_end[:end],
     )
+    pairs = list(zip(responses, contrast, strict=True))
+    (saliency,) = run_halving([read], lambda rows: [_norms(model, rows[0], pairs)])
+    if isinstance(saliency, RowFault):
+        raise saliency
+    if not bool(saliency.isfinite().all()):
+        raise RowFault(
+            Reason.NON_FINITE_ATTENTION, "gradients should be finite, but contain NaN or infinity; see --dtype"
+        )
+    return saliency
 
 
 def _norms(model: LanguageModel, row: EncodedRow, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
@@ -188,24 +194,19 @@ def _norms(model: LanguageModel, row: EncodedRow, pairs: Sequence[tuple[int, int
 
     Batched backward passes (``is_grads_batched``) do the same number of multiplications and were no faster.
     """
+    import torch
+
+    norms = []
     with torch.enable_grad():
         embeddings = model.embeddings(row).detach().requires_grad_()
         logits = model.response_logits([row], embeddings=embeddings)[0]
-        return torch.stack([_norm(_contrast(logits, row, *pair), embeddings, row) for pair in pairs])
-
-
-def _contrast(logits: torch.Tensor, row: EncodedRow, response: int, contrast: int) -> torch.Tensor:
-    target = int(row.token_ids[row.prompt_length + response])
-    log_probabilities = logits[response].log_softmax(-1)
-    if target == contrast:
-        return log_probabilities[target]
-    return log_probabilities[target] - log_probabilities[contrast]
-
-
-def _norm(contrast: torch.Tensor, embeddings: torch.Tensor, row: EncodedRow) -> torch.Tensor:
-    (gradient,) = torch.autograd.grad(contrast, embeddings, retain_graph=True)
-    norms: torch.Tensor = torch.linalg.vector_norm(gradient[0, : row.prompt_length].float(), dim=-1)
-    return norms.cpu()
+        for response, contrast in pairs:
+            target = int(row.token_ids[row.prompt_length + response])
+            scores = logits[response].log_softmax(-1)
+            contrasted = scores[target] if target == contrast else scores[target] - scores[contrast]
+            (gradient,) = torch.autograd.grad(contrasted, embeddings, retain_graph=True)
+            norms.append(torch.linalg.vector_norm(gradient[0, : row.prompt_length].float(), dim=-1).cpu())
+    return torch.stack(norms)
 
 
 def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
@@ -213,5 +214,50 @@ def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
 
     The distributions come from the prompt without passages (PECoRe's contextless prediction).
     """
-    values = log_probabilities.cpu().numpy()
-    return [int(np.argmax(one)) for one in values]
+    return [int(np.argmax(row)) for row in log_probabilities.cpu().numpy()]
+
+
+TOP_K = 3
+
+
+class ContrastiveGradients:
+    """``cci``: the three prompt tokens with the largest contrastive saliency of each target token, united.
+
+    The saliency is the similarity S of Equation 1; the passage with the largest sum wins (Section 4.1). Isolated tokens
+    stay.
+    """
+
+    name = "cci"
+    needs = frozenset({Need.LANGUAGE_MODEL})
+
+    def __init__(self, settings: MethodSettings) -> None:
+        """The settings have nothing for it."""
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Take one backward pass per response token that lies in any span."""
+        from attribeam.attribution.attention.reduction import top_columns
+
+        language, spans = context.once(language_of), context.spans
+        tokens = {span: language.tokens_of(span) for span in spans}
+        wanted = sorted({token for of_span in tokens.values() for token in of_span})
+        columns, scores = (part.numpy() for part in top_columns(language.saliency(wanted), TOP_K))
+        positions = {token: index for index, token in enumerate(wanted)}
+        results = []
+        for span in spans:
+            rows = [positions[token] for token in tokens[span]]
+            results.append(_result(context, language.encoded, columns[rows].ravel(), scores[rows].ravel()))
+        return results
+
+
+def _result(
+    context: AnswerContext, encoded: EncodedRow, columns: npt.NDArray[np.int64], scores: npt.NDArray[np.float32]
+) -> SpanResult:
+    """The sums of the columns' scores, 0 outside passages and on white space alone."""
+    weights = np.zeros(encoded.prompt_length)
+    np.add.at(weights, columns, scores.astype(np.float64))
+    weights[(encoded.column_passage < 0) | (encoded.column_char_start >= encoded.column_char_end)] = 0
+    counted, passages = np.flatnonzero(weights), context.record.passages
+    united = UnionScores(np.zeros_like(counted), counted, weights[counted], [False])
+    sums = np.bincount(encoded.column_passage[counted], weights=weights[counted], minlength=len(passages))
+    (pieces,) = evidence_pieces(united, encoded=encoded, passages=passages)
+    return SpanResult(tuple(sums.tolist()), scaled_pieces(pieces, 1.0))
