@@ -44,8 +44,8 @@ from attribeam.evaluation.datasets import (
     SpanChoice,
     measure_of,
 )
-from attribeam.evaluation.measures.accuracy import score_methods
-from attribeam.evaluation.measures.citations import MOST_CITATIONS
+from attribeam.evaluation.measures.accuracy import score_methods, shown
+from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
 from attribeam.evaluation.measures.figures import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.methods import LabMethod, lab_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
@@ -59,7 +59,6 @@ from attribeam.evaluation.runs import (
     model_choice,
     provenance_of,
     run_description,
-    shown,
     with_all_layers,
 )
 from attribeam.logs.reader import add_log_arguments

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
@@ -49,19 +48,29 @@ from attribeam.evaluation.datasets.dataset_file import (
     Dataset,
     JudgedAnswer,
     JudgedDataset,
-    LabelledAnswer,
     LabelledDataset,
     data_files,
     of_split,
 )
 from attribeam.evaluation.datasets.labelled_log import load_marks
-from attribeam.evaluation.measures.accuracy import comparison_remarks, comparison_table, run_methods, score_methods
-from attribeam.evaluation.measures.citations import (
+from attribeam.evaluation.measures.accuracy import (
+    comparison_remarks,
+    comparison_table,
+    run_methods,
+    score_methods,
+    shown,
+)
+from attribeam.evaluation.measures.faithfulness import (
     CITING_METHODS,
+    RANDOM_DRAWS,
     NliModel,
+    TargetAnswers,
     citation_table,
+    drop_table,
     run_citations,
+    run_drops,
     score_citations,
+    score_drops,
 )
 from attribeam.evaluation.measures.figures import (
     CONFIDENCE,
@@ -174,11 +183,6 @@ def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, s
     return provenance
 
 
-def shown(answers: Sequence[LabelledAnswer], what: str = "evaluate", unit: str = "answer") -> Iterable[LabelledAnswer]:
-    """The answers, with a progress bar on a terminal."""
-    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit=unit, disable=None))
-
-
 _LANGUAGE_OPTIONS = ("language_model", "language_model_dtype", "language_model_quantization")
 _OF_NEEDS = {
     **dict.fromkeys(_LANGUAGE_OPTIONS, (Need.LANGUAGE_MODEL, "cci and --measure faithfulness")),
@@ -275,27 +279,25 @@ def evaluate_faithfulness(args: argparse.Namespace) -> Figures:
     Raises:
         DataError: if no answer is left.
     """
-    from attribeam.evaluation.measures import faithfulness  # torch is not needed otherwise
-
     methods, dataset, models = _prepared(args, LOADERS)
     language = required(models.language, "language model")
-    targets = faithfulness.TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
-    tallies, refused = faithfulness.run_drops(targets, methods, models)
+    targets = TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
+    tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise DataError(f"{args.data} should have answers that the language model accepts, has none")
-    rows = faithfulness.score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    rows = score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
     skipped = (*dataset.skipped, *targets.skipped, *refused)
     report = run_description(args) | {
         "answers": args.answers,
         "spans": args.spans,
         "skipped_rows": skipped,
         "rows": rows,
-        "random_draws": faithfulness.RANDOM_DRAWS,
+        "random_draws": RANDOM_DRAWS,
         "provenance": provenance_of(args, models),
     }
     of = f"{rows[0].spans} {args.spans} spans of {rows[0].rows} answers ({args.answers})"
     title = f"{args.dataset} ({args.data.name}): {of}"
-    return Figures(report, faithfulness.drop_table(title, rows, skip_remarks(skipped)))
+    return Figures(report, drop_table(title, rows, skip_remarks(skipped)))
 
 
 SPLIT = "test"

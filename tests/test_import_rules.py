@@ -91,7 +91,7 @@ SUB_ROOMS = {
     "attribution": (
         "answers", "prompts", "models", "attention", "language_models", "evidence", "verdict", "verifiers", "methods",
     ),
-    "evaluation": ("datasets", "methods", "measures", "calibration", "model_check"),
+    "evaluation": ("datasets", "methods", "measures"),
     "logs": ("traces", "privacy"),
     "pipeline": ("chunks", "measures", "workers"),
 }  # fmt: skip

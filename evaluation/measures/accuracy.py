@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from tqdm import tqdm
 
 from attribeam.attribution.answers.parser_output import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
     import torch
 
 REFERENCE_METHOD = "words"
+
+
+def shown(answers: Sequence[LabelledAnswer], what: str = "evaluate", unit: str = "answer") -> Iterable[LabelledAnswer]:
+    """The answers, with a progress bar on a terminal."""
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit=unit, disable=None))
+
+
 _TIE = 1e-9
 
 

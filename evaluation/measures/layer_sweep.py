@@ -1,11 +1,25 @@
-"""Passage accuracy at many settings of one forward pass per answer: layer, k and tau, and layers of hidden states."""
+"""Passage accuracy at many settings of one forward pass per answer, and the choice among them.
+
+Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all of them at their most
+usual setting, one for each, which leaves few to be lucky. Of the settings of that layer one is only preferred to a more
+usual one if it is better by more than one standard error. The choice itself is judged by cross-validation: made on four
+fifths of the rows and scored on the rest.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import Job, run_halving
 from attribeam.attribution.attention.capture import LayerCapture, observing
@@ -14,12 +28,21 @@ from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
+from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures.accuracy import MethodTally, run_methods
-from attribeam.evaluation.methods import LabelledContext, LabMethod
+from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
+from attribeam.evaluation.measures.figures import (
+    FOLDS,
+    Interval,
+    RowBootstrap,
+    interval_cell,
+    source_folds,
+    text_table,
+)
+from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 
@@ -244,3 +267,258 @@ def _captured_layers(
         fault = next((outcome for outcome in outcomes.values() if isinstance(outcome, RowFault)), None)
         found.append(fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)})
     return found
+
+
+ROUNDS = 10
+LEAST_SOURCES = 10
+_ROUNDING = 1e-9
+_Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An accuracy in percent by cross-validation: the mean of all rounds, the least and the most of one."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[_Point]):
+    """The chosen setting.
+
+    Attributes:
+        setting: the choice on all rows.
+        accuracy: of the choice on the rows that it was made on, in percent; partly luck.
+        cross_validated: of choices on rows that they were not made on.
+        usual, usual_accuracy: the setting that needs no choice, and its accuracy on all rows in percent.
+        gain: the interval over rows of how much better than the usual setting the cross-validated choices are, in
+            percent; it says more than the spread of the rounds, which share their rows.
+        level: the settings that are behind the best of all by no more than a standard error, in the order given: what
+            the rows cannot tell apart. The choice itself need not be one of them.
+    """
+
+    setting: _Point
+    accuracy: float
+    cross_validated: Spread
+    usual: _Point
+    usual_accuracy: float
+    gain: Interval
+    level: tuple[_Point, ...]
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the choices are better than the usual setting, beyond what the rows leave open."""
+        return self.gain.low > 0
+
+
+def choose(
+    credits: Mapping[_Point, Sequence[float]],
+    *,
+    layer_of: Callable[[_Point], Hashable],
+    spans: Sequence[int],
+    sources: Sequence[Hashable],
+    seed: int = 0,
+) -> Choice[_Point]:
+    """The best setting of the best layer, and how good such choices are.
+
+    Args:
+        credits: for each setting the sum of its spans' credits per row, the more usual settings first; a layer is
+            judged by its first one. Of equally good settings or layers an earlier one is chosen.
+        layer_of: the layer that a setting belongs to.
+        spans: the number of spans per row.
+        sources: what each row is from; rows of one source are never on both sides of a fold.
+        seed: of the folds.
+
+    Raises:
+        ValueError: if there is no setting, or there are fewer than ``LEAST_SOURCES`` sources.
+    """
+    count = len(set(sources))
+    if not credits or count < LEAST_SOURCES:
+        raise ValueError(
+            f"a choice should have settings and {LEAST_SOURCES} sources of rows or more, had {len(credits)} and {count}"
+        )
+    settings, table = [*credits], np.array([*credits.values()], dtype=np.float64)
+    sizes, owners = np.array(spans, dtype=np.float64), [layer_of(setting) for setting in settings]
+    layers = [np.array([owner == layer for owner in owners]) for layer in dict.fromkeys(owners)]
+    rounds = []  # what the choices of each round scored, float64 [rows]
+    for number in range(ROUNDS):
+        folds = source_folds(sources, seed=seed + number)
+        scored = np.zeros(len(sizes))
+        for fold in np.unique(folds):
+            inside = folds == fold
+            scored[inside] = table[_best(table[:, ~inside], layers, sizes[~inside]), inside]
+        rounds.append(scored)
+    best, accuracies = _best(table, layers, sizes), [_percent(scored, sizes) for scored in rounds]
+    return Choice(
+        setting=settings[best],
+        accuracy=_percent(table[best], sizes),
+        cross_validated=Spread(float(np.mean(accuracies)), min(accuracies), max(accuracies)),
+        usual=settings[0],
+        usual_accuracy=_percent(table[0], sizes),
+        gain=RowBootstrap(spans, seed=seed).interval((np.mean(rounds, axis=0) - table[0]).tolist()),
+        level=tuple(settings[index] for index in np.flatnonzero(_level(table, sizes))),
+    )
+
+
+def _best(table: _Numbers, layers: Sequence[_Flags], sizes: _Numbers) -> int:
+    """Of the layer that is best at its first setting, the first setting that is level with the layer's best one."""
+    totals = table.sum(1)
+    own = np.flatnonzero(max(layers, key=lambda mask: totals[np.argmax(mask)]))
+    return int(own[np.argmax(_level(table[own], sizes))])
+
+
+def _level(table: _Numbers, sizes: _Numbers) -> _Flags:
+    """Which settings are behind the best one by no more than a standard error of the difference, bool [settings].
+
+    The standard error is that of a mean per span whose rows are drawn independently. One row more is just that, which
+    rounding must not turn into more.
+    """
+    behind = table[int(np.argmax(table.sum(1)))] - table
+    rows = behind.shape[1]
+    spread = behind - behind.sum(1, keepdims=True) / sizes.sum() * sizes
+    errors = np.sqrt((spread**2).sum(1) * rows / max(rows - 1, 1))
+    level: _Flags = behind.sum(1) <= errors * (1 + _ROUNDING)
+    return level
+
+
+def _percent(credits: _Numbers, sizes: _Numbers) -> float:
+    return 100 * float(credits.sum() / sizes.sum())
+
+
+TOP_KS = (1, 2, 3, 4, 6, 8)
+ISOLATION_TAUS = (1.0, 2.0, 4.0, math.inf)
+STATE_METHODS = ("hss-union-dep", "hss-union")
+_OF_THE_LAYER = ("softmax_over", "supported_threshold", "weak_threshold")
+"""Settings that were trained or chosen for another layer's attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSearch:
+    """What was found.
+
+    Attributes:
+        attention: the layer, k and tau of ``attn-union-dep``.
+        states: the method and layer of the hidden states; None if they cannot be taken from the model.
+        by_layer: accuracy in percent of attention with the usual k and tau, of its best k and tau, and of the hidden
+            states by their first method, for each layer; None where a layer has none.
+    """
+
+    attention: Choice[SensitivityPoint]
+    states: Choice[AtLayer] | None
+    by_layer: Mapping[int, tuple[float | None, float | None, float | None]]
+
+    @property
+    def prefers_states(self) -> bool:
+        """Whether the hidden states find more passages, both being cross-validated."""
+        return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
+
+
+def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
+    """Try all layers on the answers; the model must be loaded completely (``ModelOptions.loaded_layers``).
+
+    Raises:
+        ValueError: if there are too few different questions for a choice.
+    """
+    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
+    spans = [len(answer.spans) for answer in answers]
+    sources = [answer.record.question for answer in answers]
+
+    usual = default_point(model, settings)
+    layers = swept_layers(model, available[ATTN_UNION_DEP])
+    top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
+    points = [SensitivityPoint(*point) for point in product(layers, top_ks, taus)]
+    points.sort(key=lambda point: _distance(point, usual))
+    tallies = sweep(shown(answers, "layers by attention", "row"), models, points, settings=settings)
+    credits = {point: tally.credits for point, tally in tallies.items()}
+    attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
+
+    methods, middle = [available[name] for name in STATE_METHODS], model.layer_count // 2  # the paper's layer
+    try:
+        swept = sweep_layers(shown(answers, "layers by hidden states", "row"), methods, models)
+    except ValueError:  # they cannot be taken from the model
+        swept = {}
+    order = sorted(swept, key=lambda at: (abs(at.layer - middle), at.layer, STATE_METHODS.index(at.method)))
+    of_states = {at: swept[at].credits for at in order}
+    # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
+    states = choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if of_states else None
+
+    total = sum(spans)
+    accuracy = {point: 100 * sum(own) / total for point, own in credits.items()}
+    as_usual = {layer: accuracy[replace(usual, layer=layer)] for layer in layers}
+    best = {layer: max(own for point, own in accuracy.items() if point.layer == layer) for layer in layers}
+    by_states = {
+        at.layer: 100 * sum(own) / sum(spans) for at, own in of_states.items() if at.method == STATE_METHODS[0]
+    }
+    numbers = sorted({*as_usual, *by_states})
+    by_layer = {layer: (as_usual.get(layer), best.get(layer), by_states.get(layer)) for layer in numbers}
+    return LayerSearch(attention, states, by_layer)
+
+
+def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, ...]:
+    """How unusual a point is: first by its layer, of two equally far ones the lower, then by k and tau."""
+    taus = min(point.isolation_tau, 1e9) - min(usual.isolation_tau, 1e9)
+    return abs(point.layer - usual.layer), point.layer, abs(point.top_k - usual.top_k), abs(taus)
+
+
+def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) -> dict[str, Any]:
+    """The keys of an ``attribution_config.json`` with the choice: the model's own, where it has some, and these.
+
+    What was trained or chosen for the attention of another layer is left out.
+    """
+    path = Path(directory.options.attribution_config or Path(directory.location) / FILE_NAME)
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if choice.setting != choice.usual:
+        values = {name: value for name, value in values.items() if name not in _OF_THE_LAYER}
+    chosen = asdict(choice.setting)
+    return values | chosen | ({"isolation_tau": "inf"} if math.isinf(choice.setting.isolation_tau) else {})
+
+
+def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
+    """A table of the layers, the choices with what cross-validation says of them, and which to use."""
+    attention, states = found.attention, found.states
+    usual, level = attention.usual, {*attention.level}
+    level_states = {*states.level} if states is not None else set()
+    header = (
+        "layer",
+        f"{ATTN_UNION_DEP}, k {usual.top_k}, tau {usual.isolation_tau:g}",
+        f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau",
+        f"{STATE_METHODS[0]}, its states",
+    )
+    lines = []
+    for layer, accuracies in found.by_layer.items():
+        is_level = (
+            replace(usual, layer=layer) in level,
+            layer in {point.layer for point in level},
+            AtLayer(STATE_METHODS[0], layer) in level_states,
+        )
+        pairs = zip(accuracies, is_level, strict=True)
+        lines.append((str(layer), *("" if one is None else f"{one:.1f} {'*' if mark else ' '}" for one, mark in pairs)))
+    yield ""
+    yield f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings"
+    yield ""
+    yield from text_table(header, lines).split("\n")
+    yield "* level with the best of all, as far as these rows tell: behind by no more than a standard error"
+    yield ""
+    yield from _choice_lines("attention", attention)
+    if states is not None:
+        yield from _choice_lines("states", states)
+    yield ""
+    if states is None or not found.prefers_states:
+        yield f"best       attention: {attention.setting}"
+    else:
+        asked = f"--method {audit_name(states.setting.method)} --hidden-layer {states.setting.layer}"
+        yield f"best       hidden states find more than attention: {asked}; the file below is for attention"
+
+
+def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
+    """The choice, and how good such choices are on other rows."""
+    validated = choice.cross_validated
+    rounds = f"{validated.low:.1f} to {validated.high:.1f} in {ROUNDS} rounds of {FOLDS} folds"
+    ahead, interval = validated.mean - choice.usual_accuracy, interval_cell(choice.gain, sign="+")
+    gain = f"{ahead:+.1f} (95% interval {interval}){'' if choice.is_gain else ', which is not certain'}"
+    yield f"{name:<11}{choice.setting}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
+    yield f"{'':<11}{validated.mean:.1f} % by cross-validation ({rounds})"
+    yield f"{'':<11}usual: {choice.usual}: {choice.usual_accuracy:.1f} %; gain of the choice {gain}"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS
+from attribeam.evaluation.check_command import LABELLED_ROWS
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.qa_record import labelled_log_schema
 

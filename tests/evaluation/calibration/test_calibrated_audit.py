@@ -16,8 +16,7 @@ from tests.evaluation.calibration.marked_ferries import claim_marks, ferry_audit
 
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
-from attribeam.evaluation.calibration.marked_items import MarkedItems
-from attribeam.evaluation.calibration.thresholds import call_figures, choose_threshold, fit_threshold
+from attribeam.evaluation.thresholds import MarkedItems, call_figures, choose_threshold, fit_threshold
 from attribeam.pipeline.command_line import main
 
 TOWNS = ("Aln", "Brigg", "Carrow", "Denholm", "Eskdale", "Farne", "Garth", "Holm", "Ister", "Jarrow", "Kelby", "Luss")

@@ -19,7 +19,7 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.verifiers.classifiers import entailment_label
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures.citations import (
+from attribeam.evaluation.measures.faithfulness import (
     CitationCounts,
     Claim,
     NliModel,

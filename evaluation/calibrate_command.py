@@ -1,4 +1,4 @@
-"""Fit the thresholds of the verdict to one's own answers: to what people marked on the page of an audit.
+"""``attribeam calibrate``: fit the thresholds of the verdict to what people marked on the page of an audit.
 
 Writes a directory for ``attribeam audit --verdict DIR``. With ``--verdict mass``, the two thresholds of evidence mass
 are fitted instead, for the audit's model; so a model that has no thresholds gets some. So does a verifier, whose scores
@@ -14,34 +14,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from attribeam.attribution.option_declaration import MASS_VERDICT, whole_number
-from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
-from attribeam.evaluation.calibration.thresholds import (
+from attribeam.attribution.option_declaration import MASS_FILE, MASS_VERDICT, VERIFIER_FILE, whole_number
+from attribeam.attribution.verdict.mass_thresholds import MassThresholds
+from attribeam.evaluation.thresholds import (
     CallFigures,
     FittedPart,
-    Need,
+    MarkedAudit,
+    MarkedItems,
     base_verdict,
     bundled_digest,
     fit_scores,
     fit_verdict,
     fit_verifier,
     is_of_verifier,
-    needs,
+    marked_audit,
+    missing,
     verdict_of,
-    write_mass,
     write_verdict,
-    write_verifier,
 )
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
-from attribeam.report.mark_file import Marks
+from attribeam.report.mark_file import Marks, read_marks
 from attribeam.report.messages import print_lines
 from attribeam.report.output_file import as_private_as
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.written_files import file_sha256
 
 FIGURES_FILE = "calibration.json"
-_FITTED = "fitted"
+_Parts = tuple[FittedPart, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--output", type=Path, required=True, metavar="DIR", help="a new directory, for attribeam audit --verdict DIR")
     add(
-        "--verdict", choices=(_FITTED, MASS_VERDICT),
+        "--verdict", choices=("fitted", MASS_VERDICT),
         help="whose thresholds: of the fitted verdict, or of evidence mass (default: what judged the audit)",
     )  # fmt: skip
     add(
@@ -68,6 +68,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=whole_number, default=0, help="seed of folds and resamples (default: 0)")
 
 
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"should be a share from 0 to below 1, was: {text!r}")
+    return share
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Fit, print what the thresholds give, and write them.
 
@@ -76,15 +86,21 @@ def run(arguments: argparse.Namespace) -> None:
             there any more.
         RunError: if the audit cannot be read or the thresholds not be written.
     """
-    if os.path.lexists(arguments.output):  # audits may name the verdict in it, and are judged by its thresholds
-        raise UsageError(
-            f"--output should be a new directory, but {arguments.output} is there already; name another one"
-        )
+    output, rate = arguments.output, arguments.false_alarm_rate
+    if os.path.lexists(output):  # audits may name the verdict in it, and are judged by its thresholds
+        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
     audit = AuditDirectory.open(arguments.audit)
-    marks = given_marks(arguments.marks)
+    marks = _given_marks(arguments)
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
-    print_lines(_marks_line(marks, marked))
+    left_out = {
+        "without a label": marks.silent,
+        "disputed by reviewers": marks.disputed,
+        "not in this audit": marked.lost,
+    }
+    rest = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+    words = f"{len(marks.marks):,} marks: {len(marked.answers):,} answers and {len(marked.massed):,} claims"
+    print_lines(f"{words} ({rest} left out)" if rest else words)
     by_verifier = not by_mass and is_of_verifier(audit)
     if arguments.blend is not None and not by_verifier:
         raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
@@ -92,25 +108,31 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         with as_private_as([audit.root]):
             parts = calibrated(arguments, audit, marked)
-            _write_figures(arguments, audit, parts)
+            figures = {
+                "audit_configuration": audit.manifest.configuration,
+                "marks_sha256": {file.name: file_sha256(file) for file in arguments.marks},
+                "false_alarm_rate": rate,
+                "seed": arguments.seed,
+                "parts": [asdict(part) for part in parts],
+            }
+            (output / FIGURES_FILE).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
-    print_lines(*_lines(parts), *_warnings(parts, arguments.false_alarm_rate))
+        raise RunError(f"--output {output} cannot be written: {error}") from error
+    print_lines(*_lines(parts), *_warnings(parts, rate))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
-    decoder = "" if by_mass or by_verifier else _decoder_option(audit)
-    print_lines(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
+    decoder = None if by_mass or by_verifier else audit.manifest.models.get("language_model")
+    needed = f" --language-model {decoder}" if decoder and base_verdict(audit)[1].probe is not None else ""
+    print_lines(f"written to {output}; use it: attribeam audit --verdict {output}{needed}")
 
 
-def _decoder_option(audit: AuditDirectory) -> str:
-    """The option that a verdict with a probe needs, as the audit had it; empty without a probe."""
-    name = audit.manifest.models.get("language_model")
-    return f" --language-model {name}" if name and base_verdict(audit)[1].probe is not None else ""
-
-
-_Parts = tuple[FittedPart, ...]
+def _given_marks(arguments: argparse.Namespace) -> Marks:
+    try:
+        return read_marks(arguments.marks)
+    except DataError as error:
+        raise UsageError(f"--marks: {error}") from error
 
 
 def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
@@ -121,11 +143,9 @@ def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, mar
         )
     rate = arguments.false_alarm_rate
     items, what = marked.answers, "answers"
-    if any(need.more for need in needs(items, what, rate)) and not any(
-        need.more for need in needs(marked.scored, "claims", rate)
-    ):
+    if missing(items, what, rate) and not missing(marked.scored, "claims", rate):
         items, what = marked.scored, "claims"
-    _check_enough(needs(items, what, rate))
+    _check_enough(missing(items, what, rate))
     base, model = base_verdict(audit)
     thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
     write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
@@ -134,12 +154,12 @@ def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, mar
 
 def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
     rate = arguments.false_alarm_rate
-    _check_enough([*needs(marked.answers, "answers", rate), *needs(marked.scored, "claims", rate)])
+    _check_enough([*missing(marked.answers, "answers", rate), *missing(marked.scored, "claims", rate)])
     bundled = None
     if arguments.blend is not None:
         blend = AuditDirectory.open(arguments.blend)
-        bundled = (marked_audit(blend, given_marks(arguments.marks)), bundled_digest(blend))
-    found, parts = fit_verifier(
+        bundled = (marked_audit(blend, _given_marks(arguments)), bundled_digest(blend))
+    form, parts = fit_verifier(
         audit,
         marked,
         bundled,
@@ -147,47 +167,40 @@ def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, ma
         measured_on=_measured_on(audit, marked.answers, "answers"),
         seed=arguments.seed,
     )
-    write_verifier(arguments.output, found)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / VERIFIER_FILE).write_text(form.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return parts
 
 
 def _calibrate_mass(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
-    items, rate = marked.massed, arguments.false_alarm_rate
-    _check_enough(needs(items, "claims with an evidence mass", rate))
-    own = audit.manifest.models.get("weak_threshold")
-    old = None if own is None else float(own)
+    items, rate, models = marked.massed, arguments.false_alarm_rate, audit.manifest.models
+    _check_enough(missing(items, "claims with an evidence mass", rate))
+    old = None if "weak_threshold" not in models else float(models["weak_threshold"])
     supported, part = fit_scores(items, "mass", old, false_alarm_rate=rate, seed=arguments.seed)
-    write_mass(arguments.output, audit, supported, part.new, measured_on=_measured_on(audit, items, "claims"))
+    thresholds = MassThresholds(
+        supported_threshold=supported,
+        weak_threshold=part.new,
+        model=models.get("model", ""),
+        method=models.get("method", ""),
+        layer=models.get("layer", ""),
+        measured_on=_measured_on(audit, items, "claims"),
+    )
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / MASS_FILE).write_text(thresholds.to_json(), encoding="utf-8")
     print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {part.new:g}")
     return (part,)
 
 
-def _check_enough(found: Sequence[Need]) -> None:
-    if any(need.more for need in found):
-        missing = "; ".join(
-            f"{need.needed} {need.what} are needed, {need.found} are marked, {need.more} more to go"
-            for need in found
-            if need.more
-        )
+def _check_enough(lacks: Sequence[str]) -> None:
+    if lacks:
         raise UsageError(
-            f"--marks has too few to fit thresholds to: {missing}; mark more of them on the page (its order “random” "
-            "draws a sample), or give --marks several files"
+            f"--marks has too few to fit thresholds to: {'; '.join(lacks)}; mark more of them on the page (its order "
+            "“random” draws a sample), or give --marks several files"
         )
 
 
 def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:
     return f"{len(items):,} marked {what} of {audit_title(audit)}, which its thresholds were fitted to"
-
-
-def _marks_line(marks: Marks, marked: MarkedAudit) -> str:
-    left_out = {
-        "without a label": marks.silent,
-        "disputed by reviewers": marks.disputed,
-        "not in this audit": marked.lost,
-    }
-    rest = [f"{count:,} {why}" for why, count in left_out.items() if count]
-    words = f"{len(marks.marks):,} marks: {len(marked.answers):,} answers and {len(marked.massed):,} claims"
-    return f"{words} ({', '.join(rest)} left out)" if rest else words
 
 
 def _lines(parts: Sequence[FittedPart]) -> Iterator[str]:
@@ -205,6 +218,11 @@ def _lines(parts: Sequence[FittedPart]) -> Iterator[str]:
             yield f"  old  {_figures(part.before)}"
 
 
+def _figures(of: CallFigures) -> str:
+    shares = {"F1": of.f1, "precision": of.precision, "recall": of.recall, "false alarms": of.false_alarms}
+    return ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+
+
 def _warnings(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:
     """What is worse than before on answers that it was not fitted to; a given rate may cost F1 for fewer alarms."""
     for part in parts:
@@ -214,29 +232,3 @@ def _warnings(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:
                 f"warning: {part.name}: the new threshold is worse than the old one on marks that it was not fitted "
                 f"to: F1 {100 * now.f1:.1f}, was {100 * old.f1:.1f}; keep the old verdict, or mark more answers"
             )
-
-
-def _figures(found: CallFigures) -> str:
-    shares = {"F1": found.f1, "precision": found.precision, "recall": found.recall, "false alarms": found.false_alarms}
-    return ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
-
-
-def _write_figures(arguments: argparse.Namespace, audit: AuditDirectory, parts: Sequence[FittedPart]) -> None:
-    found = {
-        "audit_configuration": audit.manifest.configuration,
-        "marks_sha256": {file.name: file_sha256(file) for file in arguments.marks},
-        "false_alarm_rate": arguments.false_alarm_rate,
-        "seed": arguments.seed,
-        "parts": [asdict(part) for part in parts],
-    }
-    (arguments.output / FIGURES_FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"should be a share from 0 to below 1, was: {text!r}")
-    return share

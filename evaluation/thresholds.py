@@ -1,7 +1,7 @@
-"""Fits the thresholds of verdicts to marks, and writes a directory that ``attribeam audit --verdict`` reads.
+"""Fits the thresholds of verdicts to what people marked in an audit, and writes a fitted verdict.
 
-Of a fitted verdict, of evidence mass, or of a verifier, whose scores may be blended with the bundled verdict's by a
-regression on two scores. Each threshold is judged on answers that it was not fitted on.
+Thresholds are those of a fitted verdict, of evidence mass, or of a verifier, whose scores may be blended with the
+bundled verdict's by a regression on two scores. Each is judged on answers that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE, VERIFIER_FILE
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, VERDICT_FILE
 from attribeam.attribution.verdict.verdict_model import (
     OperatingPoint,
     VerdictModel,
@@ -28,7 +27,6 @@ from attribeam.attribution.verdict.verdict_model import (
 )
 from attribeam.attribution.verdict.verified import Blend, VerifierForm
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
-from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems
 from attribeam.evaluation.measures.figures import (
     Interval,
     best_threshold,
@@ -37,53 +35,142 @@ from attribeam.evaluation.measures.figures import (
     source_folds,
 )
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.mark_file import Mark, Marks, marks_by_answer
+from attribeam.schemas import CharRange, SpanEvidence
 from attribeam.schemas.errors import UsageError
 
 FEWEST = 20
 """The fewest items of each kind that a threshold is fitted to."""
 SUPPORTED_PRECISION = 0.95
 """The least share of supported claims among those that are called so."""
-
 _DRAWS = 400
 _DIGITS = 4
 _DIGEST_LETTERS = 16
 _STEP = 1e-6
 """What is added to a suspicion that is not to be called; audits record them with 32 bits."""
 _PENALTY, _STEPS = 1.0, 50
+_POINTS = 40
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """How many marked items of a kind there should be, and how many there are."""
+class MarkedItems:
+    """Marked claims, or marked answers; an array has one entry for each.
 
-    what: str
-    needed: int
-    found: int
+    Attributes:
+        suspicion: larger for more suspicious items: the answer's risk, one minus a claim's support score or mass.
+        lacking: whether people said that the item lacks support.
+        answers: the number of the answer that each item belongs to.
+    """
 
-    @property
-    def more(self) -> int:
-        """How many are to be marked yet."""
-        return max(0, self.needed - self.found)
+    suspicion: _Numbers
+    lacking: _Flags
+    answers: npt.NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.suspicion)
 
 
-def needs(items: MarkedItems, what: str, false_alarm_rate: float | None) -> tuple[Need, Need]:
-    """What fitting a threshold needs: items that lack support, and supported ones.
+@dataclass(frozen=True, slots=True)
+class MarkedAudit:
+    """What the marks say of an audit.
+
+    Attributes:
+        answers: marked answers, by their ``answer_risk``.
+        scored: marked claims, by their ``support_score``.
+        massed: marked claims, by their ``evidence_mass``.
+        lost: marks on answers or claims that the audit does not have.
+    """
+
+    answers: MarkedItems
+    scored: MarkedItems
+    massed: MarkedItems
+    lost: int
+
+
+_Item = tuple[float | None, bool, int]
+"""The support of a claim or an answer, None if it has none; whether it lacks support; and its answer's number."""
+
+
+def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
+    """Find the marked claims and answers in the evidence.
+
+    A mark on a name or number within a claim counts for the claim where it lacks support. An answer without a mark of
+    its own lacks support if one of its claims does, and is supported if all its claims are marked as supported.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    audited = [*audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks.marks})))]
+    by_answer = marks_by_answer(marks.marks, ((answer.record_id, answer.source) for answer in audited))
+    answers: list[_Item] = []
+    scored: list[_Item] = []
+    massed: list[_Item] = []
+    found = 0
+    for number, answer in enumerate(audited):
+        own = by_answer.get(answer.source, [])
+        claims = _marked_claims(answer, own)
+        found += sum(mark.chars is None or _span_at(answer, mark.chars) is not None for mark in own)
+        for span in answer.spans:
+            if (lacking := claims.get(span.span_index)) is not None:
+                scored.append((span.support_score, lacking, number))
+                massed.append((span.evidence_mass, lacking, number))
+        every = {span.span_index for span in answer.spans if span.is_claim}
+        whole = next((not mark.supported for mark in own if mark.chars is None), None)
+        if whole is None and (any(claims.values()) or (every and every <= set(claims))):
+            whole = any(claims.values())
+        if whole is not None:
+            risk = answer.spans[0].answer_risk
+            answers.append((None if risk is None else 1 - risk, whole, number))
+    return MarkedAudit(_items(answers), _items(scored), _items(massed), len(marks.marks) - found)
+
+
+def _items(items: Sequence[_Item]) -> MarkedItems:
+    rows = [(1 - support, lacking, answer) for support, lacking, answer in items if support is not None]
+    suspicion, lacking, answers = zip(*rows, strict=True) if rows else ((), (), ())
+    return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
+
+
+def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:
+    """The span of a range; of several the claim."""
+    spans = sorted((span for span in answer.spans if span.chars == chars), key=lambda span: not span.is_claim)
+    return spans[0] if spans else None
+
+
+def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:
+    """Whether each marked claim, by its index, lacks support."""
+    said: dict[int, bool] = {}
+    for mark in marks:
+        span = None if mark.chars is None else _span_at(answer, mark.chars)
+        if span is None:
+            continue
+        if span.is_claim:
+            said[span.span_index] = said.get(span.span_index, False) or not mark.supported
+        elif span.claim_index is not None and not mark.supported:
+            said[span.claim_index] = True
+    return said
+
+
+def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> list[str]:
+    """What is too few to fit a threshold to: items that lack support, or supported ones.
 
     A false-alarm rate is measured on supported items: where there are n, the smallest share but 0 is 1 / n.
     """
     supported = FEWEST if not false_alarm_rate else max(FEWEST, math.ceil(1 / false_alarm_rate))
     lacking = int(items.lacking.sum())
-    return (
-        Need(f"{what} that lack support", FEWEST, lacking),
-        Need(f"{what} that are supported", supported, len(items) - lacking),
-    )
+    kinds = (("lack support", FEWEST, lacking), ("are supported", supported, len(items) - lacking))
+    return [
+        f"{needed} {what} that {kind} are needed, {marked} are marked, {needed - marked} more to go"
+        for kind, needed, marked in kinds
+        if marked < needed
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """What calling items gives, as shares; ``missing`` shares of no items are 0."""
+    """What calling items gives, as shares; shares of no items are 0."""
 
     precision: float
     recall: float
@@ -122,10 +209,9 @@ def choose_threshold(suspicion: _Numbers, lacking: _Flags, false_alarm_rate: flo
 
 @dataclass(frozen=True, slots=True)
 class FittedThreshold:
-    """A threshold of suspicion, and what it does.
+    """A threshold of suspicion, from which on items are called, and what it does.
 
     Attributes:
-        threshold: items are called from this suspicion on.
         threshold_interval: over resamples of the answers, each with a threshold of its own.
         figures: on items of other answers than each threshold was fitted on (five folds).
         f1_interval, false_alarm_interval: of these figures, over resamples of the answers.
@@ -239,24 +325,21 @@ def write_verdict(
     """Write the base verdict with other thresholds, and what thresholds of risk give on the marked items.
 
     Raises:
-        OSError: if it cannot be written. The functions below raise it likewise.
+        OSError: if it cannot be written.
     """
     output.mkdir(parents=True, exist_ok=True)
     for file in sorted(base.iterdir()):
         if file.is_file() and file.name != VERDICT_FILE and file.suffix != ".md":
             shutil.copyfile(file, output / file.name)
-    found = json.loads((base / VERDICT_FILE).read_text(encoding="utf-8"))
+    verdict = json.loads((base / VERDICT_FILE).read_text(encoding="utf-8"))
     points = operating_points(items.suspicion, items.lacking)
-    found |= {
+    verdict |= {
         "thresholds": asdict(thresholds),
         "operating_points": points,
         "short_operating_points": points,
         "measured_on": measured_on,
     }
-    (output / VERDICT_FILE).write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
-_POINTS = 40
+    (output / VERDICT_FILE).write_text(json.dumps(verdict, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
@@ -293,21 +376,6 @@ def fit_scores(
     enough = np.flatnonzero((right >= SUPPORTED_PRECISION) & whole)
     lowest = _clipped(1 - float(suspicion[enough[-1]])) if len(enough) else 1.0
     return max(part.new, lowest), part
-
-
-def write_mass(output: Path, audit: AuditDirectory, supported: float, weak: float, *, measured_on: str) -> None:
-    """Write thresholds of evidence mass for the audit's model and method."""
-    models = audit.manifest.models
-    output.mkdir(parents=True, exist_ok=True)
-    found = MassThresholds(
-        supported_threshold=supported,
-        weak_threshold=weak,
-        model=models.get("model", ""),
-        method=models.get("method", ""),
-        layer=models.get("layer", ""),
-        measured_on=measured_on,
-    )
-    (output / MASS_FILE).write_text(found.to_json(), encoding="utf-8")
 
 
 def is_of_verifier(audit: AuditDirectory) -> bool:
@@ -377,12 +445,6 @@ def fit_verifier(
         measured_on=measured_on,
     )
     return form, (of_risk, of_score)
-
-
-def write_verifier(output: Path, found: VerifierForm) -> None:
-    """Write a verifier with its thresholds."""
-    output.mkdir(parents=True, exist_ok=True)
-    (output / VERIFIER_FILE).write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def _blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:

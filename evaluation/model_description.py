@@ -1,4 +1,4 @@
-"""Checks whether a model can serve: its config before anything is loaded, then loading, speed and a worked example.
+"""What a model is and does: its config before anything is loaded, memory, speed, and attention to a worked example.
 
 The worked example shows how much attention goes to the passages; a layer that hardly looks at them is of no use.
 """
@@ -6,7 +6,8 @@ The worked example shows how much attention goes to the passages; a layer that h
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,17 @@ import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.layer_choice import LayerChoice
-from attribeam.attribution.models.model_directory import ModelDirectory, configured_layer, read_model_directory
-from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    configured_layer,
+    read_model_directory,
+    runs_own_code,
+)
+from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype, stored_quantization
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.weight_loading import check_fits
-from attribeam.attribution.models.weight_memory import WeightGroup, free_memory
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import check_fits, format_size
+from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, held_size, total_size
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
@@ -44,6 +51,12 @@ _COMPARED_COLUMNS = 2
 _MEASURED_SECONDS = 2.0
 _LONGEST_ROW_SECONDS = 5.0
 _MOST_ROWS = 64
+_PRECISIONS = {
+    "float32": (torch.float32, Quantization.NONE),
+    "bfloat16": (torch.bfloat16, Quantization.NONE),
+    "int8": (torch.bfloat16, Quantization.INT8),
+    "nf4": (torch.bfloat16, Quantization.NF4),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +79,6 @@ class ModelDescription:
     free: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Tokens per second over ``rows`` rows of about ``row_tokens`` tokens each, after one warm-up row."""
-
-    tokens_per_second: float
-    rows: int
-    row_tokens: int
-
-
 def describe_model(options: ModelOptions) -> ModelDescription:
     """Config, tokenizer, layer and memory of a model, without its weights.
 
@@ -90,10 +94,69 @@ def describe_model(options: ModelOptions) -> ModelDescription:
     return ModelDescription(directory, layer, encoder.max_tokens, device, dtype, groups, free_memory(device))
 
 
-def measure_speed(model: AttentionModel) -> Speed:
-    """Run rows of about 2,000 characters, no two with the same prompt, for a few seconds.
+def line(name: str, text: str) -> str:
+    """A line of the report."""
+    return f"{name:<11}{text}"
+
+
+def description_lines(model: ModelDescription) -> Iterator[str]:
+    """What is known before the weights are read; int8 and nf4 keep what they do not quantise in bfloat16."""
+    directory, layer, options = model.directory, model.layer, model.directory.options
+    kinds, limit = Counter(layer.kinds), model.max_tokens
+    yield line("model", f"{options.model} ({directory.config.model_type})")
+    yield line("revision", revision_of(directory, layer=layer.layer))
+    yield line("code", "of its own repository" if runs_own_code(directory) else "of transformers")
+    yield line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    yield line("attention", layer.provenance()["layer_choice"])
+    yield line("context", "no limit" if limit is None else f"{limit:,} tokens; longer rows are read in windows")
+    free = "" if model.free is None else f", {format_size(model.free)} free"
+    yield line("device", f"{model.device}{free}")
+    yield ""
+    width = max(len(group.name) for group in model.groups)
+    yield f"{'':{width}}  {'weights':>16}" + "".join(f"{name:>11}" for name in _PRECISIONS)
+    for name, groups in [*((group.name, [group]) for group in model.groups), ("all", list(model.groups))]:
+        sizes = [total_size(groups, *precision) for precision in _PRECISIONS.values()]
+        weights = sum(group.weights for group in groups)
+        yield f"{name:{width}}  {weights:>16,}" + "".join(f"{format_size(size):>11}" for size in sizes)
+    yield ""
+    if (stored := stored_quantization(directory.config)) is not None:
+        yield line("weights", f"stored as {stored}; the table is of unquantised weights")
+        return
+    needed = format_size(total_size(model.groups, model.dtype, options.quantization))
+    name, quantization = str(model.dtype).removeprefix("torch."), options.quantization
+    precision = name if quantization is Quantization.NONE else f"{quantization}, the rest {name}"
+    yield line("weights", f"{needed} as {precision}")
+
+
+def trial_lines(model: AttentionModel, options: ModelOptions, *, seconds: float, threads: int | None) -> Iterator[str]:
+    """The memory that the loaded model holds, its speed, and how far it agrees with itself in float32.
+
+    Raises:
+        ModelLoadError: if a sample row cannot be encoded or attributed.
+    """
+    loaded = f"in {seconds:.1f} s; {format_size(held_size(model.network))} of weights are kept"
+    if model.device.type == "cuda":
+        loaded += f", at most {format_size(torch.cuda.max_memory_allocated(model.device))} were in use"
+    yield line("loaded", loaded)
+    rate, count, row_tokens = measure_speed(model)
+    rows = "1 row" if count == 1 else f"{count} rows"
+    yield line("speed", f"{float(f'{rate:.3g}'):,.0f} tokens/s on {rows} of {row_tokens} tokens")
+    if is_exact(model, options):
+        return
+    try:
+        agreement = agreement_with_float32(model, options, threads=threads)
+        yield line("agreement", f"{agreement:.1%} of the answer tokens of a few rows have float32's two best columns")
+    except ModelLoadError as error:
+        yield line("agreement", f"with float32 was not measured: {error}")
+
+
+def measure_speed(model: AttentionModel) -> tuple[float, int, int]:
+    """Run rows of about 2,000 characters, no two with the same prompt, for a few seconds after one warm-up row.
 
     If one such row would take too long, a short row is run instead.
+
+    Returns:
+        Tokens per second, the number of rows, and the tokens of one row.
 
     Raises:
         ModelLoadError: if a row cannot be encoded or attributed.
@@ -102,25 +165,23 @@ def measure_speed(model: AttentionModel) -> Speed:
     rate = short[0].token_count / min(_seconds_for(model, short), _seconds_for(model, short))
     (long,) = _sample_rows(model, 1, repeats=4)
     if long.token_count > _LONGEST_ROW_SECONDS * rate:
-        return Speed(rate, 1, short[0].token_count)
+        return rate, 1, short[0].token_count
     count = max(1, min(_MOST_ROWS, int(_MEASURED_SECONDS * rate / long.token_count)))
     rows = _sample_rows(model, count, repeats=4)
-    return Speed(sum(row.token_count for row in rows) / _seconds_for(model, rows), count, long.token_count)
+    return sum(row.token_count for row in rows) / _seconds_for(model, rows), count, long.token_count
 
 
 def _sample_rows(model: AttentionModel, count: int, *, repeats: int) -> list[EncodedRow]:
-    try:
-        return [model.encode(_sample_record(number, repeats)) for number in range(count)]
-    except RowFault as fault:
-        raise ModelLoadError(f"the model cannot take a sample row: {fault}") from fault
-
-
-def _sample_record(number: int, repeats: int) -> QARecord:
-    """A record with unique first words, whose passages repeat their text ``repeats`` times."""
-    passages = tuple(Passage(text=" ".join([f"{number}: {text}"] * repeats)) for text in _SENTENCES)
-    return QARecord(
-        str(number), f"{number}: {EXAMPLE_RECORD.question}", passages, EXAMPLE_RECORD.answer, EXAMPLE_RECORD.source
-    )
+    """Rows with unique first words, whose passages repeat their text ``repeats`` times."""
+    question, answer, source = EXAMPLE_RECORD.question, EXAMPLE_RECORD.answer, EXAMPLE_RECORD.source
+    rows = []
+    for number in range(count):
+        passages = tuple(Passage(text=" ".join([f"{number}: {text}"] * repeats)) for text in _SENTENCES)
+        try:
+            rows.append(model.encode(QARecord(str(number), f"{number}: {question}", passages, answer, source)))
+        except RowFault as fault:
+            raise ModelLoadError(f"the model cannot take a sample row: {fault}") from fault
+    return rows
 
 
 def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
@@ -131,17 +192,12 @@ def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
 
 
 def _attributed(model: AttentionModel, rows: Sequence[EncodedRow]) -> list[TokenAttribution]:
-    """The attributions of sample rows.
-
-    Raises:
-        ModelLoadError: if there is none of a row.
-    """
-    outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
-    found = [outcome for outcome in outcomes if isinstance(outcome, TokenAttribution)]
-    fault = next((outcome for outcome in outcomes if isinstance(outcome, RowFault)), None)
-    if fault is not None:
-        raise ModelLoadError(f"the model cannot attribute a sample row: {fault}")
-    return found
+    attributions = []
+    for outcome in model.attribute(rows, [len(_SENTENCES)] * len(rows)):
+        if isinstance(outcome, RowFault):
+            raise ModelLoadError(f"the model cannot attribute a sample row: {outcome}")
+        attributions.append(outcome)
+    return attributions
 
 
 def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
@@ -156,9 +212,9 @@ def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, thre
         ModelLoadError: if there is no room for it, or a row cannot be encoded or attributed.
     """
     rows = _sample_rows(model, _COMPARED_ROWS, repeats=1)
-    found = _attributed(model, rows)
+    own = _attributed(model, rows)
     exact = AttentionModel.from_pretrained(options.replaced(dtype="float32", quantization=None), threads=threads)
-    return top_columns_agreement(found, _attributed(exact, rows))
+    return top_columns_agreement(own, _attributed(exact, rows))
 
 
 def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
@@ -167,8 +223,8 @@ def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[
     Raises:
         ValueError: if the attributions are not of the same rows.
     """
-    pairs = [(_best(one), _best(other)) for one, other in zip(found, expected, strict=True)]
-    same = np.concatenate([(one == other).all(axis=1) for one, other in pairs])
+    pairs = [(_best(tokens), _best(exact)) for tokens, exact in zip(found, expected, strict=True)]
+    same = np.concatenate([(columns == exact).all(axis=1) for columns, exact in pairs])
     return float(same.mean())
 
 
