@@ -45,7 +45,6 @@ _Parts = tuple[FittedPart, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam calibrate``."""
     add = parser.add_argument
     add("--audit", type=Path, required=True, metavar="DIR", help="the audit on whose page the marks were made")
     add(

@@ -63,7 +63,6 @@ DRAWS, SEED = 2000, 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam models check``."""
     parser.add_argument("action", choices=("check",), help="load a model, try it and say whether it serves")
     add_options(parser, AttributorOptions, LOADING, READING, LAYER, THREADS)
     rows = parser.add_argument_group("labelled rows")
@@ -217,19 +216,15 @@ class Candidate:
 
     @property
     def options(self) -> str:
-        """What asks an audit for it."""
         layer = "" if self.hidden_layer is None else f" --hidden-layer {self.hidden_layer}"
         return f"--method {audit_name(self.score.method)}{layer}"
 
     @property
     def percent(self) -> str:
-        """How many passages it finds."""
         return f"{self.score.passage_accuracy:.0f} %"
 
 
 class Serving(StrEnum):
-    """Whether a model serves."""
-
     BY_DEFAULT = "with the audit's default method"
     BY_OTHER_METHOD = "with another method only"
     NOT = "not"
@@ -237,14 +232,10 @@ class Serving(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What was found on the labelled rows.
+    """What was found on the labelled rows by the methods that the model allows, the default first, and by words.
 
-    Attributes:
-        candidates: the methods that the model allows; the audit's default comes first.
-        words: word overlap, which needs no model.
-        chance: the accuracy of a passage drawn at random, in percent.
-        layer: 1-based L*.
-        default_behind: by how much the best candidate is better than the default, in percent; None if it is the best.
+    ``chance`` is the accuracy of a passage drawn at random, in percent, and ``default_behind`` by how much the best
+    candidate is better than the default; None if it is the best.
     """
 
     candidates: tuple[Candidate, ...]
@@ -255,12 +246,10 @@ class Quality:
 
     @property
     def default(self) -> Candidate:
-        """The audit's method where the user names none."""
         return self.candidates[0]
 
     @property
     def best(self) -> Candidate:
-        """The method that finds the most passages, of equally good ones the first."""
         return max(self.candidates, key=lambda candidate: candidate.score.passage_accuracy)
 
     @property
@@ -278,7 +267,6 @@ class Quality:
 
     @property
     def beats_chance(self) -> bool:
-        """Whether the best method finds more passages than random draws, beyond what the rows leave open."""
         return self.best.score.interval.low > self.chance
 
 
@@ -305,7 +293,6 @@ def measure_quality(answers: Iterable[LabelledAnswer], model: AttentionModel, pa
 
 
 def quality_of_tallies(tallies: Sequence[MethodTally], *, chance: float, layer: int, hidden_layer: int) -> Quality:
-    """What the tallies of the candidates and of word overlap say of the model."""
     credits = {tally.name: tally.credits for tally in tallies}
     scores = {score.method: score for score in score_methods(tallies, draws=DRAWS, seed=SEED)}
     words = scores.pop(REFERENCE_METHOD)

@@ -81,7 +81,6 @@ _MEASURES: Mapping[str, tuple[frozenset[Measure], object]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam evaluate``."""
     add = parser.add_argument
     add("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
     add(

@@ -1,7 +1,4 @@
-"""What a model is and does: its config before anything is loaded, memory, speed, and attention to a worked example.
-
-The worked example shows how much attention goes to the passages; a layer that hardly looks at them is of no use.
-"""
+"""What a model is and does: its config before anything is loaded, memory, speed, and attention to a worked example."""
 
 from __future__ import annotations
 
@@ -61,14 +58,7 @@ _PRECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What is known before the weights are read.
-
-    Attributes:
-        max_tokens: length of the longest row; None if there is no limit.
-        dtype: the precision of everything that is not quantised.
-        groups: the weights that will be loaded.
-        free: bytes free on ``device``; None if unknown.
-    """
+    """What is known before the weights are read; ``free`` bytes may be unknown, ``max_tokens`` without a limit."""
 
     directory: ModelDirectory
     layer: LayerChoice
@@ -95,7 +85,6 @@ def describe_model(options: ModelOptions) -> ModelDescription:
 
 
 def line(name: str, text: str) -> str:
-    """A line of the report."""
     return f"{name:<11}{text}"
 
 
@@ -151,12 +140,9 @@ def trial_lines(model: AttentionModel, options: ModelOptions, *, seconds: float,
 
 
 def measure_speed(model: AttentionModel) -> tuple[float, int, int]:
-    """Run rows of about 2,000 characters, no two with the same prompt, for a few seconds after one warm-up row.
+    """Tokens per second, the number of rows and the tokens of one: rows of about 2,000 characters for a few seconds.
 
     If one such row would take too long, a short row is run instead.
-
-    Returns:
-        Tokens per second, the number of rows, and the tokens of one row.
 
     Raises:
         ModelLoadError: if a row cannot be encoded or attributed.
@@ -201,7 +187,6 @@ def _attributed(model: AttentionModel, rows: Sequence[EncodedRow]) -> list[Token
 
 
 def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
-    """Whether the model runs in float32 with weights as they are, so that there is nothing to compare it with."""
     return model.dtype == torch.float32 and options.quantization is Quantization.NONE
 
 
@@ -236,11 +221,8 @@ def _best(tokens: TokenAttribution) -> npt.NDArray[np.int32]:
 class AttentionShares:
     """Shares of the attention of an answer's tokens, each from 0 to 1, averaged over the tokens.
 
-    Attributes:
-        passages: the share on the passages, titles included.
-        outside: the share on the rest of the prompt: special tokens, template, question.
-        rest: the remaining share: on the answer itself, and on a model's learned sinks.
-        passage_tokens: the share of the prompt's tokens that lie in passages, which even attention would give them.
+    ``passages`` includes titles, ``outside`` is the rest of the prompt, and ``rest`` the answer itself and learned
+    sinks. ``passage_tokens`` is the share of the prompt's tokens in passages, which even attention would give them.
     """
 
     passages: float

@@ -123,7 +123,6 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
 
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:
-    """The models to load."""
     return ModelChoice(
         parser=args.parser,
         model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
@@ -133,11 +132,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
 
 
 def with_all_layers(choice: ModelChoice) -> ModelChoice:
-    """The same models, with every layer of the attention model loaded.
-
-    Raises:
-        ModelLoadError: if there is no such model.
-    """
+    """The same models, with every layer of the attention model loaded."""
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 
@@ -157,7 +152,6 @@ def load_dataset(args: argparse.Namespace, loaders: Mapping[str, Callable[[Path]
 
 
 def run_description(args: argparse.Namespace) -> dict[str, Any]:
-    """What the JSON of every run says of its data and resamples."""
     return {
         "dataset": args.dataset,
         "data_file": args.data.name,
@@ -170,7 +164,6 @@ def run_description(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, str]:
-    """Models, settings and versions."""
     provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
         provenance["parser"] = models.parser.identity

@@ -1,7 +1,7 @@
-"""Fits the thresholds of verdicts to what people marked in an audit, and writes a fitted verdict.
+"""Fits the thresholds of a verdict, of evidence mass or of a verifier to what people marked in an audit.
 
-Thresholds are those of a fitted verdict, of evidence mass, or of a verifier, whose scores may be blended with the
-bundled verdict's by a regression on two scores. Each is judged on answers that it was not fitted on.
+A verifier's scores may be blended with the bundled verdict's. Each threshold is judged on answers that it was not
+fitted on.
 """
 
 from __future__ import annotations
@@ -59,10 +59,8 @@ _Flags = npt.NDArray[np.bool_]
 class MarkedItems:
     """Marked claims, or marked answers; an array has one entry for each.
 
-    Attributes:
-        suspicion: larger for more suspicious items: the answer's risk, one minus a claim's support score or mass.
-        lacking: whether people said that the item lacks support.
-        answers: the number of the answer that each item belongs to.
+    ``suspicion`` is the answer's risk, or one minus a claim's support score or mass; ``lacking`` says whether people
+    found that it lacks support; ``answers`` are the numbers of their answers.
     """
 
     suspicion: _Numbers
@@ -75,14 +73,7 @@ class MarkedItems:
 
 @dataclass(frozen=True, slots=True)
 class MarkedAudit:
-    """What the marks say of an audit.
-
-    Attributes:
-        answers: marked answers, by their ``answer_risk``.
-        scored: marked claims, by their ``support_score``.
-        massed: marked claims, by their ``evidence_mass``.
-        lost: marks on answers or claims that the audit does not have.
-    """
+    """Answers by ``answer_risk``, claims by ``support_score`` and by ``evidence_mass``; ``lost`` marks are of none."""
 
     answers: MarkedItems
     scored: MarkedItems
@@ -170,8 +161,6 @@ def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> li
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """What calling items gives, as shares; shares of no items are 0."""
-
     precision: float
     recall: float
     false_alarms: float
@@ -209,12 +198,9 @@ def choose_threshold(suspicion: _Numbers, lacking: _Flags, false_alarm_rate: flo
 
 @dataclass(frozen=True, slots=True)
 class FittedThreshold:
-    """A threshold of suspicion, from which on items are called, and what it does.
+    """A threshold of suspicion, from which on items are called; intervals are over resamples of the answers.
 
-    Attributes:
-        threshold_interval: over resamples of the answers, each with a threshold of its own.
-        figures: on items of other answers than each threshold was fitted on (five folds).
-        f1_interval, false_alarm_interval: of these figures, over resamples of the answers.
+    ``figures`` are on items of other answers than each threshold was fitted on (five folds).
     """
 
     threshold: float
@@ -248,12 +234,9 @@ def fit_threshold(items: MarkedItems, false_alarm_rate: float | None, *, seed: i
 
 @dataclass(frozen=True, slots=True)
 class FittedPart:
-    """One threshold before and after: what it is called, its fit, and what the old one gave on the same marks.
+    """One threshold as the verdict counts it, before and after; ``old`` and ``before`` are None where there was none.
 
-    Attributes:
-        old, new: the threshold as the verdict counts it; ``old`` and ``before`` are None where there was none.
-        interval: of ``new``, over resamples of the answers.
-        count: number of marked items.
+    ``before`` is what the old one gave on the same ``count`` marked items.
     """
 
     name: str
@@ -266,7 +249,6 @@ class FittedPart:
 
 
 def _support_part(name: str, items: MarkedItems, old: float | None, rate: float | None, seed: int) -> FittedPart:
-    """A threshold of support: items below it are called."""
     fit = fit_threshold(items, rate, seed=seed)
     low, high = fit.threshold_interval.low, fit.threshold_interval.high
     interval = Interval(_clipped(1 - high), _clipped(1 - low))
@@ -280,7 +262,6 @@ def _clipped(threshold: float) -> float:
 
 
 def verdict_of(audit: AuditDirectory) -> str:
-    """What the audit's ``--verdict`` was."""
     method = audit.manifest.options.get("method")
     return str(method.get("verdict", BUNDLED_VERDICT_NAME)) if isinstance(method, Mapping) else BUNDLED_VERDICT_NAME
 
@@ -364,10 +345,7 @@ def _mean(items: _Flags) -> float:
 def fit_scores(
     items: MarkedItems, what: str, old: float | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, FittedPart]:
-    """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one.
-
-    ``old`` is the audit's lower one, and ``what`` says of what they are.
-    """
+    """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one."""
     part = _support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
     order = np.argsort(items.suspicion, kind="stable")
     right = np.cumsum(~items.lacking[order]) / np.arange(1, len(order) + 1)
@@ -379,11 +357,7 @@ def fit_scores(
 
 
 def is_of_verifier(audit: AuditDirectory) -> bool:
-    """Whether a verifier judged the audit.
-
-    Raises:
-        UsageError: if its scores are no verifier's own: it was calibrated, or asked within a band only.
-    """
+    """Whether a verifier judged the audit; it is a UsageError if it was calibrated, or asked within a band only."""
     models = audit.manifest.models
     if "verifier" not in models:
         return False
@@ -397,11 +371,7 @@ def is_of_verifier(audit: AuditDirectory) -> bool:
 
 
 def bundled_digest(blend: AuditDirectory) -> str:
-    """The digest of the bundled verdict that judged the audit which is blended in.
-
-    Raises:
-        UsageError: if another verdict did, or the bundled one is not as it was.
-    """
+    """The digest of the bundled verdict, which must have judged the audit that is blended in."""
     if verdict_of(blend) != BUNDLED_VERDICT_NAME:
         raise UsageError(
             f"--blend {blend.root} should be an audit by the bundled verdict, was judged by {verdict_of(blend)}"

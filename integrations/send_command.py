@@ -43,13 +43,9 @@ _MOST_CLAIMS, _MOST_CHARS = 20, 5000
 class Score:
     """One score on a trace, on a span of it, or on a document that a span retrieved.
 
-    Attributes:
-        id: the same for the same settings of the audit, answer and metric, so that it can be sent twice.
-        at: when the answer was given, else when the audit began.
-        span_id: None for the trace itself.
-        value: a number from 0 to 1, None where there is none.
-        label: a verdict, "used" or "unused"; None where there is only a number.
-        position: that of the document among those of the span, from 0; None for an answer.
+    The ``id`` is the same for the same settings of the audit, answer and metric, so that a score can be sent twice.
+    ``at`` is when the answer was given, else when the audit began; ``span_id`` is None for the trace itself; ``value``
+    lies in [0, 1]; ``position`` is that of the document among those of the span, from 0.
     """
 
     id: UUID
@@ -212,7 +208,6 @@ class Langfuse(Target):
         self._client = LangfuseAPI(base_url=where, username=keys[0], password=keys[1])
 
     def send(self, scores: Sequence[Score]) -> None:
-        """See ``Target``."""
         from langfuse.api import CreateScoreRequest
 
         requests = [
@@ -330,7 +325,6 @@ _SHOWN_IDS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam send``."""
     add = parser.add_argument
     add("audit", type=Path, metavar="AUDIT", help="the output directory of attribeam audit")
     add("--to", choices=[*TARGETS], required=True, help="the store; its client's own variables say where, and the keys")
@@ -398,14 +392,12 @@ class Sending:
             raise RunError(f"{self.root} cannot be written to: {error.strerror}") from error
 
     def summary(self) -> str:
-        """What became of how many answers."""
         done = "would be sent" if self.target is None else "sent"
         counts = {"sent before": self.sent_before, "failed": len(self.failures), "without ids": len(self.without_ids)}
         more = "".join(f", {count} {what}" for what, count in counts.items() if count)
         return f"{self.answers} answers: {self.sent} {done} to {self.name}{more}"
 
     def notes(self) -> Iterator[str]:
-        """What is missing, and what to do."""
         if self.without_ids:
             named = ", ".join(self.without_ids[:_SHOWN_IDS])
             yield f"{len(self.without_ids)} answers have no id in the trace store and were not sent, such as {named}"

@@ -29,12 +29,9 @@ class PassageRange:
 class LabelledAnswer:
     """One answer and where each of its target spans, one or more, comes from.
 
-    Attributes:
-        gold_passages: for each target span the passages that count as right, at least one; the whole tuple is empty if
-            the data set labels none.
-        gold_evidence: for each target span the marked source characters; empty where the data set marks none.
-        citations: for each target span the passages that the answer itself cites for it, in its order; some may not
-            exist, and empty where the data set keeps no citations.
+    ``gold_passages`` are the passages that count as right for each span, at least one, and ``gold_evidence`` the marked
+    source characters; ``citations`` are what the answer itself cites, in its order, and may not exist. Each is empty
+    where the data set has none.
 
     Raises:
         ValueError: if a span has no gold passage, or one that the record does not have.
@@ -59,7 +56,6 @@ class LabelledAnswer:
 
     @property
     def spans(self) -> tuple[CharRange, ...]:
-        """The target spans."""
         return self.record.target_spans or ()
 
 
@@ -76,11 +72,9 @@ class JudgedAnswer:
     """One answer and what people found unsupported in it.
 
     Attributes:
-        unsupported: ranges that a person marked, which may overlap; empty where everything is supported, None where
-            the answer was judged as a whole and nobody marked characters.
+        unsupported: ranges that a person marked, which may overlap; None where the answer was judged as a whole.
         judged: the ranges that the person looked at; None for the whole answer.
         group: part of the data set, such as a task.
-        split: training, development or test part of the data set.
         answer_supported: whether the passages support all of the answer; None where only ranges say so.
         faithfulness: the mean grade that people gave, larger for better; None where they gave none.
         error_kinds: in which ways an answer that was judged as a whole is unsupported; empty if unknown.
@@ -157,12 +151,10 @@ _Value = TypeVar("_Value")
 class DataRow:
     """One line of a data file, or an object inside it; its methods read a field and check its type.
 
-    Attributes:
-        row: 0-based number of the line.
-        where: file, line and place, for error messages.
+    ``row`` is the 0-based number of the line, and ``where`` names file, line and place for error messages.
 
     Raises:
-        DataError: by all methods for one field, if it is missing or of another type.
+        DataError: by all methods for one field, if it is missing or of another type; None stands for optional ones.
     """
 
     fields: Mapping[str, object]
@@ -172,42 +164,33 @@ class DataRow:
 
     @property
     def source(self) -> RowSource:
-        """Where a record of this row is from."""
         return RowSource(self.file, self.row)
 
     def text(self, field: str) -> str:
-        """The field's string."""
         return self._typed(field, str, "a string")
 
     def integer(self, field: str) -> int:
-        """The field's whole number."""
         return self._typed(field, int, "a whole number")
 
     def boolean(self, field: str) -> bool:
-        """The field's boolean."""
         return self._typed(field, bool, "true or false")
 
     def optional_boolean(self, field: str) -> bool | None:
-        """The field's boolean, None if it is missing or null."""
         return None if self.fields.get(field) is None else self.boolean(field)
 
     def optional_number(self, field: str) -> float | None:
-        """The field's number, None if it is missing or null."""
         value = self.fields.get(field)
         if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
             return value
         raise self.error(field, f"should be a number, was: {type(value).__name__}")
 
     def optional_text(self, field: str) -> str | None:
-        """The field's string, None if it is missing or null."""
         return None if self.fields.get(field) is None else self.text(field)
 
     def texts(self, field: str) -> list[str]:
-        """The field's list of strings."""
         return self._items(field, "strings", lambda value: isinstance(value, str))
 
     def integers(self, field: str) -> list[int]:
-        """The field's list of whole numbers."""
         return self._items(field, "whole numbers", _is_whole)
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
@@ -219,12 +202,10 @@ class DataRow:
         return [(start, end) for start, end in self._items(field, "[start, end] pairs", is_pair)]
 
     def objects(self, field: str) -> list[DataRow]:
-        """The field's list of objects."""
         values = self._items(field, "objects", lambda value: isinstance(value, dict))
         return [replace(self, fields=value, where=f"{self.where}, {field}[{i}]") for i, value in enumerate(values)]
 
     def inner(self, field: str) -> DataRow:
-        """The field's object."""
         value = self.fields.get(field)
         if not isinstance(value, dict):
             raise self.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
@@ -284,11 +265,7 @@ def read_rows(path: Path) -> Iterator[DataRow]:
 
 
 def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
-    """The objects of a ``.json`` or ``.json.xz`` file, which holds a list or an object with a list in ``field``.
-
-    Raises:
-        DataError: if the file cannot be read, or holds something else.
-    """
+    """As ``read_rows`` of a ``.json`` or ``.json.xz`` file, which holds a list, or an object with one in ``field``."""
     text = "".join(_lines(path))
     try:
         value = json.loads(text)
@@ -330,20 +307,16 @@ def select_rows(
 
 
 def select_from_files(path: Path, name: str, read: Callable[[DataRow], Sequence[Answer] | str]) -> Dataset[Answer]:
-    """As ``select_rows`` of all rows of ``data_files(path, name)``.
-
-    Raises:
-        DataError: if a file cannot be read, or the directory has none.
-    """
+    """As ``select_rows`` of all rows of ``data_files(path, name)``."""
     files = data_files(path, name)
     return select_rows(chain.from_iterable(map(read_rows, files)), read, several_files=len(files) > 1)
 
 
 def data_files(path: Path, name: str) -> list[Path]:
-    """The files of a data set: ``path`` itself, or of a directory the ``.jsonl`` and ``.jsonl.xz`` files in it.
+    """The files of a data set: ``path`` itself, or of a directory its ``.jsonl`` and ``.jsonl.xz`` files by name.
 
-    Of these only the ones whose names begin with ``name`` are taken, if there are any, in the order of their names. An
-    ``.xz`` file beside its plain file is left out.
+    Only those whose names begin with ``name`` are taken, if there are any. An ``.xz`` file beside its plain file is
+    left out.
 
     Raises:
         DataError: if the directory has no such file.

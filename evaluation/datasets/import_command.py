@@ -64,7 +64,6 @@ del _LOADERS[LOG]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam import``."""
     names = [*_LOADERS, *LABELLING_TOOLS, MARKS, *log_formats()]
     add = parser.add_argument
     add(

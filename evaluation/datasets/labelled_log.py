@@ -1,7 +1,6 @@
 """Labels of one's own logs: in columns of the log, as people marked spans in Label Studio or Argilla 2, or on a page.
 
-An export of a labelling tool names the row of each task. The texts come from the logs of the tasks, or from those of
-the audit on whose page people marked.
+An export of a labelling tool names the row of each task; the texts come from the logs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Published data sets: in the first ones people, or the answers themselves, name the source of each span.
+"""Published data sets: QuoteSum, VERI-GRAN, LFQA and CLAPnq, in which people name the source of each span, and others.
 
-QuoteSum and VERI-GRAN mark the spans as ``[ N text ]``, LFQA highlights passage texts for each sentence, CLAPnq has the
-passage sentences that an answer was written from. ALCE's answers cite documents as ``[1][2]``, which nobody judged. In
-the others people said whether the passages support an answer (MTRAG, SummEdits, BUMP), or which characters they do not
-(RAGTruth).
+ALCE's answers cite documents, which nobody judged. Of RAGTruth, MTRAG, SummEdits and BUMP people judged the support.
 """
 
 from __future__ import annotations
@@ -40,11 +37,10 @@ MarkedSpans = list[tuple[CharRange, int]]
 
 
 def remove_markup(marked: str) -> tuple[str, MarkedSpans]:
-    """The text with every ``[ N text ]`` replaced by ``text``, and the resulting character range of each ``text``.
+    """The text with every ``[ N text ]`` replaced by ``text``, and the range of each ``text`` without outer spaces.
 
-    A space between ``]`` and a closing punctuation mark is an artefact of tokenisation and is dropped. Spaces at the
-    ends of a marked text stay in the text but not in its span. Brackets without a number and spaces, such as a
-    citation ``[1]``, are left alone.
+    A space between ``]`` and a closing punctuation mark is an artefact of tokenisation and is dropped. Brackets without
+    a number and spaces, such as a citation ``[1]``, are left alone.
 
     Raises:
         ValueError: if a bracket is not closed, or contains only spaces.
@@ -227,10 +223,9 @@ _END_OF_TURN = "<|im_end|>"
 def load_alce(path: Path) -> LabelledDataset:
     """The answers of an ALCE result file; a passage is a document, and every sentence of the answer a target span.
 
-    The file is a list of objects, or an object with such a list in ``data``. Each object has ``question``, ``output``
-    and ``docs`` (with ``text``, and possibly ``title`` and ``id``). As in ALCE, only the first line of ``output`` is
-    read; its markers are removed and kept as ``citations``. Rows without a sentence (``empty_answer``) or without
-    documents (``no_passages``) are skipped. No label says which passage is right.
+    The file is a list of objects, or an object with such a list in ``data``. As in ALCE, only the first line of
+    ``output`` is read; its markers are removed and kept as ``citations``. Rows without a sentence (``empty_answer``) or
+    without documents (``no_passages``) are skipped. No label says which passage is right.
     """
     return select_rows(read_json_rows(path, field="data"), _alce_answer)
 
@@ -261,14 +256,11 @@ def _have_text(passages: Sequence[Passage]) -> bool:
 
 
 def remove_citations(cited: str) -> tuple[str, list[tuple[CharRange, tuple[int, ...]]]]:
-    """The text without markers such as ``[1]``, ``[1][2]`` and ``[1, 2]`` and the white space before them.
+    """The text without markers such as ``[1]`` and ``[1, 2]``, and its sentences with their citations, 0-based.
 
     A marker belongs to the last sentence that begins before it, so that "ends [1]." and "ends. [1]" cite for the same
-    sentence; a marker at the very start belongs to the first sentence. Numbers of more than nine digits are not
-    citations and stay in the text.
-
-    Returns:
-        The text, and its sentences with the 0-based passages that each cites, in order, each once; some may not exist.
+    sentence; one at the very start belongs to the first. Numbers of more than nine digits stay in the text. Each
+    passage counts once, in order, and may not exist.
     """
     text, position = "", 0
     markers = []
@@ -314,12 +306,9 @@ def _file(directory: Path, name: str) -> Path:
 def _source(row: DataRow) -> _Source:
     """The source of one line of ``source_info.jsonl``, whose ``source_info`` is one of three kinds.
 
-    - A string, which becomes one passage.
-    - An object with ``passages``: a list of strings, or one string in which each passage begins with ``passage N:`` on
-      a line of its own.
-    - Another object, such as that of a business. Each item of a list of objects becomes a passage whose title is the
-      list's name and the item's number; everything else forms the first passage. Every value becomes a line
-      ``name: value``.
+    A string becomes one passage. An object with ``passages`` has a list of strings, or one string in which each passage
+    begins with ``passage N:`` on a line of its own. Of another object, such as that of a business, each item of a list
+    of objects becomes a passage with the list's name and its number as title; all else forms the first one.
     """
     task, source = row.text("task_type"), row.fields.get("source_info")
     if isinstance(source, str):
@@ -398,12 +387,11 @@ UNFAITHFUL_GRADE = 2.0
 
 
 def load_mtrag(path: Path) -> JudgedDataset:
-    """The answers of an MTRAG ``.jsonl`` file, or of all such files of a directory.
+    """The answers of an MTRAG ``.jsonl`` file, or of all such files of a directory; the question is the last turn.
 
-    The question is the last turn of the conversation. ``faithfulness`` is the mean of the grades; who graded does not
-    count. An answer with a mean of at most 2 is unsupported. Rows without an answer (``empty_answer``), without a
-    passage that has text (``no_passages``: nothing was retrieved, so nothing can be compared) or without a grade
-    (``not_judged``) are skipped.
+    ``faithfulness`` is the mean of the grades; with at most 2 an answer is unsupported. Rows without an answer
+    (``empty_answer``), without a passage that has text (``no_passages``) or without a grade (``not_judged``) are
+    skipped.
     """
     return select_from_files(path, "mtrag", _mtrag_answer)
 
@@ -429,13 +417,12 @@ def _mtrag_answer(row: DataRow) -> Sequence[JudgedAnswer] | str:
 
 
 def load_bump(path: Path) -> JudgedDataset:
-    """The summaries of a BUMP ``.jsonl`` file, or of all such files of a directory: two of each row.
+    """The summaries of a BUMP ``.jsonl`` file, or of all such files of a directory: two of each row, grouped by file.
 
-    The article is the passage. The edited summary is unsupported, of the kind ``corrected_error_type`` if the row has
-    one, else ``error_type``. The reference summary is taken as supported, and counts once however many rows edit it;
-    nobody checked that it is, and in task 1 some are not. The group is the name of the file. Rows with an empty article
-    (``no_passages``) or summary (``empty_answer``) and those that repeat an article and its edited summary
-    (``duplicate``) are skipped.
+    The edited summary is unsupported, of the kind ``corrected_error_type``, else ``error_type``. The reference summary
+    is taken as supported, and counts once however many rows edit it; nobody checked that it is, and in task 1 some are
+    not. Rows with an empty article (``no_passages``) or summary (``empty_answer``) and those that repeat an article and
+    its edited summary (``duplicate``) are skipped.
     """
     seen: set[tuple[str, str]] = set()
 
@@ -459,11 +446,10 @@ def load_bump(path: Path) -> JudgedDataset:
 
 
 def load_summedits(path: Path) -> JudgedDataset:
-    """The summaries of a SummEdits ``.jsonl`` file, or of all such files of a directory.
+    """The summaries of a SummEdits ``.jsonl`` file, or of all such files of a directory; label 1 means supported.
 
-    The document is the passage, the summary the answer, and label 1 means supported. The group is the domain, which is
-    the name of the file; the kinds of errors are the edits. Rows with an empty summary (``empty_answer``) or document
-    (``no_passages``) are skipped, and so are those that repeat a document and its summary (``duplicate``).
+    The group is the domain, which is the name of the file; the kinds of errors are the edits. Rows with an empty
+    summary (``empty_answer``) or document (``no_passages``) and those that repeat both (``duplicate``) are skipped.
     """
     seen: set[tuple[str, str]] = set()
 

@@ -45,15 +45,14 @@ _TIE = 1e-9
 def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float:
     """The probability in [0, 1] that a passage drawn from those with the highest score is a gold passage.
 
-    If n passages tie, each gold passage among them thus counts 1/n. If no passage has a positive score, nothing was
-    found, which counts as wrong. Scores that differ by less than one part in 10^9 are equal.
+    If no passage has a positive score, nothing was found, which counts as wrong.
     """
     tied = best_passages(passage_scores)
     return sum(index in gold for index in tied) / len(tied) if tied else 0.0
 
 
 def best_passages(passage_scores: Sequence[float]) -> list[int]:
-    """The passages with the highest score, ascending; none if no passage has a positive score."""
+    """The passages with the highest score, equal to one part in 10^9, ascending; none if no score is positive."""
     best = max(passage_scores, default=0.0)
     return [index for index, score in enumerate(passage_scores) if score >= best * (1 - _TIE)] if best > 0 else []
 
@@ -67,7 +66,6 @@ class HighlightOverlap:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision; 0 if no character is common."""
         both = self.recall + self.precision
         return 2 * self.recall * self.precision / both if both else 0.0
 
@@ -95,9 +93,8 @@ _SHARE_OF_BEST = 0.5
 def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
     """The sentences in the best sentence's passage that reach at least half of its score.
 
-    ``evidence`` are pieces of passage texts, not of titles. A sentence's score is the sum of the scores of the
-    pieces in it, each weighted by the share of its characters that lies there. Ties for the best sentence go to the
-    first passage, then to the first sentence.
+    ``evidence`` are pieces of passage texts, not of titles; a piece counts in each sentence by the share of its
+    characters there. Ties for the best sentence go to the first passage, then to the first sentence.
     """
     scores: defaultdict[PassageRange, float] = defaultdict(float)
     for piece in evidence:
@@ -115,10 +112,9 @@ def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage
 
 @dataclass(slots=True)
 class Cost:
-    """Total seconds of all answers, and their peak memory; ``peak_bytes`` is None if it is not known.
+    """Total seconds of all answers, and their peak memory with the loaded models; ``peak_bytes`` is None if not known.
 
-    On a GPU the memory is the most that torch had allocated there; elsewhere it is the largest resident size of the
-    process, on Linux only. Both include the loaded models.
+    On a GPU the memory is the most that torch had allocated there, elsewhere the process's largest size, on Linux only.
     """
 
     seconds: float = 0.0
@@ -126,7 +122,6 @@ class Cost:
 
     @contextmanager
     def measuring(self, models: LoadedModels) -> Iterator[None]:
-        """Add the time and memory of the block, on the device that the models run on."""
         devices = [model.device for model in (models.attention, models.language) if model is not None]
         gpu = next((device for device in devices if device.type == "cuda"), None)
         is_known = _reset_peak(gpu)
@@ -203,7 +198,6 @@ class MethodTally:
 
 
 def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
-    """The evidence in the text of the passage with the largest score, of equal ones the first; titles apart."""
     best = result.passage_scores.index(max(result.passage_scores))
     return tuple(piece for piece in result.evidence if piece.passage_index == best and not piece.in_title)
 
@@ -233,10 +227,7 @@ def run_methods(
 
 @dataclass(frozen=True, slots=True)
 class HighlightScore:
-    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
-
-    The differences are in F1 to the reference method, None if it was not run.
-    """
+    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, differences may be None."""
 
     recall: float
     precision: float
@@ -250,10 +241,8 @@ class HighlightScore:
 class MethodScore:
     """The figures of one method; accuracies, intervals and differences are in percent.
 
-    ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
-    evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
-    None without highlights. ``isolated_spans`` counts spans with only isolated evidence. ``ms_per_span`` and
-    ``peak_memory_mib`` are None if costs were not measured.
+    ``highlights`` compares a person's highlights with the evidence in the best passage, ``sentences`` with the passage
+    sentences that this evidence points to. ``isolated_spans`` counts spans with only isolated evidence.
     """
 
     method: str
@@ -273,11 +262,7 @@ class MethodScore:
 
 
 def score_methods(tallies: Iterable[MethodTally], *, draws: int, seed: int) -> tuple[MethodScore, ...]:
-    """The figures of all methods, over the same resamples of rows.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
+    """The figures of all methods, over the same resamples of rows, of which there is at least one."""
     tallies = list(tallies)
     bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
     words = next((tally for tally in tallies if tally.name == REFERENCE_METHOD), None)
@@ -357,7 +342,6 @@ def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, t
 
 
 def accuracy_cells(score: MethodScore) -> tuple[str, ...]:
-    """Accuracy and its interval, and the difference to words and its interval."""
     ahead = difference_cells(score.difference_to_words, score.difference_interval)
     return (f"{score.passage_accuracy:.1f}", interval_cell(score.interval), *ahead)
 
@@ -372,7 +356,6 @@ def _number(value: float | None) -> str:
 
 
 def difference_cells(difference: float | None, interval: Interval | None) -> tuple[str, str]:
-    """A difference with its sign, and its interval; empty for None."""
     return "" if difference is None else f"{difference:+.1f}", interval_cell(interval, sign="+")
 
 

@@ -1,8 +1,7 @@
 """Does an answer rest on the passages that it or a method names? A second model judges.
 
-An NLI model, any sequence classifier of transformers that has a label for entailment, gives citation recall, precision
-and F1 as ALCE defines them (Gao et al. 2023). A language model gives log-probability drops: what a span loses without
-the passage that a method names (Section 4.3).
+An NLI model gives citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), a language model
+log-probability drops: what a span loses without the passage that a method names (Section 4.3).
 """
 
 from __future__ import annotations
@@ -54,11 +53,8 @@ _NO_LIMIT = 2**20
 class NliModel:
     """Judges a claim as entailed if the entailment label has the largest logit, each claim once.
 
-    Premise and statement are encoded as a pair of texts. If both together exceed what the model reads, the longer one,
-    usually the premise, is cut at its end; ``cut_claims`` counts how often.
-
-    Raises:
-        ModelLoadError: if it has no label for entailment.
+    It is any sequence classifier of transformers with a label for entailment. If premise and statement together exceed
+    what it reads, the longer one is cut at its end; ``cut_claims`` counts how often.
     """
 
     def __init__(
@@ -126,13 +122,9 @@ class NliModel:
 
 @dataclass(frozen=True, slots=True)
 class CitationCounts:
-    """What was counted in one answer.
+    """What was counted in one answer: sentences, those that their citations together entail, judged citations.
 
-    Attributes:
-        sentences: all sentences, with or without citations.
-        supported: sentences that are entailed by their citations together.
-        citations: citations that were judged.
-        needed: citations of supported sentences that entail the sentence alone, or without which the others do not.
+    ``needed`` are citations of supported sentences that entail the sentence alone, or without which the others do not.
     """
 
     sentences: int
@@ -142,12 +134,10 @@ class CitationCounts:
 
     @property
     def recall(self) -> float:
-        """The share of sentences that are supported."""
         return self.supported / self.sentences
 
     @property
     def precision(self) -> float:
-        """The share of citations that are needed; 0 without citations."""
         return self.needed / self.citations if self.citations else 0.0
 
 
@@ -208,7 +198,6 @@ class CitationScore:
 
 
 def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> CitationScore:
-    """The figures of one or more answers; ``row_counts`` are their resamples."""
     shares = np.array([(answer.recall, answer.precision) for answer in counts])
     recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares.T.copy())
     both = recalls + precisions
@@ -232,8 +221,6 @@ _THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
 
 @dataclass(slots=True)
 class CitationTally:
-    """The counts of one method, answer by answer."""
-
     name: str
     counts: list[CitationCounts] = field(default_factory=list)
     failed: list[FailedRow] = field(default_factory=list)
@@ -289,11 +276,6 @@ def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext
 
 
 def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) -> tuple[CitationRow, ...]:
-    """The figures of all methods, over the same resamples of answers.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
     row_counts = row_draws(len(tallies[0].counts), draws=draws, seed=seed)
     return tuple(
         CitationRow(
@@ -337,8 +319,7 @@ def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[st
 class TargetAnswers:
     """The answers of a data set with the chosen spans, produced lazily.
 
-    Attributes:
-        skipped: the answers left out so far: refused by the model, empty, or without a context-sensitive token.
+    ``skipped`` are those left out so far: refused by the model, empty, or without a context-sensitive token.
     """
 
     def __init__(
@@ -450,11 +431,7 @@ def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[f
 
 
 def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple[DropScore, ...]:
-    """The figures of all methods, over the same resamples of rows.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
+    """The figures of all methods, over the same resamples of rows, of which there is at least one."""
     bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
     return tuple(
         DropScore(

@@ -31,8 +31,6 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval."""
-
     low: float
     high: float
 
@@ -72,11 +70,7 @@ def percentile_interval(values: _Numbers) -> Interval:
 
 
 class RowBootstrap:
-    """The same seeded resamples of rows for every method, so that differences are paired.
-
-    Raises:
-        ValueError: if there is no row or no draw.
-    """
+    """The same seeded resamples of rows for every method, so that differences are paired."""
 
     def __init__(self, spans_per_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
         self._counts = row_draws(len(spans_per_row), draws=draws, seed=seed)
@@ -123,10 +117,9 @@ _DRAWS_PER_BATCH = 100
 
 
 def auroc(numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: Counts) -> Estimate | None:
-    """The probability that a right item has a larger number than a wrong one; ties count as half.
+    """The probability that a right item has a larger number than a wrong one, ties counting half; None without both.
 
-    Each item has a number, whether it is right, and its row. Resamples without right or without wrong items have no
-    area; the figure is None if all items are right, or none is.
+    Each item has a number, whether it is right, and its row. Resamples without right or wrong items are left out.
     """
     if all(right) or not any(right):
         return None
@@ -155,9 +148,9 @@ def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.in
 
 
 def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) -> float:
-    """The threshold with the best F1, half-way between two scores, from which on items are called; -inf to call all.
+    """The threshold with the best F1 (or balanced accuracy), half-way between two scores; items are called from it on.
 
-    Of several equally good ones it is the largest. With ``balanced`` it is the one with the best balanced accuracy.
+    Of several equally good ones it is the largest; -inf calls all.
 
     Raises:
         ValueError: if there is no item.
@@ -174,12 +167,10 @@ def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class VerdictFigures:
-    """How verdicts agree with what people marked; a share is None where it is undefined.
+    """How verdicts agree with what people marked; a share, in percent, is None where it is undefined.
 
-    Attributes:
-        called: number of rows that are called.
-        balanced_accuracy: the mean of recall and of the share of unmarked rows that are not called.
-        false_alarms: unmarked rows that are called, among those unmarked.
+    ``balanced_accuracy`` is the mean of recall and of the share of unmarked rows that are not called, and
+    ``false_alarms`` the share of unmarked rows that are called.
     """
 
     called: int
@@ -269,12 +260,10 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """A reliability diagram and its two sums; intervals are over resamples of rows, with the same bins.
+    """Ten bins of as many items each, by ascending score, and two sums; intervals are over resamples of rows.
 
-    Attributes:
-        bins: ten bins of as many items each, by ascending score; fewer if there are fewer items.
-        calibration_error: mean distance of a bin's mean score and its marked share, weighted by items (ECE).
-        brier_score: mean squared distance of an item's score and its mark, 1 or 0.
+    ``calibration_error`` is the mean distance of a bin's mean score and its marked share, weighted by items (ECE), and
+    ``brier_score`` the mean squared distance of an item's score and its mark, 1 or 0.
     """
 
     bins: tuple[ReliabilityBin, ...]
@@ -345,18 +334,13 @@ def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "")
 
 
 def estimate_cells(estimate: Estimate | None, *, digits: int = 1) -> tuple[str, str]:
-    """A figure and its interval, empty for None."""
     if estimate is None:
         return "", ""
     return f"{estimate.value:.{digits}f}", interval_cell(estimate.interval, digits=digits)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write plain data; the file is replaced atomically, so that no reader sees half of it.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Write plain data; the file is replaced atomically."""
     with new_file(path) as file:
         file.write((json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n").encode())
 

@@ -78,7 +78,6 @@ def flag_order(support: Support, evidence_mass: float) -> float:
 
 
 def _looked_at(answer: JudgedAnswer) -> frozenset[int]:
-    """The positions of the visible characters that people looked at."""
     text = answer.record.answer
     return visible(answer.judged or (CharRange(0, len(text)),), text)
 
@@ -101,14 +100,14 @@ class AuditedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditedAnswer:
-    """One answer after the audit.
+    """One answer after the audit; what has an entry for each of ``LEVELS`` has them as its keys.
 
     Attributes:
-        overlaps: the overlap of characters for each of ``LEVELS``; empty if nobody marked characters, as ``kinds``.
-        kinds: the overlap with the marked ranges of each kind, for each of ``LEVELS``.
-        spans: the audited spans within the part that a person looked at; none is marked if nobody marked characters.
+        overlaps: the overlap of characters for each level; empty if nobody marked characters, as ``kinds``.
+        kinds: the overlap with the marked ranges of each kind.
+        spans: the audited spans within the part that a person looked at.
         marked: whether a person marked anything, or found the whole answer unsupported.
-        calls: whether any span raises an alarm, for each of ``LEVELS``.
+        calls: whether any span raises an alarm.
     """
 
     group: str | None
@@ -120,12 +119,10 @@ class AuditedAnswer:
 
     @property
     def lowest_mass(self) -> float:
-        """The lowest evidence mass of any span; 1 without spans."""
         return min((span.evidence_mass for span in self.spans), default=1.0)
 
     @property
     def lowest_flag(self) -> float:
-        """The lowest flag of any span; that of full support without spans."""
         return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
 
 
@@ -177,13 +174,7 @@ def rows_of_groups(groups: Sequence[str | None]) -> Iterator[tuple[str, list[int
 
 @dataclass(frozen=True, slots=True)
 class LevelFigures:
-    """The figures of one reading of the flag, one of ``LEVELS``.
-
-    Attributes:
-        characters: characters called unsupported compared with those that a person marked, over all answers; None if
-            some answers were judged as a whole.
-        answers: answers with an alarm compared with those in which a person marked something.
-    """
+    """The figures of one of ``LEVELS``: of all characters, None if answers were judged as a whole, and of answers."""
 
     level: str
     characters: F1Figures | None
@@ -203,13 +194,8 @@ class KindRecall:
 class GroupFigures:
     """The figures of one group of answers, or of all answers.
 
-    Attributes:
-        answers, marked_answers: the number of answers, and of those in which a person marked something.
-        levels: one entry for each of ``LEVELS``.
-        answer_mass, answer_flag: AUROC of the lowest number of an answer, for answers without marks against those with
-            marks; None if one side is missing.
-        span_mass, span_flag: the same for audited spans; None if some answers were judged as a whole.
-        kinds: recall for each kind of mark.
+    The areas under the ROC curve are those of the lowest mass and flag of an answer, for answers without marks against
+    those with marks, and of spans; None if one side is missing, or, for spans, if answers were judged as a whole.
     """
 
     group: str
@@ -224,11 +210,7 @@ class GroupFigures:
 
 
 def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
-    """The figures of all answers, then of each group if there are several.
-
-    Raises:
-        ValueError: if there is no answer.
-    """
+    """The figures of all answers, of which there is at least one, then of each group if there are several."""
     row_counts = row_draws(len(answers), draws=draws, seed=seed)
     return tuple(
         _figures(group, [answers[row] for row in rows], row_counts[:, rows])
@@ -296,7 +278,6 @@ def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> I
 
 
 def f1_cells(figures: F1Figures) -> tuple[str, ...]:
-    """Precision, recall, F1 and its interval."""
     shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
     return (*shares, interval_cell(figures.f1_interval))
 
@@ -317,8 +298,7 @@ class JudgedParts:
         is_marked: whether people found anything unsupported.
         characters: positions of the visible characters that people looked at, ascending.
         marked: whether they marked each of them; None where they judged only the whole answer.
-        sentences: its sentences, found without a parser.
-        claims: its claims as the audit found them; empty without an audit, as ``evidence``.
+        sentences, claims: found without a parser; by the audit, empty without one, as ``evidence``.
     """
 
     answer: JudgedAnswer

@@ -1,9 +1,8 @@
 """Passage accuracy at many settings of one forward pass per answer, and the choice among them.
 
-Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all of them at their most
-usual setting, one for each, which leaves few to be lucky. Of the settings of that layer one is only preferred to a more
-usual one if it is better by more than one standard error. The choice itself is judged by cross-validation: made on four
-fifths of the rows and scored on the rest.
+Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all at their most usual
+setting. Of that layer's settings, one is only preferred to a more usual one if it is better by more than one standard
+error. The choice itself is judged by cross-validation: made on four fifths of the rows and scored on the rest.
 """
 
 from __future__ import annotations
@@ -64,8 +63,6 @@ class SensitivityPoint:
 
 @dataclass(frozen=True, slots=True)
 class AtLayer:
-    """A method at one layer; layer 0 is the embeddings."""
-
     method: str
     layer: int
 
@@ -93,7 +90,6 @@ def _tally_points(
 
 
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
-    """The setting that the model is evaluated with by default."""
     union = model.union_settings(settings.union_options(ATTN_UNION_DEP))
     return SensitivityPoint(model.layer, union.top_k, union.isolation_tau)
 
@@ -108,8 +104,7 @@ def sweep(
 ) -> dict[SensitivityPoint, MethodTally]:
     """What ``method`` scores at each of ``points``, in their order; highlights are not compared.
 
-    Everything except layer, k and tau is as in ``settings``. The model must be loaded up to the highest layer
-    (``ModelOptions.loaded_layers``).
+    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``).
 
     Raises:
         ValueError: if there is no point, or if a layer was not loaded or has no attention.
@@ -130,7 +125,6 @@ def sweep(
 
 
 def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
-    """The attributions to the ``top_k`` largest columns of those that were taken."""
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 
@@ -141,11 +135,7 @@ SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
 def run_at_layers(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
-    """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others.
-
-    Raises:
-        ValueError: as ``sweep_layers``.
-    """
+    """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others."""
     swept = [method for method in methods if method.name in SWEPT]
     others = [method for method in methods if method.name not in SWEPT]
     if not swept:
@@ -155,7 +145,7 @@ def run_at_layers(
 
 
 def swept_layers(model: AttentionModel, method: LabMethod) -> Sequence[int]:
-    """The layers of the model at which ``method`` can run: those with attention, or all and 0, the embeddings."""
+    """The layers at which ``method`` can run: those with attention, or all and 0, the embeddings."""
     if isinstance(method, HiddenUnion):
         return range(model.layer_count + 1)
     return layers_with_attention(layer_types(model.network.config))
@@ -207,9 +197,8 @@ def attribute_layers(
 ) -> Mapping[int, TokenAttribution]:
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
 
-    The pass ends at the last of these layers. The windows of a long row are batched by the model's token budget, and a
-    batch that does not fit into memory is halved. A softmax over the prompt applies only to the layer that it
-    was trained for, L*; other layers take a softmax over all tokens that a token sees.
+    The pass ends at the last of them. A batch that does not fit into memory is halved. A softmax over the prompt
+    applies only to L*, which it was trained for; other layers take one over all tokens that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
@@ -287,17 +276,15 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[_Point]):
-    """The chosen setting.
+    """The chosen setting, and the usual one, which needs no choice; accuracies are in percent.
 
     Attributes:
-        setting: the choice on all rows.
-        accuracy: of the choice on the rows that it was made on, in percent; partly luck.
+        accuracy: of the choice on the rows that it was made on; partly luck.
         cross_validated: of choices on rows that they were not made on.
-        usual, usual_accuracy: the setting that needs no choice, and its accuracy on all rows in percent.
-        gain: the interval over rows of how much better than the usual setting the cross-validated choices are, in
-            percent; it says more than the spread of the rounds, which share their rows.
-        level: the settings that are behind the best of all by no more than a standard error, in the order given: what
-            the rows cannot tell apart. The choice itself need not be one of them.
+        gain: the interval over rows of how much better than the usual setting the cross-validated choices are; it says
+            more than the spread of the rounds, which share their rows.
+        level: the settings that are behind the best of all by no more than a standard error, in the order given. The
+            choice itself need not be one of them.
     """
 
     setting: _Point
@@ -310,7 +297,6 @@ class Choice(Generic[_Point]):
 
     @property
     def is_gain(self) -> bool:
-        """Whether the choices are better than the usual setting, beyond what the rows leave open."""
         return self.gain.low > 0
 
 
@@ -397,13 +383,10 @@ _OF_THE_LAYER = ("softmax_over", "supported_threshold", "weak_threshold")
 
 @dataclass(frozen=True, slots=True)
 class LayerSearch:
-    """What was found.
+    """The choices by attention, and by hidden states, None if they cannot be taken from the model.
 
-    Attributes:
-        attention: the layer, k and tau of ``attn-union-dep``.
-        states: the method and layer of the hidden states; None if they cannot be taken from the model.
-        by_layer: accuracy in percent of attention with the usual k and tau, of its best k and tau, and of the hidden
-            states by their first method, for each layer; None where a layer has none.
+    ``by_layer`` are the accuracies in percent of attention with the usual k and tau, of its best k and tau, and of the
+    hidden states by their first method; None where a layer has none.
     """
 
     attention: Choice[SensitivityPoint]
@@ -412,7 +395,6 @@ class LayerSearch:
 
     @property
     def prefers_states(self) -> bool:
-        """Whether the hidden states find more passages, both being cross-validated."""
         return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
 
 
@@ -464,10 +446,7 @@ def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, 
 
 
 def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) -> dict[str, Any]:
-    """The keys of an ``attribution_config.json`` with the choice: the model's own, where it has some, and these.
-
-    What was trained or chosen for the attention of another layer is left out.
-    """
+    """The keys of an ``attribution_config.json``: the model's own, but for those of another layer, and the choice."""
     path = Path(directory.options.attribution_config or Path(directory.location) / FILE_NAME)
     values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if choice.setting != choice.usual:

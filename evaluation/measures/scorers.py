@@ -78,12 +78,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """What tables call it, and how it scores an answer.
-
-    Attributes:
-        has_probabilities: whether the risks of answers and claims are meant as probabilities.
-        has_order: whether its risks differ, so that a threshold on them can be chosen.
-    """
+    """What tables call it, and how it scores an answer; risks may be meant as probabilities, or may have no order."""
 
     name: str
     score: Callable[[JudgedParts], Scores]
@@ -162,11 +157,8 @@ _SHORTEST = 4
 def novelty(text: str, passages: Iterable[Passage], counted: frozenset[int]) -> Callable[[CharRange], float]:
     """The share of content words in a range whose first six letters begin no word of the passages or their titles.
 
-    Content words are runs of letters and digits that are longer than three. ``counted`` are the positions at which one
-    may begin to count. The share is 0 without words.
-
-    Example: of "Ada polished lamps" over the passage "Ada lit the lamp", "polished" and "lamps" are content words, and
-    both are unseen, because no word of the passage begins with "lamps".
+    Content words are runs of letters and digits that are longer than three; one counts if it begins at one of the
+    positions ``counted``. Of "Ada polished lamps" over "Ada lit the lamp", "polished" and "lamps" are unseen.
     """
     seen = {
         word[:length]
@@ -234,17 +226,10 @@ class GradeVerdicts:
 class ScorerFigures:
     """The figures of one scorer; None where the labels or the scorer have nothing to compare.
 
-    Attributes:
-        verdict: answers, by the scorer's own threshold, as are ``characters`` and ``claim_verdicts``.
-        chosen_verdict: by the threshold with the best F1 on other sources, as are ``chosen_characters`` and
-            ``chosen_claim_verdicts``.
-        balanced_verdict: by the threshold with the best balanced accuracy on other sources.
-        answers, sentences, claims: AUROC, of unsupported ones against all others.
-        precision_at: among the answers with the largest risks.
-        rank_correlation: of the answer's risk and minus people's mean grade.
-        answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
-        kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
-        grades: of all answers, by the same threshold; empty where people gave no grades.
+    ``verdict``, ``characters`` and ``claim_verdicts`` are by the scorer's own threshold, ``chosen_*`` by the one with
+    the best F1 on other sources, ``balanced_verdict`` by the one with the best balanced accuracy there. ``answers``,
+    ``sentences`` and ``claims`` are AUROC. ``kinds`` (of unsupported answers) and ``grades`` (of all) are by the own
+    threshold, else the balanced one. ``rank_correlation`` is that of risk and minus people's mean grade.
     """
 
     scorer: str
@@ -268,8 +253,6 @@ class ScorerFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """All scorers on one group of answers, or on all."""
-
     group: str
     answers: int
     marked_answers: int
@@ -280,8 +263,6 @@ class GroupComparison:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """One answer's parts and scores, and the verdicts by thresholds chosen on other sources."""
-
     parts: JudgedParts
     scores: Scores
     chosen: Calls
@@ -426,7 +407,6 @@ _PART_HEADER = ("precision %", "recall %", "F1 %", _INTERVAL)
 
 
 def comparison_tables(dataset: str, groups: Sequence[GroupComparison]) -> list[str]:
-    """The tables of all groups."""
     return [table for group in groups for table in _group_tables(dataset, group)]
 
 

@@ -31,8 +31,6 @@ from attribeam.schemas import RowFault
 
 
 class LabelledContext(AnswerContext):
-    """A labelled answer and what is computed from it."""
-
     def __init__(self, labelled: LabelledAnswer, models: LoadedModels) -> None:
         super().__init__(labelled.record, labelled.spans, models)
         self.labelled = labelled
@@ -65,7 +63,6 @@ def outcome_of(method: LabMethod, context: LabelledContext) -> Sequence[SpanResu
 
 
 def needs_of(methods: Iterable[LabMethod]) -> frozenset[Need]:
-    """The union of what the methods need."""
     return frozenset[Need]().union(*(method.needs for method in methods))
 
 
@@ -79,7 +76,6 @@ class RandomPassage:
     needs: frozenset[Need] = frozenset()
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """A score of 1 for the drawn passage, without evidence in it."""
         count, row = len(context.record.passages), context.record.source.source_row
         keys = ([self.seed, self.draw, row, index] for index in range(len(context.spans)))
         return [_of_passages({int(np.random.default_rng(key).integers(count))}, count) for key in keys]
@@ -87,16 +83,12 @@ class RandomPassage:
 
 @dataclass(frozen=True, slots=True)
 class OraclePassage:
-    """``oracle``: the labelled passages of each span, so that its accuracy is 100% by definition.
-
-    For log-probability drops it stands for the passage with the largest drop.
-    """
+    """``oracle``: the labelled passages of each span; for log-probability drops, the passage with the largest drop."""
 
     name: str = "oracle"
     needs: frozenset[Need] = frozenset()
 
     def span_results(self, context: LabelledContext) -> list[SpanResult]:
-        """A score of 1 for every labelled passage, without evidence in it."""
         golds = context.labelled.gold_passages or (frozenset[int](),) * len(context.spans)
         return [_of_passages(gold, len(context.record.passages)) for gold in golds]
 

@@ -1,9 +1,8 @@
 """What a causal language model says about one answer, each part computed when first asked for, and ``cci``.
 
-Its next-token distributions with and without passages show the context-sensitive tokens (CTI), its probabilities
-without single passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI): as in
-PECoRe (Sarti et al., 2024) and Yin and Neubig (2022), the L2 norm per token of the gradient of a contrast of
-log-probabilities with respect to the prompt's input embeddings.
+Its distributions with and without passages show the context-sensitive tokens (CTI), its probabilities without single
+passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI): as in PECoRe (Sarti et
+al., 2024) and Yin and Neubig (2022), the L2 norm per token of the gradient of a contrast of log-probabilities.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ def context_divergences(with_passages: torch.Tensor, without_passages: torch.Ten
 
 
 def sensitive_tokens(divergences: _Floats) -> list[int]:
-    """The tokens whose divergence reaches mean plus one standard deviation (of the population), ascending.
-
-    A token that the passages do not change at all is never sensitive.
-    """
+    """The tokens whose divergence is not 0 and reaches mean plus one (population) standard deviation, ascending."""
     if not len(divergences):
         return []
     threshold = float(divergences.mean() + divergences.std())
@@ -56,10 +52,7 @@ def sensitive_tokens(divergences: _Floats) -> list[int]:
 
 
 def sensitive_spans(divergences: _Floats, characters: Sequence[CharRange | None]) -> tuple[CharRange, ...]:
-    """One target span per context-sensitive token that covers characters of the answer, ascending, without duplicates.
-
-    ``characters`` has one item per response token: the characters that it covers, if any.
-    """
+    """One target span per context-sensitive token that covers characters of the answer, ascending, each once."""
     found = {characters[index] for index in sensitive_tokens(divergences)}
     return tuple(sorted((chars for chars in found if chars is not None), key=lambda chars: chars.char_start))
 
@@ -77,23 +70,19 @@ class LanguageContext:
 
     @cached_property
     def encoded(self) -> EncodedRow:
-        """The answer after all passages and the question."""
         return self._model.encode(self._record)
 
     def tokens_of(self, span: CharRange) -> list[int]:
-        """The response tokens that share a character with ``span``, ascending."""
         starts, ends = self.encoded.response_char_start, self.encoded.response_char_end
         inside = (starts < ends) & (starts < span.char_end) & (ends > span.char_start)
         return [int(index) for index in np.flatnonzero(inside)]
 
     @cached_property
     def divergences(self) -> _Floats:
-        """How far apart the next-token distributions with and without passages are: float64 [responses] (CTI)."""
         return context_divergences(self._model.next_token_log_probabilities(self.encoded), self._contextless)
 
     @cached_property
     def contrast_tokens(self) -> list[int]:
-        """For each response token, the one that the model would rather write without passages."""
         return contrast_tokens(self._contextless)
 
     def saliency(self, responses: Sequence[int]) -> torch.Tensor:
@@ -144,11 +133,7 @@ class LanguageContext:
 
 
 def language_of(context: AnswerContext) -> LanguageContext:
-    """What the causal language model says about the answer of a context, see ``AnswerContext.once``.
-
-    Raises:
-        RuntimeError: if none was loaded.
-    """
+    """What the causal language model says about the answer of a context, see ``AnswerContext.once``."""
     return LanguageContext(context.record, required(context.models.language, "language model"))
 
 
@@ -157,10 +142,9 @@ def contrastive_saliency(
 ) -> torch.Tensor:
     """Saliency of every prompt token for given response tokens: float32 [len(responses), prompt_length], on the CPU.
 
-    The contrast of response token y with the token y* is log p(y | prompt, prefix) - log p(y* | prompt, prefix). If y
-    and y* are the same token, it is log p(y | prompt, prefix) alone: the probability it is compared with, that of the
-    same token without passages, does not depend on the prompt's embeddings. ``contrast`` holds y* for each item of
-    ``responses``. Tokens after the last of ``responses`` are not read.
+    The contrast of response token y with its token y* in ``contrast`` is log p(y | prompt, prefix) - log p(y* | prompt,
+    prefix). If they are the same token it is log p(y | prompt, prefix) alone, since the probability without passages
+    does not depend on the prompt's embeddings. Tokens after the last of ``responses`` are not read.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
@@ -210,10 +194,7 @@ def _norms(model: LanguageModel, row: EncodedRow, pairs: Sequence[tuple[int, int
 
 
 def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
-    """y* of every response token: the likeliest token in each row of [responses, vocabulary], ties to the lower id.
-
-    The distributions come from the prompt without passages (PECoRe's contextless prediction).
-    """
+    """y* of every response token: the likeliest token in each row of [responses, vocabulary], ties to the lower id."""
     return [int(np.argmax(row)) for row in log_probabilities.cpu().numpy()]
 
 
@@ -234,7 +215,6 @@ class ContrastiveGradients:
         """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Take one backward pass per response token that lies in any span."""
         from attribeam.attribution.attention.reduction import top_columns
 
         language, spans = context.once(language_of), context.spans

@@ -41,11 +41,9 @@ def sentence_ranges(parsed: ParsedAnswer) -> list[CharRange]:
 
 
 class AnswerTokens:
-    """The tokens of one answer; tokens that cover no character never count. See ``AnswerContext.once``.
+    """The tokens of one answer, see ``AnswerContext.once``; tokens that cover no character never count.
 
-    Attributes:
-        covering: intp [tokens], positions among the row's response tokens of those that cover a character. All counts
-            are over them.
+    ``covering``, intp [tokens], are the positions among the row's response tokens of those that cover a character.
 
     Raises:
         RowFault: if the model refuses the row.
@@ -62,7 +60,6 @@ class AnswerTokens:
         )
 
     def of_spans(self, spans: Sequence[CharRange]) -> Counts:
-        """1 for a span's own tokens."""
         counts = np.zeros((len(spans), len(self.covering)), dtype=np.int64)
         for row, first, end in zip(counts, *self.runs_of(spans), strict=True):
             row[first:end] = 1
@@ -91,10 +88,7 @@ class AnswerTokens:
 def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
     """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
 
-    One forward pass per window; see ``AnswerContext.once``.
-
-    Raises:
-        RowFault: if the model refuses the row.
+    One forward pass per window; see ``AnswerContext.once``. Raises a ``RowFault`` if the model refuses the row.
     """
     from attribeam.attribution.attention.capture import observing
 
@@ -157,9 +151,7 @@ def hidden_similarity(context: AnswerContext) -> HiddenSimilarity:
     """The similarities of hidden states of the layer ``models.hidden_layer``; see ``AnswerContext.once``.
 
     One forward pass per window. Below the captured layer, as by default, it is the audit's own, built for long rows.
-
-    Raises:
-        RowFault: if the model refuses the row.
+    Raises a ``RowFault`` if the model refuses the row.
     """
     from attribeam.attribution.attention.batching import run_halving
     from attribeam.attribution.attention.hidden_states import HiddenSimilarity, hidden_states, keeping_hidden_states
@@ -193,13 +185,8 @@ def paper_union_results(
 ) -> list[SpanResult]:
     """One result per span, as in the paper: nothing of our own is added to the decision.
 
-    Args:
-        context: the answer.
-        tokens: attributions of its response tokens, by attention or another similarity.
-        counts: int64 [spans, tokens].
-        settings: the settings of the isolation filter.
-        passage_score: how tokens' scores become a passage's.
-        has_mass: whether ``tokens`` are attention, so that each span has a mass, its share on the evidence.
+    ``tokens`` are the attributions of the answer's tokens, by attention or another similarity, and ``counts`` int64
+    [spans, tokens]. ``has_mass`` says that they are attention, so that each span has a mass, its share on the evidence.
     """
     encoded, passages, answer_tokens = context.encoded, context.record.passages, context.once(AnswerTokens)
     token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=answer_tokens.covering)
@@ -267,7 +254,6 @@ class ScoredUnion:
     union: str | None = None
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Passage scores and evidence, as the audit computes them."""
         settings = context.settings_in_force(self.settings.union_options(self.union or self.name))
         return results_of_union(context, context.attention, settings, passage_score=self.settings.passage_score)
 
@@ -309,7 +295,6 @@ class SentenceUnion:
         self._settings = settings
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the counted tokens' evidence."""
         return paper_union_results(
             context,
             context.attention,
@@ -320,7 +305,6 @@ class SentenceUnion:
         )
 
     def counts(self, context: AnswerContext) -> Counts:
-        """How often each token counts for a span."""
         return context.once(AnswerTokens).of_sentences(context.spans)
 
 
@@ -344,7 +328,6 @@ class AugmentedUnionInSentence(AugmentedUnion):
     name = "augment-by-attn-sent"
 
     def counts(self, context: AnswerContext) -> Counts:
-        """As of ``AugmentedUnion``, 0 outside the sentences."""
         return super().counts(context) * context.once(AnswerTokens).of_sentences(context.spans)
 
 
@@ -363,11 +346,10 @@ class HiddenUnion:
         self._settings = settings
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
         return self.results_of(context, context.once(hidden_similarity))
 
     def results_of(self, context: AnswerContext, similarity: HiddenSimilarity) -> list[SpanResult]:
-        """The same from given similarities, of any layer."""
+        """The results from given similarities, of any layer."""
         settings = self._settings
         tokens, counts = similarity.top_columns(settings.top_k), _counts(context, settings, augmented=self.augmented)
         return paper_union_results(context, tokens, counts, settings=settings, passage_score=settings.passage_score)
@@ -385,10 +367,7 @@ WINDOW = 8
 
 
 class HiddenAverage:
-    """``hss-avg``: the passage with the window most similar to the span's mean state.
-
-    The evidence is the best window of the best passage.
-    """
+    """``hss-avg``: the passage with the window most similar to the span's mean state; its evidence is that window."""
 
     name = "hss-avg"
     augmented = False

@@ -32,11 +32,9 @@ class WordMatches:
     """The words of an answer and their best match in every passage.
 
     Attributes:
-        words: characters of each word in the answer.
         scores: float64 [words, passages], length of the longest common run that a match of this word in this passage
             belongs to, divided by the word's frequency over all passages; 0 where the passage lacks the word.
         places: int64 [words, passages], which word of the passage that match is, title first; -1 without.
-        passages: the words of each passage.
     """
 
     words: tuple[CharRange, ...]
@@ -68,8 +66,8 @@ class WordMatches:
 def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     """Match the words of ``answer`` with those of each passage, title first.
 
-    Words are lower-case runs of letters and digits; each Chinese character is a word of its own. Runs are common to
-    the whole answer and the passage, so they may reach beyond the span in question.
+    Words are lower-case runs of letters and digits, or one Chinese character. Runs may reach beyond the span in
+    question.
     """
     matches = list(WORD.finditer(answer))
     words = [match.group().lower() for match in matches]
@@ -139,7 +137,6 @@ class SpanWords:
         """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the words' scores, with their best matches in the first passage that has the largest sum."""
         matches, results = context.once(_matches), []
         for ranges in self.ranges(context):
             scores = matches.passage_scores(ranges)
@@ -164,7 +161,6 @@ class FactWords(SpanWords):
     needs = frozenset({Need.PARSER})
 
     def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
-        """The span, and the words of its facts."""
         facts, words = AtomicFacts(context.parsed), context.parsed.words
         for span in context.spans:
             own = [index for index, chars in enumerate(words) if chars.overlaps(span)]
@@ -179,6 +175,5 @@ class SentenceWords(SpanWords):
     needs = frozenset({Need.PARSER})
 
     def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
-        """The span, and its sentences."""
         sentences = sentence_ranges(context.parsed)
         return [[span, *(sentence for sentence in sentences if sentence.overlaps(span))] for span in context.spans]
