@@ -13,26 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attribeam.attribution import options
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need, PassageScore, required
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
-from attribeam.attribution.options import (
-    ATTN_UNION,
-    ATTN_UNION_DEP,
-    COMPARED,
-    HIDDEN,
-    LANGUAGE,
-    LAYER,
-    LOADING,
-    MASS,
-    PARSER,
-    READING,
-    SUPPORT,
-    THREADS,
-    UNION,
-    AttributorOptions,
-)
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,
     DATASETS,
@@ -107,8 +92,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "repeated (default: all that work without --language-model); for --measure support also novelty and "
         "flag-all, which leave out the audit",
     )  # fmt: skip
-    add_options(parser, MethodSettings, UNION, SUPPORT, MASS, SCORE)
-    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, HIDDEN, LANGUAGE, COMPARED, THREADS)
+    add_options(parser, MethodSettings, options.UNION, options.SUPPORT, options.MASS, SCORE)
+    add_options(
+        parser,
+        options.AttributorOptions,
+        options.LOADING,
+        options.READING,
+        options.LAYER,
+        options.PARSER,
+        options.HIDDEN,
+        options.LANGUAGE,
+        options.COMPARED,
+        options.THREADS,
+    )
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
         "--most-citations", type=positive_integer, default=MOST_CITATIONS,
@@ -305,7 +301,7 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
                 elif measure == Measure.FAITHFULNESS:
                     own.method = [one for one in _FAITHFULNESS if args.method is None or one in args.method]
                 elif measure == Measure.SUPPORT:
-                    unions = (ATTN_UNION_DEP, ATTN_UNION)
+                    unions = (options.ATTN_UNION_DEP, options.ATTN_UNION)
                     own.method = [one for one in unions if args.method is None or one in args.method] or unions[:1]
                 lacks = lacking.get(measure)
                 if is_chinese and args.chinese_parser is None:
@@ -317,9 +313,9 @@ def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
     """The unions without the weights that options or the model bring, if any: the alternatives use none."""
     settings = method_settings(args)
     defaults = read_model_directory(model_choice(args).model).defaults.method
-    used = settings.union_options(ATTN_UNION_DEP).with_model(defaults)
+    used = settings.union_options(options.ATTN_UNION_DEP).with_model(defaults)
     if used != used.with_paper_weights():
-        for name in (ATTN_UNION, ATTN_UNION_DEP):
+        for name in (options.ATTN_UNION, options.ATTN_UNION_DEP):
             if args.method is None or name in args.method:
                 yield ScoredUnion(f"{name}, paper's weights", settings.with_paper_weights(), union=name)
 

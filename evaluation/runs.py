@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attribeam.attribution import options
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
@@ -18,20 +19,6 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.options import (
-    ATTN_UNION,
-    ATTN_UNION_DEP,
-    COMPARED,
-    HIDDEN,
-    LANGUAGE,
-    LAYER,
-    LOADING,
-    MASS,
-    READING,
-    SUPPORT,
-    UNION,
-    ModelOptions,
-)
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.evaluation.datasets import (
@@ -117,7 +104,7 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
     Raises:
         UsageError: if the verdict is for another model.
     """
-    groups = (UNION, SUPPORT, MASS, SCORE, HIDDEN, LANGUAGE, COMPARED)
+    groups = (options.UNION, options.SUPPORT, options.MASS, SCORE, options.HIDDEN, options.LANGUAGE, options.COMPARED)
     settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
 
@@ -125,8 +112,8 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
 def model_choice(args: argparse.Namespace) -> ModelChoice:
     return ModelChoice(
         parser=args.parser,
-        model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
-        method=method_settings(args).union_options(ATTN_UNION_DEP),
+        model=options.ModelOptions.from_arguments(args, options.LOADING, options.READING, options.LAYER),
+        method=method_settings(args).union_options(options.ATTN_UNION_DEP),
         threads=args.threads,
     )
 
@@ -297,7 +284,7 @@ SPLIT = "test"
 GENERATOR = "generator"
 GROUPINGS = ("label-group", GENERATOR)
 """What ``--by`` takes: the part of the data set that an answer belongs to, or what gave the answer."""
-_AUDITS = (ATTN_UNION_DEP, ATTN_UNION)
+_AUDITS = (options.ATTN_UNION_DEP, options.ATTN_UNION)
 
 
 def evaluate_support(args: argparse.Namespace) -> Figures:

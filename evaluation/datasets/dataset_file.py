@@ -138,6 +138,18 @@ LabelledDataset = Dataset[LabelledAnswer]
 JudgedDataset = Dataset[JudgedAnswer]
 
 
+def dataset_of(outcomes: Iterable[Answer | SkippedRow]) -> Dataset[Answer]:
+    """The answers and the skipped rows among ``outcomes``, each in their order."""
+    answers: list[Answer] = []
+    skipped: list[SkippedRow] = []
+    for outcome in outcomes:
+        if isinstance(outcome, SkippedRow):
+            skipped.append(outcome)
+        else:
+            answers.append(outcome)
+    return Dataset(tuple(answers), tuple(skipped))
+
+
 def of_split(dataset: JudgedDataset, split: str) -> JudgedDataset:
     """The answers of one split, or all if the data set has no such split."""
     chosen = tuple(answer for answer in dataset.answers if answer.split == split)
@@ -295,15 +307,16 @@ def select_rows(
     rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[Answer] | str], *, several_files: bool = False
 ) -> Dataset[Answer]:
     """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
-    answers: list[Answer] = []
-    skipped: list[SkippedRow] = []
-    for row in rows:
-        outcome = read(row)
-        if isinstance(outcome, str):
-            skipped.append(SkippedRow(row.row, outcome, row.file if several_files else None))
-        else:
-            answers += outcome
-    return Dataset(tuple(answers), tuple(skipped))
+
+    def outcomes() -> Iterator[Answer | SkippedRow]:
+        for row in rows:
+            outcome = read(row)
+            if isinstance(outcome, str):
+                yield SkippedRow(row.row, outcome, row.file if several_files else None)
+            else:
+                yield from outcome
+
+    return dataset_of(outcomes())
 
 
 def select_from_files(path: Path, name: str, read: Callable[[DataRow], Sequence[Answer] | str]) -> Dataset[Answer]:

@@ -20,6 +20,7 @@ from attribeam.evaluation.datasets.dataset_file import (
     PassageRange,
     SkippedRow,
     UnsupportedRange,
+    dataset_of,
     read_json_rows,
 )
 from attribeam.logs.columns import LogOptions, columns_like
@@ -87,20 +88,18 @@ def _read(
             f"{columns_like(needed[0], names)}; see 'Labels' in docs/schema.md"
         )
     labels = tuple(name for name in _LABEL_COLUMNS if name in names)
-    answers: list[Answer] = []
-    skipped: list[SkippedRow] = []
-    for outcome in replace(log, options=replace(options, extra_columns=labels)).outcomes():
-        row = outcome.source.source_row
-        if isinstance(outcome, FaultyRow):
-            answer: Answer | str = str(outcome.fault.reason)
-        else:
-            fields = DataRow(dict(outcome.extra_columns), row, f"{path}, row {row}")
-            answer = label(fields, replace(outcome, extra_columns=()))
-        if isinstance(answer, str):
-            skipped.append(SkippedRow(row, answer))
-        else:
-            answers.append(answer)
-    return Dataset(tuple(answers), tuple(skipped))
+
+    def outcomes() -> Iterator[Answer | SkippedRow]:
+        for outcome in replace(log, options=replace(options, extra_columns=labels)).outcomes():
+            row = outcome.source.source_row
+            if isinstance(outcome, FaultyRow):
+                yield SkippedRow(row, str(outcome.fault.reason))
+            else:
+                fields = DataRow(dict(outcome.extra_columns), row, f"{path}, row {row}")
+                answer = label(fields, replace(outcome, extra_columns=()))
+                yield SkippedRow(row, answer) if isinstance(answer, str) else answer
+
+    return dataset_of(outcomes())
 
 
 def _labels(row: DataRow, record: QARecord) -> list[tuple[CharRange, DataRow]]:
@@ -266,26 +265,21 @@ def load_marked_spans(tasks: Iterable[MarkedTask | SkippedRow], logs: Sequence[Q
     Raises:
         DataError: if a log cannot be read, or two of them have the same row with the same id.
     """
-    skipped: list[SkippedRow] = []
+    outcomes: list[JudgedAnswer | SkippedRow] = []
     marked: dict[tuple[str, int], MarkedTask] = {}
     rows: set[int] = set()
     for task in tasks:
         if isinstance(task, SkippedRow):
-            skipped.append(task)
+            outcomes.append(task)
         else:
             marked[task.record_id, task.source_row] = task
             rows.add(task.row)
     records = _records(frozenset(marked), logs)
-    answers: list[JudgedAnswer] = []
     for key, task in marked.items():
         answer = _marked_answer(records[key], task) if key in records else "not_in_log"
-        if isinstance(answer, str):
-            skipped.append(SkippedRow(task.row, answer))
-        else:
-            answers.append(answer)
+        outcomes.append(SkippedRow(task.row, answer) if isinstance(answer, str) else answer)
     repeated = rows - {task.row for task in marked.values()}
-    skipped += [SkippedRow(row, "duplicate_record_id") for row in sorted(repeated)]
-    return Dataset(tuple(answers), tuple(skipped))
+    return dataset_of([*outcomes, *(SkippedRow(row, "duplicate_record_id") for row in sorted(repeated))])
 
 
 def _records(keys: frozenset[tuple[str, int]], logs: Sequence[QALog]) -> dict[tuple[str, int], QARecord]:
