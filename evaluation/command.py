@@ -333,8 +333,10 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     models = load_once(with_all_layers(model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
     model = required(models.attention, "attention model")
     default = default_point(model, settings)
+    layers = layers_with_attention(layer_types(model.network.config))
+    step = math.ceil(len(layers) / MOST_LAYERS)  # all layers, or about twelve at equal distances
     values: dict[str, Sequence[Any]] = {
-        "layer": varied_layers(layers_with_attention(layer_types(model.network.config)), default.layer),
+        "layer": sorted({*layers[step - 1 :: step], layers[0], default.layer}),
         "top_k": sorted({*TOP_KS, default.top_k}),
         "isolation_tau": sorted({*ISOLATION_TAUS, default.isolation_tau}),
     }
@@ -363,9 +365,3 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
         tables.append(text_table((name, "accuracy %", "95% interval", "default"), cells))
     description = run_description(args) | {"provenance": provenance_of(args, models)}
     return Figures(description | {"lines": report}, "\n".join(tables))
-
-
-def varied_layers(layers: Sequence[int], default: int) -> list[int]:
-    """All layers, or about twelve at equal distances if there are more, always including the default."""
-    step = math.ceil(len(layers) / MOST_LAYERS)
-    return sorted({*layers[step - 1 :: step], layers[0], default})

@@ -305,7 +305,12 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
     methods = [name for name in dict.fromkeys(args.method or _AUDITS[:1]) if name in _AUDITS]
     if are_supported and not methods:
         raise UsageError(f"a baseline flags no spans of {args.dataset}; --method should be {' or '.join(_AUDITS)}")
-    dataset = _supported_answers(args) if are_supported else _judged_answers(args)
+    if are_supported:
+        labelled = load_dataset(args, LOADERS)
+        judged = tuple(JudgedAnswer(answer.record, (), answer.spans) for answer in labelled.answers)
+        dataset: JudgedDataset = Dataset(judged, labelled.skipped)
+    else:
+        dataset = _judged_answers(args)
     entries, texts = [], []
     for attributor in _attributors(methods, args):
         audited, failed = _audited(dataset, attributor, args)
@@ -333,11 +338,6 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
         return Figures(description | {"methods": entries}, text)
     split = SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None
     return Figures(description | {"split": split, "methods": entries, "baselines": baselines}, text)
-
-
-def _supported_answers(args: argparse.Namespace) -> JudgedDataset:
-    labelled = load_dataset(args, LOADERS)
-    return Dataset(tuple(JudgedAnswer(one.record, (), one.spans) for one in labelled.answers), labelled.skipped)
 
 
 def _judged_answers(args: argparse.Namespace) -> JudgedDataset:

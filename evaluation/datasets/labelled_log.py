@@ -335,7 +335,8 @@ def _label_studio_mark(region: DataRow, answer: str) -> _Label | None:
     start, end = _offset(value, "start"), _offset(value, "end")
     text = value.optional_text("text")
     for chars in (_range(start, end), _range(_code_points(answer, start), _code_points(answer, end))):
-        if chars is not None and (text is None or _same(chars.of(answer), text)):
+        # equal but for white space, which Label Studio trims and writes in its own way
+        if chars and (text is None or _words(chars.of(answer)) == _words(text.replace("\\n", ""))):
             return chars, _label(value, value.texts("labels"))
     return None
 
@@ -366,9 +367,8 @@ def _code_points(text: str, units: int) -> int:
     return len(text.encode("utf-16-le")[: 2 * max(units, 0)].decode("utf-16-le", errors="replace"))
 
 
-def _same(text: str, saved: str) -> bool:
-    """Equal but for white space, which Label Studio trims and writes in its own way."""
-    return "".join(text.split()) == "".join(saved.replace("\\n", "").split())
+def _words(text: str) -> str:
+    return "".join(text.split())
 
 
 def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:

@@ -47,25 +47,25 @@ def remove_markup(marked: str) -> tuple[str, MarkedSpans]:
     """
     text, position = "", 0
     spans: MarkedSpans = []
+
+    def between(end: int) -> str:
+        plain = marked[position:end]
+        return plain[1:] if spans and _SPACE_BEFORE_MARK.match(plain) else plain
+
     for match in _MARKED.finditer(marked):
         number, inner = match.groups()
         if not inner.strip():
             raise ValueError(f"bracket {number} at character {match.start()} contains no text")
         if _OPENING.search(inner):
             raise ValueError(f"bracket {number} at character {match.start()} is not closed before the next opens")
-        text += _between(marked[position : match.start()], spans)
+        text += between(match.start())
         start = len(text) + len(inner) - len(inner.lstrip())
         spans.append((CharRange(start, len(text) + len(inner.rstrip())), int(number)))
         text += inner
         position = match.end()
-    rest = marked[position:]
-    if _OPENING.search(rest):
+    if _OPENING.search(marked[position:]):
         raise ValueError("a bracket '[ N ' is never closed by ']'")
-    return text + _between(rest, spans), spans
-
-
-def _between(text: str, before: MarkedSpans) -> str:
-    return text[1:] if before and _SPACE_BEFORE_MARK.match(text) else text
+    return text + between(len(marked)), spans
 
 
 def load_quotesum(path: Path) -> LabelledDataset:

@@ -191,15 +191,13 @@ class MethodTally:
         self.spans_without_evidence += sum(not any(result.passage_scores) for result in outcome)
         self.isolated_spans += sum(result.isolated for result in outcome)
         if labelled.gold_evidence:
-            shown = [highlighted_pieces(result) for result in outcome]
+            shown = []  # the evidence in the text of the first passage with the largest score; titles apart
+            for result in outcome:
+                best = result.passage_scores.index(max(result.passage_scores))
+                shown.append([one for one in result.evidence if one.passage_index == best and not one.in_title])
             pieces = [[PassageRange(piece.passage_index, piece.chars) for piece in own] for own in shown]
             self.highlights.append(_overlaps(labelled, pieces))
             self.sentences.append(_overlaps(labelled, [best_sentences(own, passages) for own in shown]))
-
-
-def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
-    best = result.passage_scores.index(max(result.passage_scores))
-    return tuple(piece for piece in result.evidence if piece.passage_index == best and not piece.in_title)
 
 
 def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange]]) -> list[HighlightOverlap]:

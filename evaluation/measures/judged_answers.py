@@ -153,9 +153,7 @@ def audited_answer(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> Au
         },
         spans=tuple(
             AuditedSpan(
-                span.measured_mass,
-                flag_order(span.support, span.measured_mass),
-                2 * len(own & marked) >= len(own),
+                span.measured_mass, flag_order(span.support, span.measured_mass), 2 * len(own & marked) >= len(own)
             )
             for span, own in placed
         ),

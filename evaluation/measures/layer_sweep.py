@@ -33,14 +33,7 @@ from attribeam.attribution.prompts.passage_windows import merge_windows, windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
-from attribeam.evaluation.measures.figures import (
-    FOLDS,
-    Interval,
-    RowBootstrap,
-    interval_cell,
-    source_folds,
-    text_table,
-)
+from attribeam.evaluation.measures.figures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
 from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
