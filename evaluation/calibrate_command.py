@@ -9,26 +9,36 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from attribeam.attribution.option_declaration import MASS_FILE, MASS_VERDICT, VERIFIER_FILE, whole_number
+from attribeam.attribution.option_declaration import (
+    BUNDLED_VERDICT_NAME,
+    MASS_FILE,
+    MASS_VERDICT,
+    VERIFIER_FILE,
+    whole_number,
+)
 from attribeam.attribution.verdict.mass_thresholds import MassThresholds
+from attribeam.attribution.verdict.verdict_model import log_odds
+from attribeam.attribution.verdict.verified import VerifierForm
 from attribeam.evaluation.thresholds import (
+    DIGEST_LETTERS,
     CallFigures,
     FittedPart,
     MarkedAudit,
     MarkedItems,
     base_verdict,
-    bundled_digest,
+    blended,
+    clipped,
     fit_scores,
-    fit_verdict,
-    fit_verifier,
-    is_of_verifier,
+    fit_threshold,
     marked_audit,
     missing,
+    support_part,
     verdict_of,
     write_verdict,
 )
@@ -100,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
     rest = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
     words = f"{len(marks.marks):,} marks: {len(marked.answers):,} answers and {len(marked.massed):,} claims"
     print_lines(f"{words} ({rest} left out)" if rest else words)
-    by_verifier = not by_mass and is_of_verifier(audit)
+    by_verifier = not by_mass and _is_of_verifier(audit)
     if arguments.blend is not None and not by_verifier:
         raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
     calibrated = _calibrate_mass if by_mass else _calibrate_verifier if by_verifier else _calibrate_verdict
@@ -135,6 +145,7 @@ def _given_marks(arguments: argparse.Namespace) -> Marks:
 
 
 def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
+    """``balanced`` is fitted to answers or claims, all others keep their distance to it; those of words stay."""
     if verdict_of(audit) == MASS_VERDICT:
         raise UsageError(
             f"--audit {audit.root} was judged by evidence mass, so its claims have no support scores; leave --verdict "
@@ -146,29 +157,66 @@ def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, mar
         items, what = marked.scored, "claims"
     _check_enough(missing(items, what, rate))
     base, model = base_verdict(audit)
-    thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
+    old = model.thresholds
+    part = support_part(f"{what}: unsupported below score", items, old.balanced, rate, arguments.seed)
+    by = log_odds(part.new) - log_odds(old.balanced)
+    moved = {
+        name: clipped(1 / (1 + math.exp(-log_odds(getattr(old, name)) - by)))
+        for name in ("lenient", "strict", "supported")
+    }
+    thresholds = replace(old, balanced=part.new, **moved)
     write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
     return (part,)
 
 
+def _is_of_verifier(audit: AuditDirectory) -> bool:
+    """Whether a verifier judged the audit, whose scores must be its own."""
+    models = audit.manifest.models
+    if "verifier" not in models:
+        return False
+    for name, what in {"verdict_calibration": "a calibrated verifier", "verdict_band": "a verifier in a band"}.items():
+        if name in models:
+            raise UsageError(
+                f"--audit {audit.root} was judged by {what}; audit again with --verdict {models['verifier']} alone, "
+                "and calibrate that; the marks stay usable"
+            )
+    return True
+
+
 def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
-    rate = arguments.false_alarm_rate
+    """Thresholds are fitted on scores of answers that each blend was not fitted on."""
+    rate, seed, models = arguments.false_alarm_rate, arguments.seed, audit.manifest.models
     _check_enough([*missing(marked.answers, "answers", rate), *missing(marked.scored, "claims", rate)])
-    bundled = None
+    digest, bundled = "", None
     if arguments.blend is not None:
         blend = AuditDirectory.open(arguments.blend)
-        bundled = (marked_audit(blend, _given_marks(arguments)), bundled_digest(blend))
-    form, parts = fit_verifier(
-        audit,
-        marked,
-        bundled,
-        false_alarm_rate=rate,
+        bundled = marked_audit(blend, _given_marks(arguments))
+        if verdict_of(blend) != BUNDLED_VERDICT_NAME:
+            raise UsageError(
+                f"--blend {blend.root} should be an audit by the bundled verdict, was judged by {verdict_of(blend)}"
+            )
+        digest = base_verdict(blend)[1].digest[:DIGEST_LETTERS]
+    answers, of_answers = blended(marked.answers, bundled and bundled.answers, seed=seed)
+    claims, of_claims = blended(marked.scored, bundled and bundled.scored, seed=seed)
+    fit = fit_threshold(answers, rate, seed=seed)
+    risk = clipped(fit.threshold)
+    of_risk = FittedPart("answers: risk from", None, risk, fit.threshold_interval, fit, None, len(answers))
+    supported, of_score = fit_scores(claims, "score", None, false_alarm_rate=rate, seed=seed)
+    name = models["verifier"]
+    form = VerifierForm(
+        verifier=str(Path(name).absolute()) if Path(name).is_dir() else name,
+        identity={"verifier_revision": models["verifier_revision"]} if "verifier_revision" in models else {},
+        bundled=digest,
+        claims=of_claims.model_copy(update={"bias": -of_claims.bias}),  # of support, where suspicion was fitted
+        answers=of_answers,
+        answer_risk=risk,
+        unsupported=of_score.new,
+        supported=supported,
         measured_on=_measured_on(audit, marked.answers, "answers"),
-        seed=arguments.seed,
     )
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / VERIFIER_FILE).write_text(form.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    return parts
+    return of_risk, of_score
 
 
 def _calibrate_mass(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -208,13 +207,9 @@ def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[
     Raises:
         ValueError: if the attributions are not of the same rows.
     """
-    pairs = [(_best(tokens), _best(exact)) for tokens, exact in zip(found, expected, strict=True)]
-    same = np.concatenate([(columns == exact).all(axis=1) for columns, exact in pairs])
-    return float(same.mean())
-
-
-def _best(tokens: TokenAttribution) -> npt.NDArray[np.int32]:
-    return np.sort(tokens.top_columns[:, :_COMPARED_COLUMNS], axis=1)
+    pairs = zip(found, expected, strict=True)
+    best = [[np.sort(one.top_columns[:, :_COMPARED_COLUMNS], axis=1) for one in pair] for pair in pairs]
+    return float(np.concatenate([(columns == exact).all(axis=1) for columns, exact in best]).mean())
 
 
 @dataclass(frozen=True, slots=True)

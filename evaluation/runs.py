@@ -119,7 +119,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
 
 
 def with_all_layers(choice: ModelChoice) -> ModelChoice:
-    """The same models, with every layer of the attention model loaded."""
+    """The same models, with every layer of the attention model."""
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 

@@ -22,10 +22,9 @@ from attribeam.attribution.verdict.verdict_model import (
     VerdictModel,
     VerdictThresholds,
     load_verdict_model,
-    log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.verified import Blend, VerifierForm
+from attribeam.attribution.verdict.verified import Blend
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
 from attribeam.evaluation.measures.figures import Interval, best_threshold, percentile_interval, row_draws, source_folds
 from attribeam.report.audit_directory import AuditDirectory
@@ -40,7 +39,7 @@ SUPPORTED_PRECISION = 0.95
 """The least share of supported claims among those that are called so."""
 _DRAWS = 400
 _DIGITS = 4
-_DIGEST_LETTERS = 16
+DIGEST_LETTERS = 16
 _STEP = 1e-6
 """What is added to a suspicion that is not to be called; audits record them with 32 bits."""
 _PENALTY, _STEPS = 1.0, 50
@@ -242,15 +241,15 @@ class FittedPart:
     count: int
 
 
-def _support_part(name: str, items: MarkedItems, old: float | None, rate: float | None, seed: int) -> FittedPart:
+def support_part(name: str, items: MarkedItems, old: float | None, rate: float | None, seed: int) -> FittedPart:
     fit = fit_threshold(items, rate, seed=seed)
     low, high = fit.threshold_interval.low, fit.threshold_interval.high
-    interval = Interval(_clipped(1 - high), _clipped(1 - low))
+    interval = Interval(clipped(1 - high), clipped(1 - low))
     before = None if old is None else call_figures(1 - items.suspicion < old, items.lacking)
-    return FittedPart(name, old, _clipped(1 - fit.threshold), interval, fit, before, len(items))
+    return FittedPart(name, old, clipped(1 - fit.threshold), interval, fit, before, len(items))
 
 
-def _clipped(threshold: float) -> float:
+def clipped(threshold: float) -> float:
     """A finite threshold from 0 to 1."""
     return round(float(np.clip(threshold, 0.0, 1.0)), _DIGITS)
 
@@ -269,29 +268,13 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     """
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
-    used, there = audit.manifest.models.get("verdict_model"), model.digest[:_DIGEST_LETTERS]
+    used, there = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
     if used != there:
         raise UsageError(
             f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {there}; audit again, and "
             "mark claims on the new page"
         )
     return directory, model
-
-
-def fit_verdict(
-    items: MarkedItems, what: str, old: VerdictThresholds, *, false_alarm_rate: float | None, seed: int
-) -> tuple[VerdictThresholds, FittedPart]:
-    """The thresholds of support, fitted to answers (whose risk is that of their worst claim) or to claims.
-
-    ``balanced`` is fitted, all others keep their distance to it in log odds; those of words stay.
-    """
-    part = _support_part(f"{what}: unsupported below score", items, old.balanced, false_alarm_rate, seed)
-    by = log_odds(part.new) - log_odds(old.balanced)
-    moved = {
-        name: _clipped(1 / (1 + math.exp(-log_odds(getattr(old, name)) - by)))
-        for name in ("lenient", "strict", "supported")
-    }
-    return replace(old, balanced=part.new, **moved), part
 
 
 def write_verdict(
@@ -340,78 +323,17 @@ def fit_scores(
     items: MarkedItems, what: str, old: float | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, FittedPart]:
     """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one."""
-    part = _support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
+    part = support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
     order = np.argsort(items.suspicion, kind="stable")
     right = np.cumsum(~items.lacking[order]) / np.arange(1, len(order) + 1)
     suspicion = items.suspicion[order]
     whole = np.append(suspicion[1:] != suspicion[:-1], True)  # equal ones are called together
     enough = np.flatnonzero((right >= SUPPORTED_PRECISION) & whole)
-    lowest = _clipped(1 - float(suspicion[enough[-1]])) if len(enough) else 1.0
+    lowest = clipped(1 - float(suspicion[enough[-1]])) if len(enough) else 1.0
     return max(part.new, lowest), part
 
 
-def is_of_verifier(audit: AuditDirectory) -> bool:
-    """Whether a verifier judged the audit; it is a UsageError if it was calibrated, or asked within a band only."""
-    models = audit.manifest.models
-    if "verifier" not in models:
-        return False
-    for name, what in {"verdict_calibration": "a calibrated verifier", "verdict_band": "a verifier in a band"}.items():
-        if name in models:
-            raise UsageError(
-                f"--audit {audit.root} was judged by {what}; audit again with --verdict {models['verifier']} alone, "
-                "and calibrate that; the marks stay usable"
-            )
-    return True
-
-
-def bundled_digest(blend: AuditDirectory) -> str:
-    """The digest of the bundled verdict, which must have judged the audit that is blended in."""
-    if verdict_of(blend) != BUNDLED_VERDICT_NAME:
-        raise UsageError(
-            f"--blend {blend.root} should be an audit by the bundled verdict, was judged by {verdict_of(blend)}"
-        )
-    return base_verdict(blend)[1].digest[:_DIGEST_LETTERS]
-
-
-def fit_verifier(
-    audit: AuditDirectory,
-    marked: MarkedAudit,
-    bundled: tuple[MarkedAudit, str] | None,
-    *,
-    false_alarm_rate: float | None,
-    measured_on: str,
-    seed: int,
-) -> tuple[VerifierForm, tuple[FittedPart, ...]]:
-    """The verifier with its thresholds; ``bundled`` are the same marks in an audit by the bundled verdict, its digest.
-
-    Thresholds are fitted on blended scores of answers that each blend was not fitted on.
-
-    Raises:
-        UsageError: if the two audits do not have the same marked answers and claims.
-    """
-    answers, of_answers = _blended(marked.answers, bundled and bundled[0].answers, seed=seed)
-    claims, of_claims = _blended(marked.scored, bundled and bundled[0].scored, seed=seed)
-    fit = fit_threshold(answers, false_alarm_rate, seed=seed)
-    risk = _clipped(fit.threshold)
-    of_risk = FittedPart("answers: risk from", None, risk, fit.threshold_interval, fit, None, len(answers))
-    supported, of_score = fit_scores(claims, "score", None, false_alarm_rate=false_alarm_rate, seed=seed)
-    models = audit.manifest.models
-    name = models["verifier"]
-    form = VerifierForm(
-        verifier=str(Path(name).absolute()) if Path(name).is_dir() else name,
-        identity={"verifier_revision": models["verifier_revision"]} if "verifier_revision" in models else {},
-        bundled=bundled[1] if bundled else "",
-        claims=of_claims.model_copy(update={"bias": -of_claims.bias}),  # of support, where suspicion was fitted
-        answers=of_answers,
-        answer_risk=risk,
-        unsupported=of_score.new,
-        supported=supported,
-        measured_on=measured_on,
-    )
-    return form, (of_risk, of_score)
-
-
-def _blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
+def blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
     """The items with out-of-fold blended suspicions, and the blend of all of them; without ``bundled``, as they are."""
     if bundled is None:
         return own, Blend()

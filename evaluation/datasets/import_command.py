@@ -222,7 +222,19 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         "generator": record.generator,
     }
     if isinstance(answer, LabelledAnswer):
-        return row | {SPAN_LABELS: [_span_label(answer, index) for index in range(len(answer.spans))]}
+        gold, evidence, citations = answer.gold_passages, answer.gold_evidence, answer.citations
+        labels = [
+            {
+                "gold_passages": sorted(gold[index]) if gold else None,
+                "gold_evidence": [{"passage_index": one.passage_index, **asdict(one.chars)} for one in evidence[index]]
+                if evidence
+                else None,
+                "cited_passages": list(citations[index]) if citations else None,
+                "supported": None,
+            }
+            for index in range(len(answer.spans))
+        ]
+        return row | {SPAN_LABELS: labels}
     if answer.judged is not None:
         lacking = {marked.chars for marked in answer.unsupported or ()}
         said = [
@@ -237,16 +249,4 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         FAITHFULNESS: answer.faithfulness,
         ERROR_KINDS: list(answer.error_kinds) or None,
         "split": answer.split,
-    }
-
-
-def _span_label(answer: LabelledAnswer, index: int) -> dict[str, object]:
-    gold, evidence, citations = answer.gold_passages, answer.gold_evidence, answer.citations
-    return {
-        "gold_passages": sorted(gold[index]) if gold else None,
-        "gold_evidence": [{"passage_index": one.passage_index, **asdict(one.chars)} for one in evidence[index]]
-        if evidence
-        else None,
-        "cited_passages": list(citations[index]) if citations else None,
-        "supported": None,
     }

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 _Floats = npt.NDArray[np.float64]
 
 
-def context_divergences(with_passages: torch.Tensor, without_passages: torch.Tensor) -> _Floats:
-    """KL(with || without) of every response token's next-token distribution, in nats: float64 [responses].
-
-    Both are log-probabilities [responses, vocabulary].
-    """
-    divergences = np.empty(len(with_passages))
-    for index, (own, other) in enumerate(zip(with_passages, without_passages, strict=True)):
-        own, other = own.double(), other.double()
-        terms = (own.exp() * (own - other)).masked_fill(own.isneginf(), 0.0)
-        divergences[index] = max(float(terms.sum()), 0.0)
-    return divergences
-
-
 def sensitive_tokens(divergences: _Floats) -> list[int]:
     """The tokens whose divergence is not 0 and reaches mean plus one (population) standard deviation, ascending."""
     if not len(divergences):
@@ -79,7 +66,13 @@ class LanguageContext:
 
     @cached_property
     def divergences(self) -> _Floats:
-        return context_divergences(self._model.next_token_log_probabilities(self.encoded), self._contextless)
+        """KL(with || without passages) of every response token's next-token distribution: float64 [responses] (CTI)."""
+        whole, divergences = self._model.next_token_log_probabilities(self.encoded), []
+        for own, other in zip(whole, self._contextless, strict=True):
+            own, other = own.double(), other.double()
+            terms = (own.exp() * (own - other)).masked_fill(own.isneginf(), 0.0)
+            divergences.append(max(float(terms.sum()), 0.0))
+        return np.array(divergences, dtype=np.float64)
 
     @cached_property
     def contrast_tokens(self) -> list[int]:
