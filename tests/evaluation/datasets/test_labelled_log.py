@@ -6,7 +6,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.evaluation.calibration.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.evaluation.dataset_rows import (
     QUOTESUM,
     quotesum_row,
@@ -16,6 +15,7 @@ from tests.evaluation.dataset_rows import (
     write_log_rows,
     write_rows,
 )
+from tests.evaluation.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.logs.log_files import write_log as write_broken_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
