@@ -231,17 +231,7 @@ class _Step:
 
 def _evaluate_suite(args: argparse.Namespace) -> None:
     """Run all steps, and write ``tables.md`` and ``results.json`` to ``--output``; all data is checked before."""
-    for name in ("dataset", "measure"):
-        if getattr(args, name) is not None:
-            raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
-    if unknown := sorted(set(args.method or ()) - set(lab_methods())):
-        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
-    if args.cost or args.sweep_layers:
-        raise UsageError("--suite always measures costs and varies the layer; leave --cost and --sweep-layers out")
-    if args.output is None:
-        raise UsageError("--suite needs a directory for its tables; name one with --output")
-    if not args.data.is_dir():
-        raise DataError(f"--data of a suite should be a directory, was: {args.data}")
+    _check_suite(args)
     steps = [*_steps(args)]
     if not steps:
         raise DataError(f"--data {args.data} should contain one of {', '.join(map(str, _LAYOUT))}; contains none")
@@ -275,6 +265,20 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
     except OSError as error:
         raise RunError(f"--output {args.output} could not be written: {error}") from error
     print_lines(f"written to {args.output}: tables.md, results.json")
+
+
+def _check_suite(args: argparse.Namespace) -> None:
+    for name in ("dataset", "measure"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
+    if unknown := sorted(set(args.method or ()) - set(lab_methods())):
+        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
+    if args.cost or args.sweep_layers:
+        raise UsageError("--suite always measures costs and varies the layer; leave --cost and --sweep-layers out")
+    if args.output is None:
+        raise UsageError("--suite needs a directory for its tables; name one with --output")
+    if not args.data.is_dir():
+        raise DataError(f"--data of a suite should be a directory, was: {args.data}")
 
 
 def _steps(args: argparse.Namespace) -> Iterator[_Step]:

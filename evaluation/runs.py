@@ -296,15 +296,7 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
         UsageError: if a method raises no flags.
         DataError: if no answer could be audited, the data is not in its format, or a model cannot be loaded.
     """
-    are_supported = args.dataset in SUPPORTED_DATASETS
-    if are_supported and args.by is not None:
-        raise UsageError(f"--by is for judged answers, not for {args.dataset}; leave it out")
-    if others := [name for name in args.method or () if name not in [*_AUDITS, *BASELINES]]:
-        expected = f"--method should be {' or '.join(_AUDITS)}, or {' or '.join(BASELINES)} for no audit"
-        raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
-    methods = [name for name in dict.fromkeys(args.method or _AUDITS[:1]) if name in _AUDITS]
-    if are_supported and not methods:
-        raise UsageError(f"a baseline flags no spans of {args.dataset}; --method should be {' or '.join(_AUDITS)}")
+    methods, are_supported = _audits(args), args.dataset in SUPPORTED_DATASETS
     if are_supported:
         labelled = load_dataset(args, LOADERS)
         judged = tuple(JudgedAnswer(answer.record, (), answer.spans) for answer in labelled.answers)
@@ -338,6 +330,20 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
         return Figures(description | {"methods": entries}, text)
     split = SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None
     return Figures(description | {"split": split, "methods": entries, "baselines": baselines}, text)
+
+
+def _audits(args: argparse.Namespace) -> list[str]:
+    """The methods to audit by; none if only baselines are named, which are compared in any case."""
+    if others := [name for name in args.method or () if name not in [*_AUDITS, *BASELINES]]:
+        expected = f"--method should be {' or '.join(_AUDITS)}, or {' or '.join(BASELINES)} for no audit"
+        raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
+    methods = [name for name in dict.fromkeys(args.method or _AUDITS[:1]) if name in _AUDITS]
+    if args.dataset in SUPPORTED_DATASETS:
+        if args.by is not None:
+            raise UsageError(f"--by is for judged answers, not for {args.dataset}; leave it out")
+        if not methods:
+            raise UsageError(f"a baseline flags no spans of {args.dataset}; --method should be {' or '.join(_AUDITS)}")
+    return methods
 
 
 def _judged_answers(args: argparse.Namespace) -> JudgedDataset:
