@@ -1,4 +1,7 @@
-"""What a model is and does: its config before anything is loaded, memory, speed, and attention to a worked example."""
+"""What a model is and does: its config before anything is loaded, memory, speed, and attention to a worked example.
+
+All raise a ``ModelLoadError`` if the model cannot serve, or cannot encode or attribute a row; it says what to do.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,7 @@ class ModelDescription:
 
 
 def describe_model(options: ModelOptions) -> ModelDescription:
-    """Config, tokenizer, layer and memory of a model, without its weights.
-
-    Raises:
-        ModelLoadError: if it cannot serve; the message says why, and what to do.
-    """
+    """Config, tokenizer, layer and memory of a model, without its weights."""
     directory = read_model_directory(options)
     encoder = RowEncoder(directory)
     device = choose_device(options.device)
@@ -117,11 +116,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
 
 
 def trial_lines(model: AttentionModel, options: ModelOptions, *, seconds: float, threads: int | None) -> Iterator[str]:
-    """The memory that the loaded model holds, its speed, and how far it agrees with itself in float32.
-
-    Raises:
-        ModelLoadError: if a sample row cannot be encoded or attributed.
-    """
+    """The memory that the loaded model holds, its speed, and how far it agrees with itself in float32."""
     loaded = f"in {seconds:.1f} s; {format_size(held_size(model.network))} of weights are kept"
     if model.device.type == "cuda":
         loaded += f", at most {format_size(torch.cuda.max_memory_allocated(model.device))} were in use"
@@ -142,9 +137,6 @@ def measure_speed(model: AttentionModel) -> tuple[float, int, int]:
     """Tokens per second, the number of rows and the tokens of one: rows of about 2,000 characters for a few seconds.
 
     If one such row would take too long, a short row is run instead.
-
-    Raises:
-        ModelLoadError: if a row cannot be encoded or attributed.
     """
     short = _sample_rows(model, 1, repeats=1)
     rate = short[0].token_count / min(_seconds_for(model, short), _seconds_for(model, short))
@@ -190,11 +182,7 @@ def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
 
 
 def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, threads: int | None = None) -> float:
-    """``top_columns_agreement`` on a few sample rows with the same model in float32, which is loaded beside it.
-
-    Raises:
-        ModelLoadError: if there is no room for it, or a row cannot be encoded or attributed.
-    """
+    """``top_columns_agreement`` on a few sample rows with the same model in float32, which is loaded beside it."""
     rows = _sample_rows(model, _COMPARED_ROWS, repeats=1)
     own = _attributed(model, rows)
     exact = AttentionModel.from_pretrained(options.replaced(dtype="float32", quantization=None), threads=threads)
@@ -202,11 +190,7 @@ def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, thre
 
 
 def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
-    """The share of answer tokens, from 0 to 1, whose two best columns are the same in whatever order.
-
-    Raises:
-        ValueError: if the attributions are not of the same rows.
-    """
+    """The share of answer tokens, from 0 to 1, whose two best columns are the same in whatever order."""
     pairs = zip(found, expected, strict=True)
     best = [[np.sort(one.top_columns[:, :_COMPARED_COLUMNS], axis=1) for one in pair] for pair in pairs]
     return float(np.concatenate([(columns == exact).all(axis=1) for columns, exact in best]).mean())
@@ -227,11 +211,7 @@ class AttentionShares:
 
 
 def attention_shares(model: AttentionModel, record: QARecord) -> AttentionShares:
-    """The attention shares of one row; for a row in windows, the mean over its windows.
-
-    Raises:
-        ModelLoadError: if the row cannot be encoded or attributed.
-    """
+    """The attention shares of one row; for a row in windows, the mean over its windows."""
     try:
         row = model.encode(record)
     except RowFault as fault:

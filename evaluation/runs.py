@@ -1,4 +1,4 @@
-"""The runs of ``attribeam evaluate``, one for each measure."""
+"""The runs of ``attribeam evaluate``, one for each measure; they raise what ``command.run`` does."""
 
 from __future__ import annotations
 
@@ -99,11 +99,7 @@ load_once = loaded_once(load_models)
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
-    """The options of the methods, except which of them run.
-
-    Raises:
-        UsageError: if the verdict is for another model.
-    """
+    """The options of the methods, except which of them run; a verdict for another model is a ``UsageError``."""
     groups = (options.UNION, options.SUPPORT, options.MASS, SCORE, options.HIDDEN, options.LANGUAGE, options.COMPARED)
     settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
@@ -125,11 +121,7 @@ def with_all_layers(choice: ModelChoice) -> ModelChoice:
 
 
 def load_dataset(args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]) -> LabelledDataset:
-    """The labelled answers of ``--dataset``, cut to ``--limit``.
-
-    Raises:
-        DataError: if there is none, or the file is not in its format.
-    """
+    """The labelled answers of ``--dataset``, cut to ``--limit``; it is a ``DataError`` if there is none."""
     dataset = read_dataset(loaders, args.dataset, args.data, log_options(args))
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
@@ -221,11 +213,7 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
 
 
 def evaluate_citations(args: argparse.Namespace) -> Figures:
-    """Whether what answers and methods cite entails the citing sentences.
-
-    Raises:
-        UsageError: if no NLI model is named.
-    """
+    """Whether what answers and methods cite entails the citing sentences, by the model of ``--nli-model``."""
     if args.nli_model is None:
         raise UsageError(
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
@@ -254,11 +242,7 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
 
 
 def evaluate_faithfulness(args: argparse.Namespace) -> Figures:
-    """What spans lose without the passages that the methods name.
-
-    Raises:
-        DataError: if no answer is left.
-    """
+    """What spans lose without the passages that the methods name."""
     methods, dataset, models = _prepared(args, LOADERS)
     language = required(models.language, "language model")
     targets = TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
@@ -291,10 +275,6 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
     """Audit the answers and compare the flags with their labels.
 
     Spans that people took from their sources are supported by construction: there every flag is false.
-
-    Raises:
-        UsageError: if a method raises no flags.
-        DataError: if no answer could be audited, the data is not in its format, or a model cannot be loaded.
     """
     methods, are_supported = _audits(args), args.dataset in SUPPORTED_DATASETS
     if are_supported:

@@ -97,10 +97,8 @@ def sweep(
 ) -> dict[SensitivityPoint, MethodTally]:
     """What ``method`` scores at each of ``points``, in their order; highlights are not compared.
 
-    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``).
-
-    Raises:
-        ValueError: if there is no point, or if a layer was not loaded or has no attention.
+    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``), and all must have attention; it is a
+    ``ValueError`` otherwise, or without a point.
     """
     model = required(models.attention, "attention model")
     union = model.union_settings(settings.union_options(method))
@@ -392,10 +390,9 @@ class LayerSearch:
 
 
 def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
-    """Try all layers on the answers; the model must be loaded completely (``ModelOptions.loaded_layers``).
+    """Try all layers on the answers, which must have ``LEAST_SOURCES`` different questions.
 
-    Raises:
-        ValueError: if there are too few different questions for a choice.
+    The model must be loaded completely (``ModelOptions.loaded_layers``).
     """
     models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
     spans = [len(answer.spans) for answer in answers]
