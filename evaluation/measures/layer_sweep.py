@@ -97,8 +97,8 @@ def sweep(
 ) -> dict[SensitivityPoint, MethodTally]:
     """What ``method`` scores at each of ``points``, in their order; highlights are not compared.
 
-    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``), and all must have attention; it is a
-    ``ValueError`` otherwise, or without a point.
+    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``), and all must have attention; it
+    is a ``ValueError`` otherwise, or without a point.
     """
     model = required(models.attention, "attention model")
     union = model.union_settings(settings.union_options(method))
