@@ -100,8 +100,9 @@ def _load_marked(
     """``passages_of`` gives a row's passages by the numbers of their marks; a row without ids has its number."""
 
     def read(row: DataRow) -> Sequence[LabelledAnswer] | str:
+        summary = row.text("summary")
         try:
-            answer, spans = remove_markup(row.text("summary"))
+            answer, spans = remove_markup(summary)
         except ValueError as error:
             raise row.error("summary", f"has broken mark-up: {error}") from error
         if not spans:
