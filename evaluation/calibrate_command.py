@@ -187,17 +187,18 @@ def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, ma
     """Thresholds are fitted on scores of answers that each blend was not fitted on."""
     rate, seed, models = arguments.false_alarm_rate, arguments.seed, audit.manifest.models
     _check_enough([*missing(marked.answers, "answers", rate), *missing(marked.scored, "claims", rate)])
-    digest, bundled = "", None
+    digest = ""
+    bundled: tuple[MarkedItems, MarkedItems] | tuple[None, None] = (None, None)
     if arguments.blend is not None:
         blend = AuditDirectory.open(arguments.blend)
-        bundled = marked_audit(blend, _given_marks(arguments))
+        others = marked_audit(blend, _given_marks(arguments))
         if verdict_of(blend) != BUNDLED_VERDICT_NAME:
             raise UsageError(
                 f"--blend {blend.root} should be an audit by the bundled verdict, was judged by {verdict_of(blend)}"
             )
-        digest = base_verdict(blend)[1].digest[:DIGEST_LETTERS]
-    answers, of_answers = blended(marked.answers, bundled and bundled.answers, seed=seed)
-    claims, of_claims = blended(marked.scored, bundled and bundled.scored, seed=seed)
+        digest, bundled = base_verdict(blend)[1].digest[:DIGEST_LETTERS], (others.answers, others.scored)
+    answers, of_answers = blended(marked.answers, bundled[0], seed=seed)
+    claims, of_claims = blended(marked.scored, bundled[1], seed=seed)
     fit = fit_threshold(answers, rate, seed=seed)
     risk = clipped(fit.threshold)
     of_risk = FittedPart("answers: risk from", None, risk, fit.threshold_interval, fit, None, len(answers))
