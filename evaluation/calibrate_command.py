@@ -44,9 +44,8 @@ from attribeam.evaluation.thresholds import (
 )
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
-from attribeam.report.mark_file import Marks, read_marks
-from attribeam.report.messages import print_lines
-from attribeam.report.output_file import as_private_as
+from attribeam.report.labelling import Marks, read_marks
+from attribeam.report.messages import as_private_as, print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.written_files import file_sha256
 

@@ -29,7 +29,7 @@ from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
 from attribeam.evaluation.measures.figures import Interval, best_threshold, percentile_interval, row_draws, source_folds
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.mark_file import Mark, Marks, marks_by_answer
+from attribeam.report.labelling import Mark, Marks, marks_by_answer
 from attribeam.schemas import CharRange, SpanEvidence
 from attribeam.schemas.errors import UsageError
 

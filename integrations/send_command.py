@@ -22,10 +22,15 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from tqdm import tqdm
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows, evidence_rows, without_texts
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.messages import Messages, print_lines
-from attribeam.report.output_file import as_private_as
+from attribeam.report.audited_answer import (
+    AuditedAnswer,
+    AuditedLogs,
+    EvidenceRow,
+    answer_of_rows,
+    evidence_rows,
+    without_texts,
+)
+from attribeam.report.messages import Messages, as_private_as, print_lines
 from attribeam.schemas import RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
 from attribeam.schemas.evidence_record import VERDICTS

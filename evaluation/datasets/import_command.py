@@ -41,7 +41,7 @@ from attribeam.logs.import_run import (
 )
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
-from attribeam.report.mark_file import cohen_kappa, krippendorff_alpha, merge_marks
+from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.qa_record import (

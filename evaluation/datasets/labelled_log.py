@@ -27,10 +27,8 @@ from attribeam.logs.columns import LogOptions, columns_like
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import audited_answers
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.export_command import ANSWER, LABELS, QUESTION
-from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
+from attribeam.report.audited_answer import AuditedLogs, audited_answers
+from attribeam.report.labelling import ANSWER, LABELS, QUESTION, Mark, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, QARecord, Support
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.qa_record import (

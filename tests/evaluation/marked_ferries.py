@@ -74,3 +74,12 @@ def _mark(row: int, label: str) -> dict[str, object]:
 
 def _share(number: float) -> float:
     return min(0.999, max(0.001, number))
+
+
+def judged_by(audit: MadeAudit, verdict: str) -> MadeAudit:
+    """The audit when its manifest says that it was asked for this verdict."""
+    file = audit.root / "run_manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["options"]["method"] = {"verdict": verdict}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    return audit

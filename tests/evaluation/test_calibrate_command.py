@@ -22,12 +22,17 @@ def made(tmp_path_factory):
     return ferry_audit(tmp_path_factory.mktemp("ferries"), ANSWERS)
 
 
+@pytest.fixture
+def marks(tmp_path):
+    """Marks on both claims of every answer."""
+    return save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+
+
 def calibrate(audit, marks, output, *more):
     return main(["calibrate", "--audit", str(audit.root), "--marks", str(marks), "--output", str(output), *more])
 
 
-def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(made, tmp_path, capsys):
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(made, marks, tmp_path, capsys):
     assert calibrate(made, marks, tmp_path / "verdict") == 0
     fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
     limits = fitted.thresholds
@@ -41,20 +46,15 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(made, tmp
     assert "verdict_recall" in told
     assert "verdict_short_recall" not in told
     text = capsys.readouterr().out
-    assert "240 marks: 120 answers and 240 claims" in text
-    assert "95% interval" in text
-    assert "warning" not in text
-    assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
+    use = f"attribeam audit --verdict {tmp_path / 'verdict'}"
+    wanted = ("240 marks: 120 answers and 240 claims", "95% interval", use, "warning")
+    assert [part in text for part in wanted] == [True, True, True, False]
 
 
-def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(tmp_path, capsys):
+def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(marks, tmp_path, capsys):
     digest = load_verdict_model(verdict_directory("smollm2-135m")).digest[:16]
     audit = ferry_audit(tmp_path / "audit", ANSWERS, models={"verdict_model": digest, "language_model": "Smol"})
-    file = audit.root / "run_manifest.json"
-    manifest = json.loads(file.read_text(encoding="utf-8"))
-    manifest["options"]["method"] = {"verdict": "smollm2-135m"}
-    file.write_text(json.dumps(manifest), encoding="utf-8")
-    assert calibrate(audit, save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS))), tmp_path / "own") == 0
+    assert calibrate(judged_by(audit, "smollm2-135m"), marks, tmp_path / "own") == 0
     assert f"attribeam audit --verdict {tmp_path / 'own'} --language-model Smol\n" in capsys.readouterr().out
 
 
@@ -116,16 +116,14 @@ def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(made
     assert f"marked {what}" in load_verdict_model(tmp_path / "verdict").measured_on
 
 
-def test_an_audit_by_another_verdict_is_refused(tmp_path, capsys):
+def test_an_audit_by_another_verdict_is_refused(marks, tmp_path, capsys):
     other = ferry_audit(tmp_path, ANSWERS, models={"verdict_model": "0123456789abcdef"})
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(other, marks, tmp_path / "verdict") == 2
     assert "was judged by the verdict 0123456789abcdef" in capsys.readouterr().err
 
 
-def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path):
+def test_a_model_without_thresholds_gets_some_of_evidence_mass(marks, tmp_path):
     made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
     found = json.loads((tmp_path / "mass" / "mass_thresholds.json").read_text(encoding="utf-8"))
     assert 0 < found["weak_threshold"] <= found["supported_threshold"] <= 1
@@ -145,17 +143,15 @@ def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path):
         ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
     ],
 )
-def test_thresholds_of_mass_are_not_taken_for_anything_else(tmp_path, options, model, complaint):
+def test_thresholds_of_mass_are_not_taken_for_anything_else(marks, tmp_path, options, model, complaint):
     made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
     with pytest.raises(UsageError, match=complaint):
         with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass"), **options), model=model)
 
 
 @pytest.mark.parametrize("kind", ["verdict", "empty", "file", "link"])
-def test_output_that_is_there_stays_as_it_is(kind, made, tmp_path, capsys):
-    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+def test_output_that_is_there_stays_as_it_is(kind, made, marks, tmp_path, capsys):
     output = tmp_path / "verdict"
     if kind == "verdict":
         assert calibrate(made, marks, output) == 0

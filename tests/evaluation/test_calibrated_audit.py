@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,7 +173,7 @@ def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path):
         (
             {"verdict_calibration": "0"},
             VERIFIED_ANSWERS,
-            "was judged by a calibrated verifier; audit again with --verdict org/own",
+            "by a calibrated verifier; audit again with --verdict org/own",
         ),
         ({"verdict_band": "(0.1, 0.6)"}, VERIFIED_ANSWERS, "was judged by a verifier in a band"),
         ({}, 30, "5 more to go"),
@@ -194,11 +193,7 @@ def test_audit_that_tells_too_little_of_the_verifier_is_refused(models, answers,
     ],
 )
 def test_audit_that_cannot_be_blended_in_is_refused(count, verdict, complaint, tmp_path, capsys):
-    other = ferry_audit(tmp_path / "other", count)
-    file = other.root / "run_manifest.json"
-    manifest = json.loads(file.read_text(encoding="utf-8"))
-    manifest["options"]["method"] = {"verdict": verdict}
-    file.write_text(json.dumps(manifest), encoding="utf-8")
+    other = judged_by(ferry_audit(tmp_path / "other", count), verdict)
     assert calibrate(tmp_path, "--blend", str(other.root)) == 2
     assert complaint in capsys.readouterr().err
 

@@ -81,27 +81,24 @@ def test_of_settings_within_a_standard_error_the_first_is_chosen():
     assert found.accuracy == found.usual_accuracy == 50
 
 
-def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error():
-    """As with SmolLM2: the usual layer is level with the best one by one lucky k only."""
-    credits = {
-        (1, "k 2"): right_on(*range(28)),
-        (1, "k 4"): right_on(*range(3, 37)),
-        (2, "k 2"): right_on(*range(35)),
-        (2, "k 4"): right_on(*range(35)),
-    }
-    found = choose_among_layers(credits)
-    assert found.level == ((1, "k 4"), (2, "k 2"), (2, "k 4"))
-    assert found.setting == (2, "k 2")
-
-
-def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one():
-    credits = {
-        (1, "usual"): right_on(*range(10)),
-        (1, "other"): right_on(*range(12)),
-        (2, "usual"): right_on(*range(20)),
-        (2, "other"): right_on(*range(35)),
-    }
-    assert choose_among_layers(credits).setting == (2, "other")
+@pytest.mark.parametrize(
+    ("right", "setting", "level"),
+    [
+        (  # as with SmolLM2: the usual layer is level with the best one by one lucky k only
+            {(1, "k 2"): range(28), (1, "k 4"): range(3, 37), (2, "k 2"): range(35), (2, "k 4"): range(35)},
+            (2, "k 2"),
+            ((1, "k 4"), (2, "k 2"), (2, "k 4")),
+        ),
+        (  # one of the best layer that is clearly better replaces its usual one
+            {(1, "k 2"): range(10), (1, "k 4"): range(12), (2, "k 2"): range(20), (2, "k 4"): range(35)},
+            (2, "k 4"),
+            ((2, "k 4"),),
+        ),
+    ],
+)
+def test_best_layer_is_chosen_and_then_the_first_of_its_settings_within_a_standard_error(right, setting, level):
+    found = choose_among_layers({one: right_on(*rows) for one, rows in right.items()})
+    assert (found.setting, found.level) == (setting, level)
 
 
 def test_spans_and_not_rows_have_equal_weight():

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit
 
-from attribeam.report.audited_logs import AuditedLogs, LogFile
+from attribeam.report.audited_answer import AuditedLogs, LogFile
 from attribeam.schemas import Passage, RowSource
 from attribeam.schemas.errors import LogReadError
 from attribeam.schemas.run_manifest import InputFile
