@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from tests.evaluation.marked_ferries import claim_marks, ferry_audit, save
+from tests.evaluation.marked_ferries import claim_marks, ferry_audit, judged_by, save
 
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
