@@ -15,9 +15,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.audit_row import options_read, thresholds_of
 from attribeam.attribution.methods.method import Need, resolve_method
-from attribeam.attribution.methods.provenance import options_read
 from attribeam.attribution.option_declaration import (
     AUTO_DTYPE,
     BUNDLED_MODEL_NAME,
@@ -49,7 +48,7 @@ from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
-from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
+from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.reader import COLUMNS_HELP, LOG_FORMAT_HELP
 from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
 from attribeam.report.messages import ConsoleKind, Messages

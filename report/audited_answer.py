@@ -20,9 +20,15 @@ import pyarrow.dataset as ds
 
 from attribeam.logs.columns import LogOptions, TableVersion, plain_array
 from attribeam.logs.files import ArrowStorage, LogStorage
-from attribeam.logs.privacy.masked_record import masked_record, masking
-from attribeam.logs.privacy.redactor import Redactor
-from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, SlowPatternError, recorded_settings
+from attribeam.logs.privacy import (
+    LostPatternsError,
+    PrivacySettings,
+    Redactor,
+    SlowPatternError,
+    masked_record,
+    masking,
+    recorded_settings,
+)
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import (

@@ -19,7 +19,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from attribeam.logs.privacy.masked_record import check_masked
+from attribeam.logs.privacy import check_masked
 from attribeam.report.answer_ranking import AuditComparison, compare_audits, riskiest_claim
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import (

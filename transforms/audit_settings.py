@@ -10,7 +10,7 @@ from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.logs.columns import PARQUET, LogOptions, TableVersion
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import PrivacySettings
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
 

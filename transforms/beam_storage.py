@@ -28,8 +28,7 @@ from apache_beam.io.aws.clients.s3 import boto3_client
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.logs.files import WritableStorage, local_status
-from attribeam.logs.patterns import Entry, find_files
+from attribeam.logs.files import Entry, WritableStorage, find_files, local_status
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.written_files import unfinished_name
 

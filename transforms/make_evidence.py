@@ -16,9 +16,7 @@ import pyarrow as pa
 from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.verdict.state_probe import UNREAD
-from attribeam.logs.privacy.masked_record import masked_record
-from attribeam.logs.privacy.redactor import MASK, Redactor
-from attribeam.logs.privacy.settings import SlowPatternError
+from attribeam.logs.privacy import MASK, Redactor, SlowPatternError, masked_record
 from attribeam.schemas import CharRange, EvidencePiece, QARecord, Reason, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.passage_sample import sample_passages

@@ -15,8 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from attribeam.logs.privacy.masked_record import record_secrets
-from attribeam.logs.privacy.redactor import Redactor, without_secrets
+from attribeam.logs.privacy import Redactor, record_secrets, without_secrets
 from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage
 from attribeam.schemas.passage_sample import PassageEnd
 from attribeam.schemas.run_manifest import StageSeconds

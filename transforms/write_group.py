@@ -9,9 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.privacy.masked_record import ValueChange, masking
-from attribeam.logs.privacy.redactor import Redactor
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import PrivacySettings, Redactor, ValueChange, masking
 from attribeam.schemas import DeadLetter, dead_letter_row, dead_letter_schema, evidence_schema
 from attribeam.transforms.row_groups import RowGroup, stage
 

@@ -165,14 +165,14 @@ class AttentionModel:
         its own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on opposite sides of the ``longrope``
         border never share a batch.
 
-        Each window of a long row runs as a row of its own; ``prompts.passage_windows`` merges the results.
+        Each window of a long row runs as a row of its own; ``prompts.token_offsets`` merges the results.
 
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
         """
         if not any(row.windows for row in rows):
             return self._attribute_whole(rows, passage_counts)
-        from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+        from attribeam.attribution.prompts.token_offsets import attribute_with_windows
 
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)

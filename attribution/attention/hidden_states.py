@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.functional import avg_pool1d, normalize
 
 from attribeam.attribution.attention.reduction import MAX_WEIGHTS, passage_mass, sink_mass, top_columns
-from attribeam.attribution.prompts.passage_windows import merge_windows
+from attribeam.attribution.prompts.token_offsets import merge_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 

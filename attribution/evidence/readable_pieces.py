@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import regex
 
-from attribeam.attribution.answers.parser_output import text_sentences
+from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.schemas import CharRange, Passage
 

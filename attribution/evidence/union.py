@@ -21,9 +21,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 

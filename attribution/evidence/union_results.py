@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
+from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts, WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.passage_evidence import (
     SharedWords,

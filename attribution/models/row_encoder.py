@@ -68,7 +68,7 @@ class RowEncoder:
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
             return whole.row
-        from attribeam.attribution.prompts.passage_windows import cut_into_windows
+        from attribeam.attribution.prompts.token_offsets import cut_into_windows
 
         return cut_into_windows(
             whole,
@@ -96,7 +96,7 @@ class RowEncoder:
         """As ``encode``, in one piece regardless of its length.
 
         Raises:
-            RowFault: TEMPLATE_FAILED by a template of the user's; faults of ``encode_row``.
+            RowFault: TEMPLATE_FAILED by a template of the user's; faults of ``encode_page``.
         """
         return self._encode(record, range(len(record.passages))).row
 

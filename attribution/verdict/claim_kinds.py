@@ -27,9 +27,9 @@ from attribeam.attribution.answers.markup import (
     inline_code,
     range_overlapping,
     replace_ranges,
+    structured_text,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.attribution.answers.target_spans import label_words, words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.discourse_phrases import Span

@@ -9,9 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.structured_text import structured_text
-from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
+from attribeam.attribution.answers.markup import structured_text
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter_or_digit
+from attribeam.attribution.answers.target_spans import is_content_word
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from attribeam.attribution.answers.citation_pointers import SOURCE
-from attribeam.attribution.answers.numbers_and_dates import DATE
+from attribeam.attribution.answers.plain_text import DATE
 
 Span = tuple[int, int]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from attribeam.attribution.answers.answer_names import AnswerName
 from attribeam.attribution.answers.markup import hide_ranges
-from attribeam.attribution.answers.numbers_and_dates import MONTHS, NUMBER, worded_numbers
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.plain_text import MONTHS, NUMBER, worded_numbers
 from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMatcher
 from attribeam.attribution.option_declaration import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions

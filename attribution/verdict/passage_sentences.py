@@ -11,7 +11,8 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.plain_text import PassageContent, remembered
+from attribeam.attribution.answers.answer_names import PassageContent
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
 from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, stem
 from attribeam.schemas import EvidencePiece, Passage, SpanEvidence

@@ -17,8 +17,7 @@ from typing import Generic, TypeVar
 
 from pydantic import Discriminator, Tag
 
-from attribeam.attribution.answers.numbers_and_dates import clock_times_in
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, clock_times_in
 from attribeam.attribution.verdict.word_forms import AnswerWords, stem
 from attribeam.schemas import Passage
 from attribeam.schemas.json_file import ALTERNATIVE, Form

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.atomic_facts import WordTokenAlignment
 from attribeam.attribution.verdict.record_fields import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.attribution.verdict.regressions import LogisticRegression, RegressionForm
 from attribeam.schemas import CharRange

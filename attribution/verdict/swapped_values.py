@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from attribeam.attribution.answers.numbers_and_dates import numbers_in_word
-from attribeam.attribution.answers.plain_text import PassageContent
+from attribeam.attribution.answers.answer_names import PassageContent
+from attribeam.attribution.answers.plain_text import numbers_in_word
 from attribeam.attribution.answers.unmatched_values import Value
 from attribeam.attribution.verdict.passage_sentences import Sentence
 from attribeam.attribution.verdict.word_forms import AnswerWords, carries_content

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.prompts.passage_windows import windows_or_whole
+from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.state_probe import UNREAD, AnswerStates, StateProbe
 from attribeam.attribution.verdict.verified import VerifiedAnswer, Verifier, answer_to_verify

@@ -11,7 +11,7 @@ from json import dumps
 from pathlib import Path
 from statistics import fmean
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import (
     DataRow,
     JudgedAnswer,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from tqdm import tqdm
 
-from attribeam.attribution.answers.parser_output import text_sentences
+from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, PassageRange, SkippedRow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
 from attribeam.evaluation.measures.figures import (
     Counts,

@@ -29,7 +29,7 @@ from attribeam.attribution.methods.method import LoadedModels, MethodSettings, r
 from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
 from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
-from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
+from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown

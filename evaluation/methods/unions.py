@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
 from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
-from attribeam.attribution.prompts.passage_windows import windows_or_whole
+from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, EvidencePiece, RowFault
 

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from attribeam.attribution.methods.method import has_own_model
 from attribeam.logs.files import LogStorage
-from attribeam.logs.privacy.masked_record import record_secrets, texts_in
-from attribeam.logs.privacy.redactor import Redactor, without_secrets
+from attribeam.logs.privacy import Redactor, record_secrets, texts_in, without_secrets
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.input_plan import Chunk

@@ -16,7 +16,7 @@ from attribeam import __version__
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TemplateText
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 

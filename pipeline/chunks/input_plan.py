@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attribeam.logs.columns import check_same_extra_fields
 from attribeam.logs.files import ArrowStorage, LogStorage, find_logs
-from attribeam.logs.privacy.redactor import Redactor
+from attribeam.logs.privacy import Redactor
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange

@@ -16,8 +16,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
-from attribeam.logs.privacy.masked_record import check_masked
-from attribeam.logs.privacy.settings import redacting
+from attribeam.logs.privacy import check_masked, redacting
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, Value, failed_gate_lines
 from attribeam.report.messages import TEXT_MESSAGES, Messages

@@ -22,12 +22,12 @@ from attribeam.attribution.methods.audit_row import (
     AuditRow,
     Outcome,
     attended,
+    audit_provenance,
     model_outcomes,
     reads_attention_alone,
 )
 from attribeam.attribution.methods.method import LoadedModels, Method, resolve_method
 from attribeam.attribution.methods.models import load_audit_models
-from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline.workers.devices import ModelWorkerPlan
 from attribeam.pipeline.workers.worker_messages import (

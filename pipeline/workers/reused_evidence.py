@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from attribeam import __version__
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, RowFindings
+from attribeam.attribution.methods.audit_row import OF_VERDICTS, AuditRow, Outcome, RowFindings, reused_provenance
 from attribeam.attribution.methods.method import has_own_model
-from attribeam.attribution.methods.provenance import OF_VERDICTS, reused_provenance
 from attribeam.attribution.options import THRESHOLDS, MethodOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.report.audit_directory import AuditDirectory

@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from attribeam.attribution.methods.audit_row import audit_provenance
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_audit_models
-from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, read_attempt

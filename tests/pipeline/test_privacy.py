@@ -25,8 +25,7 @@ from tests.pipeline.secret_log import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.logs.privacy.redactor import MASK
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import MASK, PrivacySettings
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import check_input

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus

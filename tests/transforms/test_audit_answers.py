@@ -17,7 +17,7 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit, with_tok
 from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
-from attribeam.logs.privacy.redactor import MASK
+from attribeam.logs.privacy import MASK
 from attribeam.transforms.audit_answers import read_answers, row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import RowGroup

@@ -17,8 +17,7 @@ from tests.report.made_audit import ANSWER, made_record, unsupported_span
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.logs.files import ArrowStorage
-from attribeam.logs.privacy.redactor import MASK, Redactor
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import MASK, PrivacySettings, Redactor
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import (
     DeadLetter,

@@ -40,7 +40,7 @@ from attribeam.attribution.attention.reduction import Capture, RowRequest
 from attribeam.attribution.models.layer_choice import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
@@ -427,7 +427,7 @@ def test_pieces_of_words_cover_the_text_that_they_stand_for(answer):
         return
     tokenizer = WORDPIECE.backend_tokenizer
     prompt = PromptTemplate().render(question="Who?", passages=[Passage(answer)])
-    row = encode_row(prompt, answer, PAGES)
+    row = encode_page(prompt, answer, PAGES)[0]
     ids = row.token_ids[row.prompt_length :].tolist()
     assert ids[-1] == WORDPIECE.sep_token_id
     for token, chars in zip(ids[:-1], row.response_chars[:-1], strict=True):

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.attribution.made_rows import made_attribution, made_row
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.evidence.union import (
     PassageScores,
     ResponseWeights,

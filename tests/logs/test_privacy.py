@@ -8,14 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import iban, luhn
 
-from attribeam.logs.privacy import settings as own_patterns
-from attribeam.logs.privacy.masked_record import check_masked, masked_record, masking
-from attribeam.logs.privacy.redactor import MASK, Redactor
-from attribeam.logs.privacy.settings import (
+from attribeam.logs import privacy as own_patterns
+from attribeam.logs.privacy import (
+    MASK,
     LostPatternsError,
     PatternsFile,
     PrivacySettings,
+    Redactor,
     SlowPatternError,
+    check_masked,
+    masked_record,
+    masking,
     recorded_settings,
 )
 from attribeam.schemas import Passage, QARecord, RowSource

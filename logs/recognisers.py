@@ -9,8 +9,10 @@ the groups that are usual there unless it begins with a 0, as numbers do within 
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 
@@ -19,8 +21,64 @@ import regex
 from phonenumbers import Leniency, PhoneMetadata, PhoneNumberMatcher, ValidationResult
 from stdnum import iban, luhn
 
-from attribeam.logs.privacy.plain_text import PlainText
 from attribeam.schemas import CharRange
+
+_ESCAPE = regex.compile(
+    r"\\u[0-9A-Fa-f]{4}|%[2-7][0-9A-Fa-f]|&(?:\#[0-9]{1,6}|\#[xX][0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});|\\[!-/:-@\[-`{-~]"
+    r"|[^\x00-\x7f\p{L}\p{M}]|[\u30fc\uff21-\uff3a\uff41-\uff5a]|(?<=\w)\*{1,3}|\*{1,3}(?=\w)"
+)
+"""What may show something else than itself."""
+_DASHES = frozenset("\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u30fc\ufe58\uff0d")
+_LINE_ENDS = frozenset("\u0085\u2028\u2029")
+
+
+def plain_text(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """A text as a reader sees it, and where in the text each character of that starts and ends.
+
+    There are no escapes of JSON, HTML, URLs and Markdown in it, and no bold type; digits of any script are ASCII.
+    """
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for match in _ESCAPE.finditer(text):
+        start, end = match.span()
+        shown = _shown(match.group())
+        parts += [text[last:start], shown]
+        starts += [*range(last, start), *[start] * len(shown)]
+        ends += [*range(last + 1, start + 1), *[end] * len(shown)]
+        last = end
+    if not parts:
+        return text, range(len(text)), range(1, len(text) + 1)
+    starts += range(last, len(text))
+    ends += range(last + 1, len(text) + 1)
+    return "".join([*parts, text[last:]]), starts, ends
+
+
+def _shown(written: str) -> str:
+    """What one character, or one escape, shows; invisible characters and the marks of bold type show nothing."""
+    if written.startswith("*"):
+        return ""
+    if written.startswith(("\\u", "%")):
+        written = chr(int(written.removeprefix("\\u").removeprefix("%"), 16))
+    elif written.startswith("&"):
+        written = html.unescape(written)
+    elif written.startswith("\\"):
+        written = written[1:]
+    return written if written.isascii() else "".join(map(_plain, written))
+
+
+def _plain(char: str) -> str:
+    kind = unicodedata.category(char)
+    if char in _DASHES:
+        return "-"
+    if char in _LINE_ENDS:
+        return "\n"
+    if kind in ("Nd", "Zs", "Cf"):
+        return str(unicodedata.decimal(char)) if kind == "Nd" else " " if kind == "Zs" else ""
+    same = unicodedata.normalize("NFKC", char)
+    return same if same.isascii() else char
+
 
 _RUN = re.compile(r"\d+(?:(?:(?!--|\.\s)[ ().\-/~\n]){1,4}\d+)*")
 _GROUP = re.compile(r"\d+")
@@ -77,9 +135,14 @@ _NO_PHONE = re.compile(
 def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
     """The ranges of the phone numbers of a plain text, ascending, each with its prefix and its parentheses."""
     for groups in digit_runs(text, fewest=_FEWEST):
-        first, periods = 0, _periods(groups)
+        lengths = [end - start for start, end in groups]
+        counts = (count for count in range(1, _MOST + 1) if len(groups) % count == 0)
+        periods = frozenset(count for count in counts if lengths[count:] == lengths[:-count])
+        first = 0
         while first < len(groups):
-            lead = _lead(text, groups[first][0])
+            start = groups[first][0]
+            match = _LEAD.search(text, max(0, start - 3), start)
+            lead = start if match is None else match.start()
             end = _end(text, groups, first, lead, periods)
             if end is not None:
                 last = groups[end - 1][1]
@@ -89,21 +152,12 @@ def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
             first = end or first + 1
 
 
-def _lead(text: str, start: int) -> int:
-    """Where a number starts whose first digit is at ``start``: at a plus sign or a parenthesis before it."""
-    match = _LEAD.search(text, max(0, start - 3), start)
-    return start if match is None else match.start()
-
-
-def _periods(groups: list[Group]) -> frozenset[int]:
-    """After how many groups the lengths of a run repeat, up to its end; found once for the run, which may be long."""
-    lengths = [end - start for start, end in groups]
-    counts = (count for count in range(1, _MOST + 1) if len(groups) % count == 0)
-    return frozenset(count for count in counts if lengths[count:] == lengths[:-count])
-
-
 def _end(text: str, groups: list[Group], first: int, lead: int, periods: frozenset[int]) -> int | None:
-    """The index behind the last group of the longest phone number that begins with the group ``first``."""
+    """The index behind the last group of the longest phone number that begins with the group ``first``.
+
+    ``lead`` is where its plus sign or parenthesis stands, and ``periods`` says after how many groups the lengths of
+    the run repeat, up to its end.
+    """
     start = groups[first][0]
     ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
     if "+" in text[lead:start]:
@@ -222,13 +276,12 @@ def secret_ranges(text: str) -> Iterator[CharRange]:
     """Everything that is found, in no order; ranges may overlap."""
     if _MAY_HOLD.search(text) is None:
         return
-    plain = PlainText.of(text)
-    if "@" in plain.text:
-        yield from (plain.in_text(*chars) for chars in _addresses(plain.text))
-    accounts = list(_accounts(plain.text))
-    rest = _without(plain.text, accounts)
+    plain, starts, ends = plain_text(text)
+    accounts = list(_accounts(plain))
+    rest = _without(plain, accounts)
     rest = _without(rest, (match.span() for match in _NO_SECRET.finditer(rest)))
-    yield from (plain.in_text(*chars) for chars in chain(accounts, _cards(rest), phone_numbers(rest)))
+    for start, end in chain(_addresses(plain), accounts, _cards(rest), phone_numbers(rest)):
+        yield CharRange(starts[start], ends[end - 1])
 
 
 def _without(text: str, ranges: Iterable[tuple[int, int]]) -> str:
@@ -241,19 +294,13 @@ def _without(text: str, ranges: Iterable[tuple[int, int]]) -> str:
 
 
 def _addresses(text: str) -> Iterator[tuple[int, int]]:
-    at = text.find("@")
-    while at >= 0:
+    for at in (match.start() for match in re.finditer("@", text)):
         host = _HOST.match(text, at + 1)
         name = _QUOTED_NAME.match(text, 0, at) or _NAME.match(text, 0, at)
-        start = name and (name.start() if name.group()[0] == '"' else _first_letter(text, name.start(), at))
-        if host is not None and start is not None:
-            yield start, host.end()
-        at = text.find("@", at + 1)
-
-
-def _first_letter(text: str, start: int, end: int) -> int | None:
-    found = _NAME_START.search(text, start, end)
-    return None if found is None else found.start()
+        if name is not None and not name.group().startswith('"'):
+            name = _NAME_START.search(text, name.start(), at)
+        if host is not None and name is not None:
+            yield name.start(), host.end()
 
 
 def _accounts(text: str) -> Iterator[tuple[int, int]]:
