@@ -92,7 +92,7 @@ SUB_ROOMS = {
         "answers", "prompts", "models", "attention", "language_models", "evidence", "verdict", "verifiers", "methods",
     ),
     "evaluation": ("datasets", "methods", "measures"),
-    "logs": ("traces", "privacy"),
+    "logs": ("traces",),
     "pipeline": ("chunks", "measures", "workers"),
 }  # fmt: skip
 """The rooms within a room, in an order in which each imports itself and those before it."""
