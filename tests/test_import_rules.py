@@ -91,7 +91,7 @@ SUB_ROOMS = {
     "attribution": (
         "answers", "prompts", "models", "attention", "language_models", "evidence", "verdict", "verifiers", "methods",
     ),
-    "evaluation": ("datasets", "methods", "measures", "calibration", "model_check"),
+    "evaluation": ("datasets", "methods", "measures"),
     "logs": ("traces",),
 }  # fmt: skip
 """The rooms within a room, in an order in which each imports itself and those before it."""
@@ -127,7 +127,7 @@ def test_no_files_import_each_other_in_a_circle():
         order = [*TopologicalSorter(imported).static_order()]
     except CycleError as error:
         pytest.fail(f"a circle of imports: {error.args[1]}")
-    assert len(order) == len(paths) > 150
+    assert len(order) == len(paths) > 100
 
 
 def _module(path):

@@ -20,7 +20,7 @@ from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import MethodOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods.registry import LabelledContext, audit_name, lab_methods
+from attribeam.evaluation.methods import LabelledContext, audit_name, lab_methods
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.worker import load_models as load_audit

@@ -29,7 +29,7 @@ from attribeam.attribution.verdict.regressions import (
 )
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
 from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_log_odds, claim_numbers
-from attribeam.evaluation.measures.bootstrap import FOLDS
+from attribeam.evaluation.measures.figures import FOLDS
 from attribeam.schemas.errors import UsageError
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 

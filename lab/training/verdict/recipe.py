@@ -32,7 +32,7 @@ from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, d
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
 from attribeam.attribution.verdict.word_forms import WORD_FILES, word_table
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.evaluation.measures.bootstrap import FOLDS
+from attribeam.evaluation.measures.figures import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 from lab.training.attributor.corpus import read_pages

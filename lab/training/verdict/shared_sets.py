@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, data_files, read_rows
-from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
+from attribeam.evaluation.datasets.published import load_mtrag, load_ragtruth
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 PAGES = "wikipedia/pages.jsonl"

@@ -22,7 +22,7 @@ from attribeam.attribution.models.model_directory import AttributionConfig, Mode
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.evaluation.model_check.model_description import EXAMPLE_RECORD
+from attribeam.evaluation.model_description import EXAMPLE_RECORD
 from attribeam.schemas.errors import ModelLoadError
 
 LOCAL, FULL = "sliding_attention", "full_attention"

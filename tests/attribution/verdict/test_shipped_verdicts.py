@@ -17,8 +17,7 @@ from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
 from attribeam.attribution.verdict.word_forms import WORD_FILES, word_table
-from attribeam.evaluation.calibration.marked_items import MarkedItems
-from attribeam.evaluation.calibration.thresholds import write_verdict
+from attribeam.evaluation.thresholds import MarkedItems, write_verdict
 from attribeam.schemas.errors import ModelLoadError
 
 SMOLLM2 = "smollm2-135m"

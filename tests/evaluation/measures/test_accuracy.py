@@ -13,7 +13,7 @@ from attribeam.evaluation.measures.accuracy import (
     highlight_score,
     span_credit,
 )
-from attribeam.evaluation.measures.bootstrap import (
+from attribeam.evaluation.measures.figures import (
     Interval,
     RowBootstrap,
     auroc,

@@ -1,7 +1,7 @@
-"""Fits the thresholds of verdicts to marks, and writes a directory that ``attribeam audit --verdict`` reads.
+"""Fits the thresholds of a verdict, of evidence mass or of a verifier to what people marked in an audit.
 
-Of a fitted verdict, of evidence mass, or of a verifier, whose scores may be blended with the bundled verdict's by a
-regression on two scores. Each threshold is judged on answers that it was not fitted on.
+A verifier's scores may be blended with the bundled verdict's. Each threshold is judged on answers that it was not
+fitted on.
 """
 
 from __future__ import annotations
@@ -9,82 +9,151 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE, VERIFIER_FILE
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, VERDICT_FILE
 from attribeam.attribution.verdict.verdict_model import (
     OperatingPoint,
     VerdictModel,
     VerdictThresholds,
     load_verdict_model,
-    log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.verified import Blend, VerifierForm
+from attribeam.attribution.verdict.verified import Blend
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
-from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems
-from attribeam.evaluation.measures.bootstrap import (
-    Interval,
-    best_threshold,
-    percentile_interval,
-    row_draws,
-    source_folds,
-)
+from attribeam.evaluation.measures.figures import Interval, best_threshold, percentile_interval, row_draws, source_folds
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.labelling import Mark, Marks, marks_by_answer
+from attribeam.schemas import CharRange, SpanEvidence
 from attribeam.schemas.errors import UsageError
 
 FEWEST = 20
 """The fewest items of each kind that a threshold is fitted to."""
 SUPPORTED_PRECISION = 0.95
 """The least share of supported claims among those that are called so."""
-
 _DRAWS = 400
 _DIGITS = 4
-_DIGEST_LETTERS = 16
+DIGEST_LETTERS = 16
 _STEP = 1e-6
 """What is added to a suspicion that is not to be called; audits record them with 32 bits."""
 _PENALTY, _STEPS = 1.0, 50
+_POINTS = 40
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """How many marked items of a kind there should be, and how many there are."""
+class MarkedItems:
+    """Marked claims, or marked answers; an array has one entry for each.
 
-    what: str
-    needed: int
-    found: int
+    ``suspicion`` is the answer's risk, or one minus a claim's support score or mass; ``lacking`` says whether people
+    found that it lacks support; ``answers`` are the numbers of their answers.
+    """
 
-    @property
-    def more(self) -> int:
-        """How many are to be marked yet."""
-        return max(0, self.needed - self.found)
+    suspicion: _Numbers
+    lacking: _Flags
+    answers: npt.NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.suspicion)
 
 
-def needs(items: MarkedItems, what: str, false_alarm_rate: float | None) -> tuple[Need, Need]:
-    """What fitting a threshold needs: items that lack support, and supported ones.
+@dataclass(frozen=True, slots=True)
+class MarkedAudit:
+    """Answers by ``answer_risk``, claims by ``support_score`` and by ``evidence_mass``; ``lost`` marks are of none."""
+
+    answers: MarkedItems
+    scored: MarkedItems
+    massed: MarkedItems
+    lost: int
+
+
+_Item = tuple[float | None, bool, int]
+"""The support of a claim or an answer, None if it has none; whether it lacks support; and its answer's number."""
+
+
+def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
+    """Find the marked claims and answers in the evidence.
+
+    A mark on a name or number within a claim counts for the claim where it lacks support. An answer without a mark of
+    its own lacks support if one of its claims does, and is supported if all its claims are marked as supported.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    audited = [*audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks.marks})))]
+    by_answer = marks_by_answer(marks.marks, ((answer.record_id, answer.source) for answer in audited))
+    answers: list[_Item] = []
+    scored: list[_Item] = []
+    massed: list[_Item] = []
+    found = 0
+    for number, answer in enumerate(audited):
+        own = by_answer.get(answer.source, [])
+        claims = _marked_claims(answer, own)
+        found += sum(mark.chars is None or _span_at(answer, mark.chars) is not None for mark in own)
+        for span in answer.spans:
+            if (lacking := claims.get(span.span_index)) is not None:
+                scored.append((span.support_score, lacking, number))
+                massed.append((span.evidence_mass, lacking, number))
+        every = {span.span_index for span in answer.spans if span.is_claim}
+        whole = next((not mark.supported for mark in own if mark.chars is None), None)
+        if whole is None and (any(claims.values()) or (every and every <= set(claims))):
+            whole = any(claims.values())
+        if whole is not None:
+            risk = answer.spans[0].answer_risk
+            answers.append((None if risk is None else 1 - risk, whole, number))
+    return MarkedAudit(_items(answers), _items(scored), _items(massed), len(marks.marks) - found)
+
+
+def _items(items: Sequence[_Item]) -> MarkedItems:
+    rows = [(1 - support, lacking, answer) for support, lacking, answer in items if support is not None]
+    suspicion, lacking, answers = zip(*rows, strict=True) if rows else ((), (), ())
+    return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
+
+
+def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:
+    """The span of a range; of several the claim."""
+    spans = sorted((span for span in answer.spans if span.chars == chars), key=lambda span: not span.is_claim)
+    return spans[0] if spans else None
+
+
+def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:
+    """Whether each marked claim, by its index, lacks support."""
+    said: dict[int, bool] = {}
+    for mark in marks:
+        span = None if mark.chars is None else _span_at(answer, mark.chars)
+        if span is None:
+            continue
+        if span.is_claim:
+            said[span.span_index] = said.get(span.span_index, False) or not mark.supported
+        elif span.claim_index is not None and not mark.supported:
+            said[span.claim_index] = True
+    return said
+
+
+def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> list[str]:
+    """What is too few to fit a threshold to: items that lack support, or supported ones.
 
     A false-alarm rate is measured on supported items: where there are n, the smallest share but 0 is 1 / n.
     """
     supported = FEWEST if not false_alarm_rate else max(FEWEST, math.ceil(1 / false_alarm_rate))
     lacking = int(items.lacking.sum())
-    return (
-        Need(f"{what} that lack support", FEWEST, lacking),
-        Need(f"{what} that are supported", supported, len(items) - lacking),
-    )
+    kinds = (("lack support", FEWEST, lacking), ("are supported", supported, len(items) - lacking))
+    return [
+        f"{needed} {what} that {kind} are needed, {marked} are marked, {needed - marked} more to go"
+        for kind, needed, marked in kinds
+        if marked < needed
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """What calling items gives, as shares; ``missing`` shares of no items are 0."""
-
     precision: float
     recall: float
     false_alarms: float
@@ -122,13 +191,9 @@ def choose_threshold(suspicion: _Numbers, lacking: _Flags, false_alarm_rate: flo
 
 @dataclass(frozen=True, slots=True)
 class FittedThreshold:
-    """A threshold of suspicion, and what it does.
+    """A threshold of suspicion, from which on items are called; intervals are over resamples of the answers.
 
-    Attributes:
-        threshold: items are called from this suspicion on.
-        threshold_interval: over resamples of the answers, each with a threshold of its own.
-        figures: on items of other answers than each threshold was fitted on (five folds).
-        f1_interval, false_alarm_interval: of these figures, over resamples of the answers.
+    ``figures`` are on items of other answers than each threshold was fitted on (five folds).
     """
 
     threshold: float
@@ -162,12 +227,9 @@ def fit_threshold(items: MarkedItems, false_alarm_rate: float | None, *, seed: i
 
 @dataclass(frozen=True, slots=True)
 class FittedPart:
-    """One threshold before and after: what it is called, its fit, and what the old one gave on the same marks.
+    """One threshold as the verdict counts it, before and after; ``old`` and ``before`` are None where there was none.
 
-    Attributes:
-        old, new: the threshold as the verdict counts it; ``old`` and ``before`` are None where there was none.
-        interval: of ``new``, over resamples of the answers.
-        count: number of marked items.
+    ``before`` is what the old one gave on the same ``count`` marked items.
     """
 
     name: str
@@ -179,22 +241,20 @@ class FittedPart:
     count: int
 
 
-def _support_part(name: str, items: MarkedItems, old: float | None, rate: float | None, seed: int) -> FittedPart:
-    """A threshold of support: items below it are called."""
+def support_part(name: str, items: MarkedItems, old: float | None, rate: float | None, seed: int) -> FittedPart:
     fit = fit_threshold(items, rate, seed=seed)
     low, high = fit.threshold_interval.low, fit.threshold_interval.high
-    interval = Interval(_clipped(1 - high), _clipped(1 - low))
+    interval = Interval(clipped(1 - high), clipped(1 - low))
     before = None if old is None else call_figures(1 - items.suspicion < old, items.lacking)
-    return FittedPart(name, old, _clipped(1 - fit.threshold), interval, fit, before, len(items))
+    return FittedPart(name, old, clipped(1 - fit.threshold), interval, fit, before, len(items))
 
 
-def _clipped(threshold: float) -> float:
+def clipped(threshold: float) -> float:
     """A finite threshold from 0 to 1."""
     return round(float(np.clip(threshold, 0.0, 1.0)), _DIGITS)
 
 
 def verdict_of(audit: AuditDirectory) -> str:
-    """What the audit's ``--verdict`` was."""
     method = audit.manifest.options.get("method")
     return str(method.get("verdict", BUNDLED_VERDICT_NAME)) if isinstance(method, Mapping) else BUNDLED_VERDICT_NAME
 
@@ -208,7 +268,7 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     """
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
-    used, there = audit.manifest.models.get("verdict_model"), model.digest[:_DIGEST_LETTERS]
+    used, there = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
     if used != there:
         raise UsageError(
             f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {there}; audit again, and "
@@ -217,46 +277,27 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     return directory, model
 
 
-def fit_verdict(
-    items: MarkedItems, what: str, old: VerdictThresholds, *, false_alarm_rate: float | None, seed: int
-) -> tuple[VerdictThresholds, FittedPart]:
-    """The thresholds of support, fitted to answers (whose risk is that of their worst claim) or to claims.
-
-    ``balanced`` is fitted, all others keep their distance to it in log odds; those of words stay.
-    """
-    part = _support_part(f"{what}: unsupported below score", items, old.balanced, false_alarm_rate, seed)
-    by = log_odds(part.new) - log_odds(old.balanced)
-    moved = {
-        name: _clipped(1 / (1 + math.exp(-log_odds(getattr(old, name)) - by)))
-        for name in ("lenient", "strict", "supported")
-    }
-    return replace(old, balanced=part.new, **moved), part
-
-
 def write_verdict(
     output: Path, base: Path, thresholds: VerdictThresholds, items: MarkedItems, *, measured_on: str
 ) -> None:
     """Write the base verdict with other thresholds, and what thresholds of risk give on the marked items.
 
     Raises:
-        OSError: if it cannot be written. The functions below raise it likewise.
+        OSError: if it cannot be written.
     """
     output.mkdir(parents=True, exist_ok=True)
     for file in sorted(base.iterdir()):
         if file.is_file() and file.name != VERDICT_FILE and file.suffix != ".md":
             shutil.copyfile(file, output / file.name)
-    found = json.loads((base / VERDICT_FILE).read_text(encoding="utf-8"))
+    verdict = json.loads((base / VERDICT_FILE).read_text(encoding="utf-8"))
     points = operating_points(items.suspicion, items.lacking)
-    found |= {
+    verdict |= {
         "thresholds": asdict(thresholds),
         "operating_points": points,
         "short_operating_points": points,
         "measured_on": measured_on,
     }
-    (output / VERDICT_FILE).write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
-_POINTS = 40
+    (output / VERDICT_FILE).write_text(json.dumps(verdict, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
@@ -281,111 +322,18 @@ def _mean(items: _Flags) -> float:
 def fit_scores(
     items: MarkedItems, what: str, old: float | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, FittedPart]:
-    """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one.
-
-    ``old`` is the audit's lower one, and ``what`` says of what they are.
-    """
-    part = _support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
+    """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one."""
+    part = support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
     order = np.argsort(items.suspicion, kind="stable")
     right = np.cumsum(~items.lacking[order]) / np.arange(1, len(order) + 1)
     suspicion = items.suspicion[order]
     whole = np.append(suspicion[1:] != suspicion[:-1], True)  # equal ones are called together
     enough = np.flatnonzero((right >= SUPPORTED_PRECISION) & whole)
-    lowest = _clipped(1 - float(suspicion[enough[-1]])) if len(enough) else 1.0
+    lowest = clipped(1 - float(suspicion[enough[-1]])) if len(enough) else 1.0
     return max(part.new, lowest), part
 
 
-def write_mass(output: Path, audit: AuditDirectory, supported: float, weak: float, *, measured_on: str) -> None:
-    """Write thresholds of evidence mass for the audit's model and method."""
-    models = audit.manifest.models
-    output.mkdir(parents=True, exist_ok=True)
-    found = MassThresholds(
-        supported_threshold=supported,
-        weak_threshold=weak,
-        model=models.get("model", ""),
-        method=models.get("method", ""),
-        layer=models.get("layer", ""),
-        measured_on=measured_on,
-    )
-    (output / MASS_FILE).write_text(found.to_json(), encoding="utf-8")
-
-
-def is_of_verifier(audit: AuditDirectory) -> bool:
-    """Whether a verifier judged the audit.
-
-    Raises:
-        UsageError: if its scores are no verifier's own: it was calibrated, or asked within a band only.
-    """
-    models = audit.manifest.models
-    if "verifier" not in models:
-        return False
-    for name, what in {"verdict_calibration": "a calibrated verifier", "verdict_band": "a verifier in a band"}.items():
-        if name in models:
-            raise UsageError(
-                f"--audit {audit.root} was judged by {what}; audit again with --verdict {models['verifier']} alone, "
-                "and calibrate that; the marks stay usable"
-            )
-    return True
-
-
-def bundled_digest(blend: AuditDirectory) -> str:
-    """The digest of the bundled verdict that judged the audit which is blended in.
-
-    Raises:
-        UsageError: if another verdict did, or the bundled one is not as it was.
-    """
-    if verdict_of(blend) != BUNDLED_VERDICT_NAME:
-        raise UsageError(
-            f"--blend {blend.root} should be an audit by the bundled verdict, was judged by {verdict_of(blend)}"
-        )
-    return base_verdict(blend)[1].digest[:_DIGEST_LETTERS]
-
-
-def fit_verifier(
-    audit: AuditDirectory,
-    marked: MarkedAudit,
-    bundled: tuple[MarkedAudit, str] | None,
-    *,
-    false_alarm_rate: float | None,
-    measured_on: str,
-    seed: int,
-) -> tuple[VerifierForm, tuple[FittedPart, ...]]:
-    """The verifier with its thresholds; ``bundled`` are the same marks in an audit by the bundled verdict, its digest.
-
-    Thresholds are fitted on blended scores of answers that each blend was not fitted on.
-
-    Raises:
-        UsageError: if the two audits do not have the same marked answers and claims.
-    """
-    answers, of_answers = _blended(marked.answers, bundled and bundled[0].answers, seed=seed)
-    claims, of_claims = _blended(marked.scored, bundled and bundled[0].scored, seed=seed)
-    fit = fit_threshold(answers, false_alarm_rate, seed=seed)
-    risk = _clipped(fit.threshold)
-    of_risk = FittedPart("answers: risk from", None, risk, fit.threshold_interval, fit, None, len(answers))
-    supported, of_score = fit_scores(claims, "score", None, false_alarm_rate=false_alarm_rate, seed=seed)
-    models = audit.manifest.models
-    name = models["verifier"]
-    form = VerifierForm(
-        verifier=str(Path(name).absolute()) if Path(name).is_dir() else name,
-        identity={"verifier_revision": models["verifier_revision"]} if "verifier_revision" in models else {},
-        bundled=bundled[1] if bundled else "",
-        claims=of_claims.model_copy(update={"bias": -of_claims.bias}),  # of support, where suspicion was fitted
-        answers=of_answers,
-        answer_risk=risk,
-        unsupported=of_score.new,
-        supported=supported,
-        measured_on=measured_on,
-    )
-    return form, (of_risk, of_score)
-
-
-def write_verifier(output: Path, found: VerifierForm) -> None:
-    """Write a verifier with its thresholds."""
-    output.mkdir(parents=True, exist_ok=True)
-    (output / VERIFIER_FILE).write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-
-def _blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
+def blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
     """The items with out-of-fold blended suspicions, and the blend of all of them; without ``bundled``, as they are."""
     if bundled is None:
         return own, Blend()

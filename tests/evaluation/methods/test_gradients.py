@@ -15,7 +15,15 @@ from attribeam.attribution.methods.method import LoadedModels, MethodSettings, N
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods.language_context import (
+from attribeam.evaluation.methods import (
+    LabelledContext,
+    OraclePassage,
+    RandomPassage,
+    chosen_methods,
+    lab_methods,
+)
+from attribeam.evaluation.methods.gradients import (
+    ContrastiveGradients,
     LanguageContext,
     contrast_tokens,
     contrastive_saliency,
@@ -23,14 +31,6 @@ from attribeam.evaluation.methods.language_context import (
     sensitive_spans,
     sensitive_tokens,
 )
-from attribeam.evaluation.methods.registry import (
-    LabelledContext,
-    OraclePassage,
-    RandomPassage,
-    chosen_methods,
-    lab_methods,
-)
-from attribeam.evaluation.methods.unions import ContrastiveGradients
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -12,10 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertTokenizerLegac
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.measures.accuracy import MethodTally
-from attribeam.evaluation.model_check import model_description
-from attribeam.evaluation.model_check.model_description import EXAMPLE_RECORD
-from attribeam.evaluation.model_check.model_trial import (
+from attribeam.evaluation import model_description
+from attribeam.evaluation.check_command import (
     CANDIDATES,
     Serving,
     example_lines,
@@ -25,6 +23,8 @@ from attribeam.evaluation.model_check.model_trial import (
     quality_of_tallies,
     serving_line,
 )
+from attribeam.evaluation.measures.accuracy import MethodTally
+from attribeam.evaluation.model_description import EXAMPLE_RECORD
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Reason, RowFault

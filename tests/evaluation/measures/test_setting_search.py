@@ -16,11 +16,13 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import AttributionConfig, read_model_directory
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.measures.layer_sweep import AtLayer, SensitivityPoint
-from attribeam.evaluation.model_check import model_description, setting_search
-from attribeam.evaluation.model_check.model_trial import labelled_answers
-from attribeam.evaluation.model_check.setting_search import (
+from attribeam.evaluation import model_description
+from attribeam.evaluation.check_command import labelled_answers
+from attribeam.evaluation.measures import layer_sweep
+from attribeam.evaluation.measures.layer_sweep import (
+    AtLayer,
     LayerSearch,
+    SensitivityPoint,
     choose,
     found_settings,
     search_layers,
@@ -173,8 +175,8 @@ def write_copied_rows(path, count):
 @pytest.fixture(autouse=True)
 def _few_settings(monkeypatch):
     monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
-    monkeypatch.setattr(setting_search, "TOP_KS", (1, 2))
-    monkeypatch.setattr(setting_search, "ISOLATION_TAUS", (2.0, math.inf))
+    monkeypatch.setattr(layer_sweep, "TOP_KS", (1, 2))
+    monkeypatch.setattr(layer_sweep, "ISOLATION_TAUS", (2.0, math.inf))
 
 
 @pytest.fixture(scope="module")

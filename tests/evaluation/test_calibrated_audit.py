@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from tests.evaluation.calibration.marked_ferries import claim_marks, ferry_audit, judged_by, save
+from tests.evaluation.marked_ferries import claim_marks, ferry_audit, judged_by, save
 
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.verified import Blend, calibrated_verifier
-from attribeam.evaluation.calibration.marked_items import MarkedItems
-from attribeam.evaluation.calibration.thresholds import call_figures, choose_threshold, fit_threshold
+from attribeam.evaluation.thresholds import MarkedItems, call_figures, choose_threshold, fit_threshold
 from attribeam.pipeline.command_line import main
 
 TOWNS = ("Aln", "Brigg", "Carrow", "Denholm", "Eskdale", "Farne", "Garth", "Holm", "Ister", "Jarrow", "Kelby", "Luss")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.evaluation.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, judged_by, save
+from tests.evaluation.marked_ferries import answer_marks, claim_marks, ferry_audit, judged_by, save
 
 from attribeam.attribution.option_declaration import Strictness
 from attribeam.attribution.options import MethodOptions

@@ -1,16 +1,25 @@
-"""Figures with bootstrap intervals over rows, and thresholds chosen on other sources.
+"""Figures with bootstrap intervals over rows, thresholds chosen on other sources, and how both are shown and written.
 
-The spans of one answer are not independent, so rows are resampled, not spans: means, precision and recall, verdicts of
-yes or no, the area under the ROC curve, precision among the first rows, rank correlation, and calibration.
+The spans of one answer are not independent, so rows are resampled, not spans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from attribeam.evaluation.datasets.dataset_file import SkippedRow, data_files
+from attribeam.report.messages import one_line
+from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas.written_files import file_sha256, new_file
 
 CONFIDENCE = 0.95
 FOLDS = 5
@@ -22,8 +31,6 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval."""
-
     low: float
     high: float
 
@@ -63,31 +70,18 @@ def percentile_interval(values: _Numbers) -> Interval:
 
 
 class RowBootstrap:
-    """The same seeded resamples of rows for every method, so that differences are paired.
-
-    Raises:
-        ValueError: if there is no row or no draw.
-    """
+    """The same seeded resamples of rows for every method, so that differences are paired."""
 
     def __init__(self, spans_per_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
         self._counts = row_draws(len(spans_per_row), draws=draws, seed=seed)
         self._spans = self._counts @ np.asarray(spans_per_row, dtype=np.float64)
 
-    def interval(self, credit_per_row: Sequence[float]) -> Interval:
-        """Interval of the mean credit per span, in percent; ``credit_per_row`` sums the credits of a row's spans.
+    def interval(self, sum_per_row: Sequence[float], *, scale: float = 100) -> Interval:
+        """Interval of the mean per span, in percent, or times ``scale``; ``sum_per_row`` sums over a row's spans.
 
-        For the interval of a difference between two methods, pass the differences of their credits.
+        For the interval of a difference between two methods, pass the differences of their sums.
         """
-        return percentile_interval(100 * self._means(credit_per_row))
-
-    def interval_of_mean(self, sum_per_row: Sequence[float]) -> Interval:
-        """Interval of the mean per span of any quantity, in its own unit; ``sum_per_row`` sums it over each row."""
-        return percentile_interval(self._means(sum_per_row))
-
-    def _means(self, sum_per_row: Sequence[float]) -> _Numbers:
-        """float64 [draws]: the mean per span in each resample."""
-        means: _Numbers = (self._counts @ np.asarray(sum_per_row, dtype=np.float64)) / self._spans
-        return means
+        return percentile_interval(scale * ((self._counts @ np.asarray(sum_per_row, dtype=np.float64)) / self._spans))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +117,9 @@ _DRAWS_PER_BATCH = 100
 
 
 def auroc(numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: Counts) -> Estimate | None:
-    """The probability that a right item has a larger number than a wrong one; ties count as half.
+    """The probability that a right item has a larger number than a wrong one, ties counting half; None without both.
 
-    Args:
-        numbers: one of each item.
-        right: whether each item is right.
-        rows: the row of each item.
-        row_counts: the resamples; those without right or without wrong items have no area.
-
-    Returns:
-        None if all items are right, or none is.
+    Each item has a number, whether it is right, and its row. Resamples without right or wrong items are left out.
     """
     if all(right) or not any(right):
         return None
@@ -161,9 +148,9 @@ def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.in
 
 
 def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) -> float:
-    """The threshold with the best F1, half-way between two scores, from which on items are called; -inf to call all.
+    """The threshold with the best F1 (or balanced accuracy), half-way between two scores; items are called from it on.
 
-    Of several equally good ones it is the largest. With ``balanced`` it is the one with the best balanced accuracy.
+    Of several equally good ones it is the largest; -inf calls all.
 
     Raises:
         ValueError: if there is no item.
@@ -180,15 +167,10 @@ def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class VerdictFigures:
-    """How verdicts agree with what people marked; a share is None where it is undefined.
+    """How verdicts agree with what people marked; a share, in percent, is None where it is undefined.
 
-    Attributes:
-        called: number of rows that are called.
-        precision: called rows that are marked, among those called.
-        recall: called rows that are marked, among those marked.
-        f1: the harmonic mean of both.
-        balanced_accuracy: the mean of recall and of the share of unmarked rows that are not called.
-        false_alarms: unmarked rows that are called, among those unmarked.
+    ``balanced_accuracy`` is the mean of recall and of the share of unmarked rows that are not called, and
+    ``false_alarms`` the share of unmarked rows that are called.
     """
 
     called: int
@@ -205,18 +187,14 @@ def verdict_figures(called: Sequence[bool], marked: Sequence[bool], row_counts: 
     kinds = np.array([call & mark, call & ~mark, ~call & mark, ~call & ~mark], dtype=np.float64)
     hits, alarms, missed, quiet = np.vstack([kinds.sum(axis=1), row_counts @ kinds.T]).T  # of all rows, then drawn
     recall, false_alarms = _ratio(hits, hits + missed), _ratio(alarms, alarms + quiet)
-
-    def share(of: _Numbers) -> Estimate | None:
-        return _estimate(100 * float(of[0]), 100 * of[1:])
-
-    return VerdictFigures(
-        called=sum(called),
-        precision=share(_ratio(hits, hits + alarms)),
-        recall=share(recall),
-        f1=share(_ratio(2 * hits, 2 * hits + alarms + missed)),
-        balanced_accuracy=share((recall + 1 - false_alarms) / 2),
-        false_alarms=share(false_alarms),
+    shares = (
+        _ratio(hits, hits + alarms),
+        recall,
+        _ratio(2 * hits, 2 * hits + alarms + missed),
+        (recall + 1 - false_alarms) / 2,
+        false_alarms,
     )
+    return VerdictFigures(sum(called), *(_estimate(100 * float(share[0]), 100 * share[1:]) for share in shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +220,8 @@ def precision_at(first: int, scores: Sequence[float], marked: Sequence[bool], ro
         rows, right = (np.add.reduceat(each, firsts, axis=1) for each in (counts[:, order], counts[:, order] * marks))
         taken = np.clip(first - (np.cumsum(rows, axis=1) - rows), 0, rows)
         shares = np.divide(right, rows, out=np.zeros_like(right), where=rows > 0)
-        found: _Numbers = 100 * (shares * taken).sum(axis=1) / first
-        return found
+        percent: _Numbers = 100 * (shares * taken).sum(axis=1) / first
+        return percent
 
     value = float(precision(np.ones((1, len(scores))))[0])
     return PrecisionAt(first, Estimate(value, percentile_interval(precision(row_counts.astype(np.float64)))))
@@ -252,21 +230,20 @@ def precision_at(first: int, scores: Sequence[float], marked: Sequence[bool], ro
 def rank_correlation(scores: Sequence[float], grades: Sequence[float], row_counts: Counts) -> Estimate | None:
     """Spearman's coefficient, -1 to 1, equal numbers having the mean of their ranks; None if either is constant."""
 
+    def centred_ranks(numbers: Sequence[float], counts: _Numbers) -> _Numbers:
+        """float64 [draws, rows]: how far the mean rank of each row lies from that of its resample."""
+        levels = np.unique(np.negative(numbers), return_inverse=True)[1]
+        rows = counts @ np.eye(levels.max() + 1)[levels]
+        ranks: _Numbers = (np.cumsum(rows, axis=1) - rows + (rows + 1) / 2)[:, levels]
+        ranks -= (counts * ranks).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        return ranks
+
     def spearman(counts: _Numbers) -> _Numbers:
-        first, second = _centred_ranks(scores, counts), _centred_ranks(grades, counts)
+        first, second = centred_ranks(scores, counts), centred_ranks(grades, counts)
         spread = np.sqrt((counts * first**2).sum(axis=1) * (counts * second**2).sum(axis=1))
         return _ratio((counts * first * second).sum(axis=1), np.where(spread > 1e-9, spread, 0.0))
 
     return _estimate(float(spearman(np.ones((1, len(scores))))[0]), spearman(row_counts.astype(np.float64)))
-
-
-def _centred_ranks(numbers: Sequence[float], counts: _Numbers) -> _Numbers:
-    """float64 [draws, rows]: how far the mean rank of each row lies from that of its resample."""
-    places = np.unique(np.negative(numbers), return_inverse=True)[1]
-    rows = counts @ np.eye(places.max() + 1)[places]
-    ranks: _Numbers = (np.cumsum(rows, axis=1) - rows + (rows + 1) / 2)[:, places]
-    ranks -= (counts * ranks).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return ranks
 
 
 _BINS = 10
@@ -283,12 +260,10 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """A reliability diagram and its two sums; intervals are over resamples of rows, with the same bins.
+    """Ten bins of as many items each, by ascending score, and two sums; intervals are over resamples of rows.
 
-    Attributes:
-        bins: ten bins of as many items each, by ascending score; fewer if there are fewer items.
-        calibration_error: mean distance of a bin's mean score and its marked share, weighted by items (ECE).
-        brier_score: mean squared distance of an item's score and its mark, 1 or 0.
+    ``calibration_error`` is the mean distance of a bin's mean score and its marked share, weighted by items (ECE), and
+    ``brier_score`` the mean squared distance of an item's score and its mark, 1 or 0.
     """
 
     bins: tuple[ReliabilityBin, ...]
@@ -301,14 +276,7 @@ class Reliability:
 def reliability(
     scores: Sequence[float], marked: Sequence[bool], rows: Sequence[int], row_counts: Counts
 ) -> Reliability | None:
-    """The reliability of scores in [0, 1] as probabilities of a mark; None without items.
-
-    Args:
-        scores: one of each item.
-        marked: whether each item is marked.
-        rows: the row of each item.
-        row_counts: the resamples.
-    """
+    """The reliability of scores in [0, 1] as probabilities of a mark; each item has both and a row, None without."""
     if not scores:
         return None
     values, marks = np.asarray(scores, dtype=np.float64), np.asarray(marked, dtype=np.float64)
@@ -325,3 +293,85 @@ def reliability(
         brier_score=float(squares.sum() / len(values)),
         brier_score_interval=percentile_interval((row_counts @ squares) / drawn),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that a method could not attribute; all of its spans count as wrong. ``row`` is its 0-based number."""
+
+    row: int
+    reason: str
+    message: str
+
+    @classmethod
+    def of(cls, record: QARecord, fault: RowFault) -> Self:
+        """The row of a record."""
+        return cls(record.source.source_row, str(fault.reason), str(fault))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run found: ``report`` for the JSON file, dataclasses or plain data, and the same as text."""
+
+    report: object
+    text: str
+
+
+def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table for the terminal: header, rule and lines, the first column flush left and the others flush right."""
+    shown = [[one_line(cell) for cell in line] for line in (header, *lines)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    shown.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join(f"{cell:{'>' if index else '<'}{widths[index]}}" for index, cell in enumerate(line)).rstrip()
+        for line in shown
+    )
+
+
+def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
+    """Both ends of an interval, empty for None; set ``sign`` to "+" to show a plus sign."""
+    return "" if interval is None else f"{interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
+
+
+def estimate_cells(estimate: Estimate | None, *, digits: int = 1) -> tuple[str, str]:
+    if estimate is None:
+        return "", ""
+    return f"{estimate.value:.{digits}f}", interval_cell(estimate.interval, digits=digits)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write plain data; the file is replaced atomically."""
+    with new_file(path) as file:
+        file.write((json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n").encode())
+
+
+def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
+    """One line per reason, with the number of rows."""
+    return _remarks(skipped, "skipped")
+
+
+def failure_remarks(failed: Sequence[FailedRow], *, consequence: str, method: str = "") -> list[str]:
+    """One line per reason, with the number of rows of the method and what happens to them."""
+    return [f"{method}: {line}" if method else line for line in _remarks(failed, f"failed and {consequence}")]
+
+
+def _remarks(rows: Sequence[SkippedRow | FailedRow], what: str) -> list[str]:
+    counts = Counter(row.reason for row in rows)
+    return [f"{count} rows {what}: {one_line(reason)}" for reason, count in sorted(counts.items())]
+
+
+def data_digest(path: Path, dataset: str) -> str:
+    """SHA-256 of a data set's file, in hex; of several files in a directory, that of their digests in order."""
+    digests = [file_sha256(file) for file in data_files(path, dataset)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def verdict_in_use(provenance: Mapping[str, str]) -> str:
+    """One line on the thresholds that decided, from the provenance of an attributor."""
+    if "answer_risk_threshold" in provenance:
+        risk = provenance["answer_risk_threshold"]
+        return f"verdict in use: {provenance['verdict']}, an answer has an unsupported claim from risk {risk} on"
+    if "supported_threshold" in provenance:
+        supported, weak = provenance["supported_threshold"], provenance["weak_threshold"]
+        return f"verdict in use: mass, supported from {supported} on, unsupported below {weak}"
+    return "verdict in use: none, no thresholds are known for this model and method"
