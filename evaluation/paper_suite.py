@@ -15,8 +15,7 @@ from typing import Any
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import Need, required
-from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
-from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_directory import layer_types, layers_with_attention, read_model_directory
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS, Measure
 from attribeam.evaluation.measures.accuracy import MethodScore, score_methods

@@ -14,9 +14,8 @@ from tqdm import tqdm
 
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
-from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 from attribeam.attribution.options import (
     ATTN_UNION_DEP,
     COMPARED,

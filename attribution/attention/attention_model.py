@@ -19,9 +19,9 @@ from attribeam.attribution.attention.batching import (
 )
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
+    LayerChoice,
     ModelDirectory,
     configured_layer,
     read_light_directory,

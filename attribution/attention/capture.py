@@ -45,13 +45,16 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     to_device,
 )
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models.layer_choice import LayerChoice
-from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.model_directory import LayerChoice, ModelDirectory, read_model_directory
 from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
-from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
+from attribeam.attribution.models.weight_loading import (
+    drop_unused_weights,
+    keep_freed_memory,
+    layers_to_load,
+    load_weights,
+)
 from attribeam.attribution.options import ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource

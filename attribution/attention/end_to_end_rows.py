@@ -22,7 +22,7 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from attribeam.attribution.attention.reduction import AttentionRule, to_device
-from attribeam.attribution.models.processor import half_precision_instructions
+from attribeam.attribution.models.loading import half_precision_instructions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import isfinite
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -22,7 +21,7 @@ from attribeam.attribution.attention.batching import Job, RowLayout, end_to_end_
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, block_padding, padded_local_attention
 from attribeam.attribution.attention.reduction import AttentionRule, Capture, RowAttention, RowRequest, reduce_row
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribeam.attribution.models.weight_files import needed_files, require_files
+from attribeam.attribution.models.weight_files import weight_paths
 from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 
@@ -284,10 +283,8 @@ def _read_weights(directory: ModelDirectory, layer: int) -> EncoderWeights:
     """
     config: Any = directory.config
     hidden, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
-    names = needed_files(directory, layer=layer)
-    require_files(directory, names)
     with ExitStack() as opened:
-        files = [opened.enter_context(safe_open(Path(directory.location) / name, "pt")) for name in names]
+        files = [opened.enter_context(safe_open(path, "pt")) for path in weight_paths(directory, layer=layer)]
         places = {name.removeprefix("model."): (file, name) for file in files for name in file.keys()}  # noqa: SIM118
 
         def weight(name: str, *shape: int) -> torch.Tensor:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.method import LoadedModels, Need
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
@@ -251,7 +250,7 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
-    from attribeam.attribution.models.model_directory import read_model_directory
+    from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer

@@ -14,12 +14,15 @@ import numpy.typing as npt
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.layer_choice import LayerChoice
-from attribeam.attribution.models.model_directory import ModelDirectory, configured_layer, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    LayerChoice,
+    ModelDirectory,
+    configured_layer,
+    read_model_directory,
+)
 from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.weight_loading import check_fits
-from attribeam.attribution.models.weight_memory import WeightGroup, free_memory
+from attribeam.attribution.models.weight_loading import WeightGroup, check_fits, free_memory
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource

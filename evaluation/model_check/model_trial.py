@@ -22,12 +22,10 @@ from attribeam.attribution.attention.hidden_states import layer_modules
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.methods.models import with_chosen_dtype
-from attribeam.attribution.models.layer_choice import choose_layer
-from attribeam.attribution.models.model_directory import read_model_directory, runs_own_code
+from attribeam.attribution.models.model_directory import choose_layer, read_model_directory, runs_own_code
 from attribeam.attribution.models.precision import stored_quantization
 from attribeam.attribution.models.weight_files import revision_of
-from attribeam.attribution.models.weight_loading import format_size
-from attribeam.attribution.models.weight_memory import held_size, total_size
+from attribeam.attribution.models.weight_loading import format_size, held_size, total_size
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, ModelOptions, Quantization
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log

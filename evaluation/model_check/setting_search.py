@@ -23,7 +23,8 @@ from tqdm import tqdm
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings
-from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory
+from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally
@@ -293,7 +294,7 @@ def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) 
 
     What was trained or chosen for the attention of another layer is left out.
     """
-    own = directory.options.attribution_config or Path(directory.location) / FILE_NAME
+    own = directory.options.attribution_config or Path(directory.location) / CONFIG_FILE
     path = Path(own)
     values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if choice.setting != choice.usual:

@@ -37,7 +37,7 @@ from attribeam.attribution.attention.batching import RowLayout, choose_layout
 from attribeam.attribution.attention.capture import capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import Capture, RowRequest
-from attribeam.attribution.models.layer_choice import choose_layer, layer_types
+from attribeam.attribution.models.model_directory import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row

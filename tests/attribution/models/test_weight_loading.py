@@ -28,9 +28,8 @@ from transformers import (
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_files import entries_up_to_layer
-from attribeam.attribution.models.weight_loading import load_weights
-from attribeam.attribution.models.weight_memory import depth_matters, drop_unused_weights
+from attribeam.attribution.models.weight_files import is_above_layer
+from attribeam.attribution.models.weight_loading import depth_matters, drop_unused_weights, load_weights
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
@@ -109,7 +108,7 @@ def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path, te
 def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path):
     files = save_in_shards(tmp_path)
     whole = load(tmp_path, layer=2).state_dict()
-    unneeded = set(files.values()) - set(entries_up_to_layer(files, 2).values())
+    unneeded = set(files.values()) - {file for name, file in files.items() if not is_above_layer(name, 2)}
     assert len(unneeded) >= 2
     for file in unneeded:
         (tmp_path / file).unlink()

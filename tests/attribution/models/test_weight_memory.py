@@ -11,10 +11,15 @@ import torch
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model
 from transformers import Gemma3Config, Qwen2Config
 
-from attribeam.attribution.models import weight_loading, weight_memory
+from attribeam.attribution.models import weight_loading
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.weight_loading import check_fits, load_weights
-from attribeam.attribution.models.weight_memory import keep_freed_memory, total_size, weight_groups
+from attribeam.attribution.models.weight_loading import (
+    check_fits,
+    keep_freed_memory,
+    load_weights,
+    total_size,
+    weight_groups,
+)
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
 
@@ -72,31 +77,31 @@ def _proc(tmp_path, monkeypatch, *, limit):
     (tmp_path / "memory.max").write_text(f"{limit}\n", encoding="ascii")
     (tmp_path / "memory.current").write_text("3000000\n", encoding="ascii")
     (tmp_path / "memory.stat").write_text("anon 9\nactive_file 400000\ninactive_file 600000\n", encoding="ascii")
-    monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "meminfo")
-    monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(weight_loading, "_MEMORY_INFO", tmp_path / "meminfo")
+    monkeypatch.setattr(weight_loading, "_CONTROL_GROUP", tmp_path)
 
 
 def test_free_memory_is_what_the_system_has_available(tmp_path, monkeypatch):
     _proc(tmp_path, monkeypatch, limit="max")
-    assert weight_memory.free_memory(CPU) == 8000 * 1024
+    assert weight_loading.free_memory(CPU) == 8000 * 1024
 
 
 def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(tmp_path, monkeypatch):
     _proc(tmp_path, monkeypatch, limit="5000000")
-    assert weight_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
+    assert weight_loading.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
 
 
 def test_memory_that_torch_holds_unused_on_a_gpu_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (3_000, 80_000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 9_000)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2_000)
-    assert weight_memory.free_memory(torch.device("cuda:1")) == 3_000 + 7_000
+    assert weight_loading.free_memory(torch.device("cuda:1")) == 3_000 + 7_000
 
 
 def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "none")
-    monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
-    assert weight_memory.free_memory(CPU) is None
+    monkeypatch.setattr(weight_loading, "_MEMORY_INFO", tmp_path / "none")
+    monkeypatch.setattr(weight_loading, "_CONTROL_GROUP", tmp_path)
+    assert weight_loading.free_memory(CPU) is None
     QWEN2_7B.save_pretrained(tmp_path)
     check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
 
@@ -118,9 +123,9 @@ PASS = f"""
 import ctypes, resource
 ctypes.CDLL(None).prctl({NO_HUGE_PAGES}, 1, 0, 0, 0)
 import torch
-from attribeam.attribution.models import weight_memory
-weight_memory._SMALL_MODEL = 0
-weight_memory.keep_freed_memory(torch.nn.Linear(8, 8))
+from attribeam.attribution.models import weight_loading
+weight_loading._SMALL_MODEL = 0
+weight_loading.keep_freed_memory(torch.nn.Linear(8, 8))
 def states():
     return [torch.zeros(20 * 2**20, dtype=torch.uint8) for _ in range(3)]
 for _ in range(3):
@@ -144,7 +149,7 @@ def thresholds_set(monkeypatch, network):
     taken = []
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
-    monkeypatch.setattr(weight_memory.ctypes, "CDLL", lambda _: glibc)
+    monkeypatch.setattr(weight_loading.ctypes, "CDLL", lambda _: glibc)
     keep_freed_memory(network)
     return taken
 
@@ -155,7 +160,7 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch):
             monkeypatch.delenv(name)
     small, elsewhere = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8, device="meta")
     assert not thresholds_set(monkeypatch, small)
-    monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(weight_loading, "_SMALL_MODEL", 0)
     assert len(thresholds_set(monkeypatch, small)) == 2
     assert not thresholds_set(monkeypatch, elsewhere)
 
@@ -164,6 +169,6 @@ def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch):
     ("name", "value"), [("MALLOC_TRIM_THRESHOLD_", "131072"), ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072")]
 )
 def test_thresholds_of_the_user_stay(name, value, monkeypatch):
-    monkeypatch.setattr(weight_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(weight_loading, "_SMALL_MODEL", 0)
     monkeypatch.setenv(name, value)
     assert not thresholds_set(monkeypatch, torch.nn.Linear(8, 8))
