@@ -1,8 +1,7 @@
 """Evidence in the passages: of a union of token-wise attributions, and of words that an answer shares with them.
 
-A union gives pieces of passage text that a person can read, and a score for each passage. Tokens end inside words, and
-most runs are faint: a piece ends where words end, says something, and is the whole sentence where it covers most of it,
-as people underline. No model reads the shared words.
+A union gives a score for each passage and pieces of text that a person can read: tokens end inside words, and most runs
+are faint. No model reads the shared words.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ _Places = npt.NDArray[np.intp]
 class WordOverlap:
     """The words of one answer in each of its passages, titles included; made once and asked for any range.
 
-    A word scores in a passage the length of the longest common run of words that it belongs to, divided by its
-    frequency over all passages.
+    A word scores the length of the longest common run that it belongs to, divided by its frequency over all passages.
     """
 
     def __init__(self, answer: str, passages: Sequence[Passage]) -> None:
@@ -71,10 +69,7 @@ class WordOverlap:
         return shares
 
     def stand_alone(self, firsts: _Places, ends: _Places) -> npt.NDArray[np.bool_]:
-        """The passage in whose text or title alone a run's words stand one behind the other: bool [runs, passages].
-
-        A row is all False where no passage has them, or several have.
-        """
+        """The one passage, if any, in whose text or title a run's words stand in a row: bool [runs, passages]."""
         lengths = (ends - firsts)[:, None]
         having = (self._ending[ends] >= lengths) & (lengths > 0)
         having &= having.sum(axis=1, keepdims=True) == 1
@@ -83,8 +78,7 @@ class WordOverlap:
     def parts(self, spans: Sequence[CharRange], sentences: Sequence[CharRange]) -> _Floats:
         """What the words of spans add to each passage's score, as a share of the sum of scores: [spans, passages].
 
-        The sum of three shares: of the span's words, of its sentences' words, and all of one for the passage in which
-        alone the span stands word by word, which must be where it comes from.
+        The span's words have a share, its sentences' words too, and a passage in which alone the span stands has one.
         """
         runs = self.words_of(spans)
         around = self.words_of([_with_sentences_around(span, sentences) for span in spans])
@@ -92,11 +86,8 @@ class WordOverlap:
 
 
 def _with_sentences_around(span: CharRange, sentences: Sequence[CharRange]) -> CharRange:
-    touched = _touched(sentences, span.char_start, span.char_end)
-    return CharRange(
-        min([span.char_start, *(one.char_start for one in touched[:1])]),
-        max([span.char_end, *(one.char_end for one in touched[-1:])]),
-    )
+    ranges = [span, *_touched(sentences, span.char_start, span.char_end)]
+    return CharRange(min(one.char_start for one in ranges), max(one.char_end for one in ranges))
 
 
 def _touched(ranges: Sequence[CharRange], start: int, end: int) -> Sequence[CharRange]:
@@ -206,10 +197,7 @@ def union_evidence(
 def evidence_pieces(
     scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]
 ) -> list[list[UnscaledPiece]]:
-    """For each union its evidence as ``readable_runs``, by falling score, then passage, title, position.
-
-    A piece has no white space at its edges unless it is nothing else.
-    """
+    """For each union its ``readable_runs`` without white space around, by falling score, passage, title, position."""
     return [_pieces(runs, passages, None) for runs in _runs_of_unions(scores, encoded)]
 
 

@@ -1,12 +1,7 @@
 """The union of a span's token-wise attributions, and how much each response token counts in it (Section 3).
 
-A token counts by the span's atomic facts (Section 3.3, step 2). The span's sentence counts only in the choice of the
-passage.
-
-Of the union (Section 3.2, Algorithm 1), first tokens without neighbours are dropped, then what lies far from a
-passage's best stretch and is there by chance (an extension of ours). In a passage of thousands of words every answer
-finds some of its words somewhere. Their small scores add up, so that the longest passage would win. A window of so many
-tokens makes passages of all lengths comparable.
+Of the union (Algorithm 1), first tokens without neighbours are dropped, then what lies outside a passage's best window
+(an extension of ours): small scores by chance would add up, so that the longest passage would win.
 """
 
 from __future__ import annotations
@@ -37,9 +32,9 @@ class UnionScores:
     """The attribution scores w(t, d_j) of some unions of one response, all kept evidence in one list.
 
     Attributes:
-        unions: [evidence], whose evidence it is; ascending.
-        columns: [evidence], its prompt column, ascending within a union, all within passages.
-        scores: [evidence], w(t, d_j) > 0 of each, in attention mass.
+        unions: whose evidence it is; ascending.
+        columns: its prompt column, ascending within a union, all within passages.
+        scores: w(t, d_j) > 0 of each, in attention mass.
         evidence_isolated: for each union whether all evidence was isolated: the filter alone would leave nothing.
     """
 
@@ -66,13 +61,10 @@ class PassageScores:
         self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
     def unite(self, weights: _Counts, *, isolation_tau: float, strict: bool = False) -> UnionScores:
-        """Unite response tokens, then drop isolated evidence.
+        """Unite response tokens, then drop isolated evidence; ``isolation_tau`` as in ``keep_neighboured``.
 
-        Where all evidence of a union is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
-
-        Args:
-            weights: int64 [unions, responses], how often a response token's attribution counts in each union.
-            isolation_tau: see ``keep_neighboured``.
+        ``weights`` int64 [unions, responses] say how often a token's attribution counts. Where all evidence of a union
+        is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
         """
         united = self.column_sums(weights)
         unions, places = united.nonzero()
@@ -89,10 +81,7 @@ class PassageScores:
     def mean_masses(
         self, scores: UnionScores, *, union_of_span: Sequence[int], firsts: Sequence[int], ends: Sequence[int]
     ) -> list[float]:
-        """For each span the mean, over its tokens ``[first, end)``, of their top-k attention on its union's evidence.
-
-        In [0, 1]; 0 without tokens.
-        """
+        """For each span the mean, over its tokens ``[first, end)``, of their attention on its union's evidence."""
         wanted = np.zeros((len(scores.evidence_isolated), len(self.columns)), dtype=np.bool_)
         wanted[scores.unions, np.searchsorted(self.columns, scores.columns)] = True
         masses = []
@@ -102,10 +91,7 @@ class PassageScores:
         return masses
 
     def column_sums(self, weights: _Counts) -> _Floats:
-        """The sums of the response tokens' scores on each of ``columns``: float64 [unions, columns].
-
-        ``weights`` int64 [unions, responses], how often each token counts.
-        """
+        """The sums of scores, weighted by int64 [unions, responses], on each of ``columns``: [unions, columns]."""
         size = (len(weights), len(self.columns))
         counted = np.flatnonzero(weights.any(axis=0))
         weighted = weights[:, counted, None] * self._scores[counted]
@@ -151,12 +137,7 @@ class WindowedScores:
 
 
 def keep_best_windows(
-    scores: UnionScores,
-    *,
-    encoded: EncodedRow,
-    passage_count: int,
-    window: float,
-    context: ColumnContext | None = None,
+    scores: UnionScores, *, encoded: EncodedRow, passage_count: int, window: float, context: ColumnContext | None = None
 ) -> WindowedScores:
     """For each union and passage keep the ``window`` successive tokens with the largest sum, and the title.
 
@@ -242,10 +223,9 @@ class ResponseWeights:
         self._fact_of_token: dict[int, frozenset[int]] = {}
 
     def of_spans(self, spans: Sequence[CharRange]) -> SpanWeights:
-        """The weights of at least one span.
+        """The weights of at least one span: a token counts as often as the span has tokens in whose atomic fact it is.
 
-        A token counts as often as the span has tokens whose atomic fact it is in. A token of the span is in its own
-        fact always, also where it stands in no word.
+        A token of the span is in its own fact always, also where it stands in no word.
         """
         firsts, ends = (places.tolist() for places in self._alignment.tokens_of_ranges(spans))
         facts = [[self._fact(token) for token in range(*run)] for run in zip(firsts, ends, strict=True)]

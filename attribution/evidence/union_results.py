@@ -15,12 +15,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_senten
 from attribeam.attribution.answers.parser_output import WordTokenAlignment
 from attribeam.attribution.answers.target_spans import words_range
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.passage_evidence import (
-    WordOverlap,
-    scaled_pieces,
-    scaled_tokens,
-    union_evidence,
-)
+from attribeam.attribution.evidence.passage_evidence import WordOverlap, scaled_pieces, scaled_tokens, union_evidence
 from attribeam.attribution.evidence.union import (
     ColumnContext,
     PassageScores,
@@ -50,27 +45,17 @@ class MethodError(RunError):
 
 
 @dataclass(frozen=True, slots=True)
-class PassageDecision:
-    """The best passage, None where nothing scores, and its lead over the second as a share of all scores."""
-
-    top_index: int | None
-    margin: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanResult:
     """What a method says about one span.
 
     Attributes:
         passage_scores: one per passage, finite and not negative; all zero where nothing was found.
         evidence: the passage texts that it names, best score first; scores are positive, in the method's own unit.
-        mass: share of the span's attention that lies on its evidence, in [0, 1]; None where the method has no such
-            share.
+        mass: share of the span's attention on its evidence, in [0, 1]; None where the method has no such share.
         united: ranges of the answer whose attributions were united, the span included; empty for the span alone.
         isolated: whether the isolation filter left nothing of the span's evidence.
-        decision: None for that of ``decide_passage``.
-        value_passages: the passages that the span's numbers, dates and names are looked up in; None for all passages
-            with a score.
+        decision: the best passage and its margin; None for those of ``decide_passage``.
+        value_passages: where the span's numbers, dates and names are looked up; None for all passages with a score.
         tokens: every evidence token of the span with its score, in the order of the prompt; None unless asked for.
     """
 
@@ -79,18 +64,21 @@ class SpanResult:
     mass: float | None = None
     united: tuple[CharRange, ...] = ()
     isolated: bool = False
-    decision: PassageDecision | None = None
+    decision: tuple[int | None, float | None] | None = None
     value_passages: tuple[int, ...] | None = None
     tokens: tuple[TokenEvidence, ...] | None = None
 
 
-def decide_passage(scores: Sequence[float]) -> PassageDecision:
-    """The passage with the largest score, of equal ones the first (Section 4.1)."""
+def decide_passage(scores: Sequence[float]) -> tuple[int | None, float | None]:
+    """The passage with the largest score, of equal ones the first (Section 4.1), and its margin.
+
+    That is its lead over the second as a share of all scores. Both are None where nothing scores.
+    """
     total = sum(scores)
     if total <= 0:
-        return PassageDecision(None, None)
+        return None, None
     best, second = sorted([*scores, 0.0], reverse=True)[:2]
-    return PassageDecision(list(scores).index(best), (best - second) / total)
+    return list(scores).index(best), (best - second) / total
 
 
 _SPANS_AT_ONCE = 64
@@ -180,7 +168,7 @@ class _Response:
             decision = decide_passage(passage_sums)
             yield SpanResult(
                 passage_scores=tuple([score * factor for score in passage_sums]),
-                evidence=scaled_pieces(evidence.pieces(decision.top_index), factor),
+                evidence=scaled_pieces(evidence.pieces(decision[0]), factor),
                 mass=mass,
                 united=self._ranges.around(span, facts),
                 isolated=evidence.evidence_isolated,
@@ -228,8 +216,7 @@ def evidence_records(
     first: dict[TargetSpan, int] = {}
     evidence = []
     for index, (span, result) in enumerate(zip(spans, results, strict=True)):
-        decision = result.decision or decide_passage(result.passage_scores)
-        top = decision.top_index
+        top, margin = result.decision or decide_passage(result.passage_scores)
         scored = tuple(passage for passage, score in enumerate(result.passage_scores) if score > 0)
         unmatched = values.unmatched_values(
             span.chars, scored if result.value_passages is None else result.value_passages
@@ -248,7 +235,7 @@ def evidence_records(
                 passage_scores=result.passage_scores,
                 top_passage_index=top,
                 top_passage_id=None if top is None else record.passages[top].passage_id,
-                margin=decision.margin,
+                margin=margin,
                 evidence_mass=result.mass,
                 evidence_isolated=result.isolated,
                 support=support,

@@ -27,7 +27,7 @@ from attribeam.attribution.attention.batching import (
     token_budget_on,
 )
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
+from attribeam.attribution.attention.end_to_end_attention import rows_end_to_end
 from attribeam.attribution.attention.hidden_states import layer_states
 from attribeam.attribution.language_models.language_model import (
     LanguageModel,

@@ -1,7 +1,4 @@
-"""What loaders share: something costly is loaded once, what libraries raise becomes ``ModelLoadError``.
-
-Also, what the processor computes in half precision; asking takes no torch on Linux.
-"""
+"""What loaders share: what is costly is loaded once, errors of libraries, and what the processor computes fast."""
 
 from __future__ import annotations
 
@@ -88,8 +85,8 @@ _T = TypeVar("_T")
 def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a loader so that its last result stays loaded for the next call with the same, hashable arguments.
 
-    Threads that ask meanwhile wait for the one that loads; ``lru_cache`` alone would let each load its own. A loader
-    that raises is called again next time.
+    Threads wait for the one that loads; ``lru_cache`` alone would let each load its own. One that raises is called
+    again.
     """
     keep, lock = lru_cache(maxsize=1)(load), RLock()
 
@@ -113,10 +110,7 @@ _QUESTIONS_TO_TORCH = {
 
 
 def half_precision_instructions() -> dict[str, tuple[str, ...]]:
-    """The names of the processor's instructions for products of matrices, by dtype; a dtype without any is left out.
-
-    Only those of x86 are known (AMX and AVX-512), so there are none on ARM.
-    """
+    """Instructions for products of matrices, by dtype; only those of x86 are known. On Linux no torch is needed."""
     flags = _processor_flags()
     known = {dtype: tuple(name for name in names if name in flags) for dtype, names in _PRODUCT_INSTRUCTIONS.items()}
     return {dtype: names for dtype, names in known.items() if names}

@@ -1,7 +1,6 @@
 """A model before its weights are read: its config and settings, the layer whose attention is taken, its tokenizer.
 
-A model is refused here where attention cannot be taken from it, or where transformers would compute its positions in
-another way than they were trained with. ``attribution_config.json`` says how a model directory asks to be used.
+It is refused where attention cannot be taken from it, or transformers would compute other positions than its own.
 """
 
 from __future__ import annotations
@@ -44,12 +43,7 @@ _Options = TypeVar("_Options", bound=Options)
 
 @dataclass(frozen=True, slots=True)
 class AttributionConfig:
-    """The defaults of one model.
-
-    Attributes:
-        trained: how the model was trained; users cannot change it.
-        prompt_template: the model's own; None leaves the choice to ``choose_template``.
-    """
+    """The defaults of one model, as its ``attribution_config.json`` has them; users cannot change ``trained``."""
 
     model: ModelOptions = field(default_factory=ModelOptions)
     method: MethodOptions = field(default_factory=MethodOptions)
@@ -94,12 +88,7 @@ def _directory_options(options: type[Options]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModelDirectory:
-    """A model before its weights are read.
-
-    Attributes:
-        location: its folder: a local model's own, or that of one commit in the hub's cache.
-        commit: the commit of a hub model, None for a local one.
-    """
+    """A model before its weights are read; ``commit`` is that of a hub model, None for a local one."""
 
     location: str
     config: PreTrainedConfig
@@ -111,10 +100,8 @@ class ModelDirectory:
 def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> ModelDirectory:
     """Config and settings of a model; reads no weights, and fetches none of a hub model.
 
-    With ``any_kind``, it need not be one that attention can be taken from.
-
     Raises:
-        ModelLoadError: if there is no such model, or it is of another kind.
+        ModelLoadError: if there is no such model, or attention cannot be taken from it and it need not be ``any_kind``.
     """
     from transformers import AutoConfig
 
@@ -134,21 +121,14 @@ def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> Mo
 
 
 class LightConfig(SimpleNamespace):
-    """The bundled encoder's config.json, read without transformers; it has all that is asked of a config's text model.
-
-    Only ``read_light_directory`` gives one, in place of transformers' config.
-    """
+    """The bundled encoder's config.json without transformers, with all that is asked of a config's text model."""
 
     def get_text_config(self) -> LightConfig:
         return self
 
 
 def read_light_directory(options: ModelOptions) -> ModelDirectory:
-    """As ``read_model_directory``, but for the bundled model without transformers, whose import takes seconds.
-
-    Raises:
-        ModelLoadError: as ``read_model_directory``.
-    """
+    """As ``read_model_directory``, but for the bundled model without transformers, whose import takes seconds."""
     if options.model != BUNDLED_MODEL_NAME:
         return read_model_directory(options)
     folder, _ = model_folder(options)
@@ -177,11 +157,7 @@ def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
 
 
 def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
-    """The model's fast tokenizer, without the truncation and padding that its file may ask for.
-
-    Raises:
-        ModelLoadError: if the model has none.
-    """
+    """The model's fast tokenizer, without its file's truncation and padding; ModelLoadError if it has none."""
     from transformers import AutoTokenizer
 
     options, folder = directory.options, Path(directory.location)
@@ -224,9 +200,8 @@ _ROTARY_KINDS = ("rope", "rotary")
 def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
     """Refuse a ``position_embedding_type`` that the code of transformers does not look at.
 
-    BERT and its relatives once had positions relative to the key. transformers 5 reads such a config without a word
-    and adds absolute positions, whose table the weights need not hold. Code from a model's own repository may know
-    more kinds, and is not asked. Some name what they do anyway (ModernBERT's says "absolute").
+    BERT and its relatives once had positions relative to the key; transformers 5 silently adds absolute ones instead.
+    Code of a model's own repository may know more kinds. Some name what they do anyway (ModernBERT's says "absolute").
 
     Raises:
         ModelLoadError: if the model's attention would be another than its own.
@@ -252,10 +227,7 @@ POSITIONS_BEHIND_PADDING = frozenset({
 
 
 def model_context(config: PreTrainedConfig) -> int | None:
-    """The longest row in tokens that the model's positions reach, None where there is no limit.
-
-    RoBERTa's table of 514 positions serves 512 tokens.
-    """
+    """The longest row in tokens that the model's positions reach (RoBERTa's 514 serve 512); None without a limit."""
     text_config = config.get_text_config()
     positions: int | None = getattr(text_config, "max_position_embeddings", None)
     if positions is None or text_config.model_type not in POSITIONS_BEHIND_PADDING:
@@ -271,13 +243,7 @@ _SEES_SOME = (_SLIDING, "chunked_attention", "hybrid_sliding", "indexed_attentio
 
 @dataclass(frozen=True, slots=True)
 class LayerChoice:
-    """The layer whose attention is taken, and the reason for the choice.
-
-    Attributes:
-        layer: 1-based L*.
-        default: floor(L/2) + 1 (Section 4.1).
-        kinds: the kind of each layer of the model, by transformers' names.
-    """
+    """The layer whose attention is taken: 1-based L*, floor(L/2) + 1 (Section 4.1), the kind of each layer, and why."""
 
     layer: int
     default: int
@@ -303,11 +269,7 @@ class LayerChoice:
 
 
 def configured_layer(directory: ModelDirectory) -> LayerChoice:
-    """L*: the layer from the options, else from the model's ``attribution_config.json``, else the default choice.
-
-    Raises:
-        ModelLoadError: if there is no such layer, or it has no attention.
-    """
+    """L*, as the options say, else ``attribution_config.json``, else by default; ModelLoadError without attention."""
     requested = directory.options.layer
     try:
         return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
@@ -370,7 +332,7 @@ def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
 def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
     """A copy of ``config`` with ``layer`` layers, so that weights above them are neither read nor kept.
 
-    Every list with one item per layer is cut, too. If the config nests a text model's config, that one is cut.
+    Every list with one item per layer is cut, too, of the text model's config if there is one.
     """
     trimmed = copy.deepcopy(config)
     text_config = trimmed.get_text_config()

@@ -1,12 +1,10 @@
-"""A model's files before a library opens them: where they are, fetched from the hub if need be, and what is checked.
+"""A model's files before a library opens them: where they are, fetched from the hub if need be, and checked.
 
-Libraries believe a directory. They wait for a pipe, make a list of a billion layers, run code that it brings along, or
-end the whole process. So its files, the sizes it claims and its tokenizer are checked here; no import takes seconds.
+Libraries believe a directory: they wait for a pipe, make a billion layers, run its code, or end the whole process.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -32,8 +30,7 @@ _DESCRIPTION = ("*.json", "*.jinja", "*.py", "*.model", "*.tiktoken", "*.txt")
 def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
     """The folder of a model's config, tokenizer and code, and the commit of a hub model; fetches no weights.
 
-    The hub is asked for the commit of the revision (default: the main branch); offline, the cache gives the last one
-    seen.
+    The hub is asked for the commit of the revision (default: the main branch); offline, the cache gives the last one.
 
     Raises:
         ModelLoadError: if there is no such model or revision, if it is gated, or if neither hub nor cache provides it.
@@ -61,11 +58,7 @@ def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
 
 
 def fetch_weights(model: str, commit: str, names: Sequence[str]) -> None:
-    """Fetch these files of one commit into the folder of its description; files that the model lacks are skipped.
-
-    Raises:
-        ModelLoadError: as for ``model_folder``.
-    """
+    """Fetch these files of one commit, but those that the model lacks; raises as ``model_folder``."""
     folder = _cached_folder(model, commit)
     if folder is None or not all((folder / name).is_file() for name in names):
         _fetch(model, commit, names, shows_progress=True)
@@ -133,11 +126,7 @@ def _not_fetched(model: str, revision: str | None, error: Exception) -> ModelLoa
 
 
 def refuse_gguf(model: str, folder: Path) -> None:
-    """Refuse a folder with GGUF files.
-
-    Raises:
-        ModelLoadError: if there is one; the message says how to convert it.
-    """
+    """Refuse a folder with GGUF files by a ``ModelLoadError`` that says how to convert one."""
     for file in sorted(folder.glob(_GGUF_FILES)):
         raise _to_be_converted(model, file)
 
@@ -150,12 +139,9 @@ def _to_be_converted(model: str, file: Path) -> ModelLoadError:
 
 
 def check_whole(model: str, folder: Path) -> None:
-    """Refuse a GGUF file without a config, an adapter, and a folder without a config.
+    """Refuse a GGUF file without a config, an adapter, and a folder without a config, by a ``ModelLoadError``.
 
     Where transformers reads an adapter, it is without effect, or changes a model that nobody named.
-
-    Raises:
-        ModelLoadError: in each case; the message says the way out.
     """
     has_config = (folder / _CONFIG).is_file()
     if not has_config:
@@ -178,19 +164,16 @@ _FILES_NAMING_CODE = (_CONFIG, "tokenizer_config.json")
 
 def code_references(folder: Path) -> list[str]:
     """What model and tokenizer name as their own classes, such as "modeling_own.OwnModel", sorted."""
-    maps = [_json_object(folder / file).get("auto_map") for file in _FILES_NAMING_CODE]
+    paths = (folder / file for file in _FILES_NAMING_CODE)
+    maps = [read_object(path).get("auto_map") for path in paths if path.is_file()]
     return sorted({value for _, _, value in _json_values(maps) if isinstance(value, str)})
 
 
 def check_code(options: ModelOptions, folder: Path) -> None:
-    """Refuse a model that needs code of its repository unasked, or code of which nobody knows the revision.
-
-    Raises:
-        ModelLoadError: in both cases; the message says the way out.
-    """
+    """Refuse a model that needs code of its repository unasked, or code of which nobody knows the revision."""
     from transformers import CONFIG_MAPPING
 
-    config = _json_object(folder / _CONFIG)
+    config = read_object(folder / _CONFIG)
     if not options.trust_remote_code:
         if config.get("auto_map") and config.get("model_type") not in CONFIG_MAPPING:
             raise untrusted_code(options, folder)
@@ -210,14 +193,6 @@ def untrusted_code(options: ModelOptions, folder: Path) -> ModelLoadError:
         f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
         f"{folder}, then allow it with --trust-remote-code"
     )
-
-
-def _json_object(path: Path) -> dict[str, object]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _json_values(value: object, path: str = "", key: str = "") -> Iterator[tuple[str, str, object]]:
@@ -288,10 +263,7 @@ _TRIAL_BYTES, _TRIAL_SECONDS = 2**30, 3
 def check_tokenizer(file: Path) -> None:
     """Check a ``tokenizer.json``, and try one with maps, replacements or patterns in a process of its own.
 
-    Such a process may end by a signal, or take too much time or memory, and nothing else ends with it.
-
-    Raises:
-        DataError: if the file is no JSON object, or the trial fails.
+    Such a process may end by a signal, or take too much time or memory; that is a ``DataError``, too.
     """
     status = file.stat()
     _try_tokenizer(file, (status.st_mtime_ns, status.st_size))

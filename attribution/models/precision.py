@@ -1,7 +1,6 @@
 """A model's device, precision and quantisation, and what ``--dtype auto`` chooses on a CPU.
 
-That is the half precision of the weights, where products are faster in it. It is asked for once, before models are
-loaded. Loading itself never measures anything, so no two processes of a run can disagree.
+That is asked for once, before models are loaded; loading never measures, so no two processes of a run can disagree.
 """
 
 from __future__ import annotations
@@ -44,11 +43,9 @@ def quantization_config(
 ) -> BitsAndBytesConfig | None:
     """The configuration for transformers: quantise the matrices of linear layers, and keep the rest in ``dtype``.
 
-    The modules named in ``but`` stay in ``dtype``, too. None means no quantisation.
-
-    NF4 uses blocks of 64 weights with quantised scales (double quantisation), and products run in ``dtype``. LLM.int8
-    uses its threshold of 6: columns with greater activations are multiplied in float16, and are chosen for a whole
-    batch.
+    The modules named in ``but`` stay in ``dtype``, too. None means no quantisation. NF4 has blocks of 64 weights with
+    quantised scales, and products in ``dtype``. LLM.int8 has its threshold of 6: columns with greater activations are
+    multiplied in float16, and are chosen for a whole batch.
 
     Raises:
         ModelLoadError: if a package is missing, or the model is already quantised.
@@ -121,12 +118,10 @@ _REPACKS = "support_avx512bf16_for_cpu"
 def keep_weights_as_loaded(network: torch.nn.Module) -> None:
     """Make every 4-bit layer compute with the weights as loaded, on every processor.
 
-    On processors with AVX512-BF16, bitsandbytes would repack the weights in the first forward pass on the CPU. That
-    rounds scales to bfloat16 (which changes the weights and takes two bytes per scale instead of one), computes float32
-    and float16 in bfloat16, too, and applies only to matrices with a multiple of 32 rows and of 64 columns.
-
-    On all processors with AVX-512, bitsandbytes uses wrong scales for most weights of a matrix whose rows are not whole
-    blocks, if its number of columns is a multiple of 16. Such a matrix is read as a single row, which avoids the fault.
+    With AVX512-BF16, bitsandbytes would repack them in the first pass on the CPU, with scales rounded to bfloat16, and
+    compute float32 and float16 in bfloat16, too. With AVX-512, it uses wrong scales for most weights of a matrix whose
+    rows are not whole blocks, if its columns are a multiple of 16; such a matrix is read as a single row, which avoids
+    that.
 
     Raises:
         ModelLoadError: if this version of bitsandbytes has no switch for repacking.
@@ -233,9 +228,6 @@ def choose_half_precision(options: ModelOptions) -> DtypeChoice | None:
 
     None if nothing is to be chosen: the dtype is given by the user or the model's directory, the device is a GPU, the
     weights are stored otherwise or quantised, or the processor has no instructions for products in half precision.
-
-    Raises:
-        ModelLoadError: if there is no such model or device.
     """
     available = half_precision_instructions()
     if options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE or not available:

@@ -1,7 +1,6 @@
-"""The safetensors files with the weights of layers 1 to L*: found and checked before they are read, and their revision.
+"""The safetensors files with the weights of layers 1 to L*: found, checked before they are read, and their revision.
 
-A hub model's weights are identified by its commit, a local model's by a digest over the used parts of its files. What a
-config asks for and the files lack would be drawn at random by the gigabyte before anybody finds that it is missing.
+What a config asks for and the files lack would be drawn at random by the gigabyte before anybody finds out.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ _QUANTISED_PACKING = 16
 def weights_folder(directory: ModelDirectory, *, needed: int, layer: int | None = None) -> Iterator[Path]:
     """A folder with the weights of layers 1 to ``layer`` (None: all layers), as transformers reads them.
 
-    Files that hold only higher layers need not exist, and are not fetched from the hub. The folder is the model's own,
-    or a temporary folder of links with its own index, which is removed on exit.
+    Files that hold only higher layers need not exist, and are not fetched. It is the model's own folder, or a temporary
+    one of links with its own index.
 
     Raises:
         ModelLoadError: as ``weight_paths``.
@@ -114,20 +113,13 @@ def _index_entries(directory: ModelDirectory, layer: int | None) -> dict[str, st
 
 
 def is_above_layer(name: str, layer: int) -> bool:
-    """Whether a tensor belongs to a layer above the 1-based ``layer``, or to the language-model head.
-
-    The first number in its name is that of its layer, from 0.
-    """
+    """Whether a tensor is of the head or a layer above the 1-based ``layer``: the first number of its name, from 0."""
     number = _LAYER_NUMBER.search(name)
     return "lm_head." in name if number is None else int(number[1]) >= layer
 
 
 def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor.
-
-    Raises:
-        ValueError: if it has no such header.
-    """
+    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor; else ValueError."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(_LARGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
@@ -204,13 +196,10 @@ def _hashed_blocks(path: Path, layer: int | None) -> Iterator[bytes]:
 
 
 def weights_digest(directory: ModelDirectory, *, layer: int) -> str:
-    """SHA-256 over the names, shapes and numbers of the weights of layers 1 to ``layer``, of a hub or a local model.
+    """SHA-256 over the names, shapes and numbers of the weights of layers 1 to ``layer``; raises as ``weight_paths``.
 
     Unlike a revision it does not depend on how many files there are, on what stands beside the weights, or on whether
     they are stored in float32 or bfloat16: numbers count as bfloat16 has them.
-
-    Raises:
-        ModelLoadError: if a weights file is missing or damaged.
     """
     digest = sha256()
     with ExitStack() as opened:

@@ -1,8 +1,6 @@
 """Loads the weights of layers 1 to L* of a model onto its device, with transformers, quantised if requested.
 
-A config is cut down to layers 1 to L* of its text model; it may nest that beside others, such as an image encoder.
-Weights are counted from the config, before anything is loaded. Those after the captured attention, which no forward
-pass reaches, are released after the first pass.
+Weights are counted from the config before anything is loaded; those that no pass reaches are released after the first.
 """
 
 from __future__ import annotations
@@ -67,8 +65,8 @@ def load_weights(
 ) -> PreTrainedModel:
     """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
 
-    Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` names the
-    implementation of transformers' attention interface; None leaves the choice to the model.
+    Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` is one of those
+    that transformers knows; None leaves the choice to the model.
 
     Raises:
         ModelLoadError: if the weights do not fit into the device's free memory, are missing, damaged, incomplete or
@@ -111,7 +109,7 @@ def load_weights(
 def _text_model_config(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
     """The config of layers 1 to ``layer`` of the text model alone, with the dtype of the whole model.
 
-    If transformers has no class for the text model alone, it is the whole config with its text model cut.
+    Where transformers has no class for that, it is the whole config with its text model cut.
     """
     whole = without_layers_above(config, layer)
     text = whole.get_text_config()
@@ -261,10 +259,7 @@ class WeightGroup:
 def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bool = False) -> tuple[WeightGroup, ...]:
     """The weights loaded for the 1-based ``layer``: embedding table, layers below L*, L* itself, and the rest.
 
-    Builds the model on the meta device, which takes no memory.
-
-    Raises:
-        ValueError, KeyError: if transformers has no such model.
+    Builds the model on the meta device, which takes no memory; ValueError or KeyError if transformers does not know it.
     """
     with torch.device("meta"):
         model = AutoModel.from_config(  # type: ignore[no-untyped-call]
@@ -290,11 +285,7 @@ def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bo
 
 
 def weights_to_load(directory: ModelDirectory, layer: int) -> tuple[WeightGroup, ...]:
-    """``weight_groups`` of a model.
-
-    Raises:
-        ModelLoadError: if transformers cannot make it.
-    """
+    """``weight_groups`` of a model; ModelLoadError if transformers cannot make it."""
     options = directory.options
     with as_load_errors(options.model):
         return weight_groups(directory.config, layer, trust_remote_code=options.trust_remote_code)
@@ -303,10 +294,10 @@ def weights_to_load(directory: ModelDirectory, layer: int) -> tuple[WeightGroup,
 def check_fits(
     directory: ModelDirectory, *, layer: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[WeightGroup, ...]:
-    """Check that the weights will fit into the device's free memory, without reading them; returns their groups.
+    """The groups of the weights, which are checked against the device's free memory without reading them.
 
     Raises:
-        ModelLoadError: if they will not; the message names options that need less.
+        ModelLoadError: if they will not fit; the message names options that need less.
     """
     options = directory.options
     groups = weights_to_load(directory, layer)
@@ -340,10 +331,7 @@ def held_size(model: nn.Module) -> int:
 
 
 def _scale_size(module: nn.Module) -> int:
-    """Bytes of the scales of a bitsandbytes layer.
-
-    NF4 keeps them with the weights, and so does LLM.int8 on the CPU; elsewhere its first pass moves them to the layer.
-    """
+    """Bytes of the scales of a bitsandbytes layer; LLM.int8's first pass off the CPU moves them to the layer."""
     weight = getattr(module, "weight", None)
     blocks = getattr(weight, "quant_state", None)
     if blocks is not None:
@@ -357,10 +345,7 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes free on ``device``; a CPU counts its control group's limit. None if unknown.
-
-    A GPU counts what torch holds there without using it. That of earlier models would else be missing.
-    """
+    """Bytes free on ``device``, with what torch holds unused on a GPU, within the limit of a CPU's control group."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
@@ -403,10 +388,9 @@ _SMALL_MODEL = 2**27
 def keep_freed_memory(network: nn.Module) -> None:
     """Let this process keep up to 128 MiB of freed memory, if ``network`` is on the CPU and not small.
 
-    A pass frees states of many megabytes. glibc returns them to the system at once, and each page has to be cleared
-    when it is taken again: 7 % of the time of a row of 900 tokens, with a float32 model of Qwen2-0.5B's shape. It sets
-    two thresholds, see mallopt(3). This does nothing with another C library, and nothing where a user has set one of
-    them (``MALLOC_TRIM_THRESHOLD_`` and others, or ``GLIBC_TUNABLES``).
+    glibc returns the states of a pass to the system at once, and each page has to be cleared when it is taken again: 7
+    % of the time of a row of 900 tokens. This sets two thresholds, see mallopt(3), unless a user has set one of them
+    (``MALLOC_TRIM_THRESHOLD_`` and others, or ``GLIBC_TUNABLES``), and does nothing with another C library.
     """
     on_cpu = all(weight.device.type == "cpu" for weight in network.parameters())
     set_by_user = "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "") or any(
