@@ -15,8 +15,7 @@ from typing import Any
 
 from attribeam.attribution import options
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need, PassageScore, required
-from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
-from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_directory import layer_types, layers_with_attention, read_model_directory
 from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.model_directory import (
+    LayerChoice,
     ModelDirectory,
     configured_layer,
     read_model_directory,
@@ -24,8 +24,14 @@ from attribeam.attribution.models.model_directory import (
 from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype, stored_quantization
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of
-from attribeam.attribution.models.weight_loading import check_fits, format_size
-from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, held_size, total_size
+from attribeam.attribution.models.weight_loading import (
+    WeightGroup,
+    check_fits,
+    format_size,
+    free_memory,
+    held_size,
+    total_size,
+)
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource

@@ -16,10 +16,8 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
-from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.verdict.judge import probe_of
+from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,

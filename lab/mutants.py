@@ -80,17 +80,17 @@ MUTANTS = {
     ),
     "attribution/attention/capture.py": (
         ("query.shape[-1] ** -0.5", "query.shape[-2] ** -0.5"),
-        ("else sliding_window - 1", "else sliding_window"),
-        ("capture.layers.index_of(module) == capture.layer_index", "capture.layers.index_of(module) == 0"),
+        ("else window - 1,", "else window,"),
+        ("capture.unnumbered) == capture.layer_index", "capture.unnumbered) == 0"),
         ("capture.bidirectional = not rule.causal", "capture.bidirectional = rule.causal"),
         ("softcap=softcap,", "softcap=None,"),
         ('getattr(module, "sinks", None) if s_aux is None else s_aux', "None"),
     ),
     "attribution/attention/reduction.py": (
-        ("return self.unnumbered - 1", "return self.unnumbered"),
+        ("next(unnumbered) if", "next(unnumbered) + 1 if"),
         ("torch.arange(column_count - 1, -1, -1,", "torch.arange(0, column_count, 1,"),
         ("min(top_k, column_count)", "min(top_k, column_count - 1)"),
-        (".all(),", ".any(),"),
+        ("torch.stack(finite).all()", "torch.stack(finite).any()"),
         (".mean(0)", ".amax(0)"),
     ),
     "pipeline/chunk_store.py": (

@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from attribeam.attribution.methods.audit_row import runs_models
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
-from attribeam.attribution.models.processor import half_precision_instructions
+from attribeam.attribution.models.loading import half_precision_instructions
 from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list

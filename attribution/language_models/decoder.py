@@ -27,7 +27,7 @@ from attribeam.attribution.attention.batching import (
     token_budget_on,
 )
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
+from attribeam.attribution.attention.end_to_end_attention import rows_end_to_end
 from attribeam.attribution.attention.hidden_states import layer_states
 from attribeam.attribution.language_models.language_model import (
     LanguageModel,
@@ -35,14 +35,17 @@ from attribeam.attribution.language_models.language_model import (
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import as_load_errors, is_out_of_memory
-from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, read_model_directory
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import weights_digest
-from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
-from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
+from attribeam.attribution.models.weight_loading import (
+    drop_unused_weights,
+    keep_freed_memory,
+    layers_to_load,
+    load_weights,
+)
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -24,9 +24,13 @@ from attribeam.attribution.attention.batching import (
     run_halving,
     token_budget_on,
 )
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import as_load_errors
-from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    layer_types,
+    load_tokenizer,
+    read_model_directory,
+)
 from attribeam.attribution.models.precision import (
     choose_device,
     choose_dtype,

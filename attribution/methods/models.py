@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.method import LoadedModels, Need
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
@@ -177,7 +176,7 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
     hidden = Need.HIDDEN_STATES in needs
     fused, options = not hidden and Need.RESPONSE_ATTENTION not in needs, choice.model
     if hidden:
-        from attribeam.attribution.models.model_directory import read_model_directory
+        from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 
         layer_count = len(layer_types(read_model_directory(options).config))
         layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer

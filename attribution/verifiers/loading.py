@@ -17,12 +17,8 @@ from transformers import (
 )
 
 from attribeam.attribution.models.loading import as_load_errors
-from attribeam.attribution.models.model_directory import (
-    ModelDirectory,
-    load_fast_tokenizer,
-    model_folder,
-    read_model_directory,
-)
+from attribeam.attribution.models.model_directory import ModelDirectory, load_fast_tokenizer, read_model_directory
+from attribeam.attribution.models.model_files import model_folder
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers

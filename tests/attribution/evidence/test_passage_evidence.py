@@ -1,14 +1,16 @@
-"""What becomes a piece of evidence, step by step, on runs that are written by hand."""
+"""What becomes a piece of evidence, step by step, on runs written by hand, and what words answer and passages share."""
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.evidence import readable_pieces
-from attribeam.attribution.evidence.readable_pieces import on_word_borders, readable_runs, text_of
+from attribeam.attribution.evidence import passage_evidence
+from attribeam.attribution.evidence.passage_evidence import WordOverlap, on_word_borders, readable_runs, text_of
+from attribeam.evaluation.methods.words import match_words
 from attribeam.schemas import CharRange, Passage
 
 HARBOUR = (
@@ -64,7 +66,7 @@ class _Untouched(tuple[CharRange, ...]):
 def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch):
     text = "Bells ring. " * 4000
     sentences = _Untouched([CharRange(start, start + 11) for start in range(0, len(text), 12)])
-    monkeypatch.setattr(readable_pieces, "text_sentences", lambda _: sentences)
+    monkeypatch.setattr(passage_evidence, "text_sentences", lambda _: sentences)
     assert readable_runs([(0, False, 24_000, 24_005, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_005, 1.0)]
     assert readable_runs([(0, False, 24_000, 24_010, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_011, 1.0)]
     assert _Untouched.looked < 100
@@ -127,3 +129,66 @@ def test_word_too_long_to_look_through_is_cut():
     first, last = on_word_borders("a" * 500, 250, 251)
     assert first < 250 < 251 < last
     assert last - first <= 130
+
+
+TEXTS = st.lists(st.sampled_from(["bell", "Bell", "of", "of", "lamp", "tide", "船", ",", ".", "çan"]), max_size=14).map(
+    " ".join
+)
+WORDS_PASSAGES = st.lists(st.builds(Passage, text=TEXTS, title=st.none() | TEXTS), min_size=1, max_size=4)
+
+
+@given(answer=TEXTS, passages=st.lists(st.builds(Passage, text=TEXTS), min_size=1, max_size=4), data=st.data())
+def test_shares_are_those_of_the_word_methods(answer, passages, data):
+    start = data.draw(st.integers(0, len(answer)))
+    chars = CharRange(start, data.draw(st.integers(start, len(answer))) + 1)
+    overlap = WordOverlap(answer, passages)
+    expected = np.array(match_words(answer, passages).passage_scores([chars]))
+    total = expected.sum()
+    (shares,) = overlap.shares(*overlap.words_of([chars]))
+    assert shares == pytest.approx(expected / total if total else expected)
+
+
+@given(answer=TEXTS, passages=WORDS_PASSAGES, data=st.data())
+def test_span_stands_alone_where_one_passage_has_its_words_in_a_row(answer, passages, data):
+    start = data.draw(st.integers(0, len(answer)))
+    chars = CharRange(start, data.draw(st.integers(start, len(answer))) + 1)
+    overlap = WordOverlap(answer, passages)
+    (first,), (end,) = overlap.words_of([chars])
+    words = [word.of(answer).lower() for word in match_words(answer, passages).words[first:end]]
+    having = [
+        index
+        for index, passage in enumerate(passages)
+        if words and any(f" {' '.join(words)} " in _spaced(text) for text in (passage.title or "", passage.text))
+    ]
+    (alone,) = overlap.stand_alone(np.array([first]), np.array([end]))
+    assert np.flatnonzero(alone).tolist() == (having if len(having) == 1 else [])
+
+
+def test_no_run_goes_on_from_a_title_to_its_text():
+    overlap = WordOverlap("bell rings", [Passage("rings loud", "The bell"), Passage("no bell rings")])
+    assert overlap.stand_alone(*overlap.words_of([CharRange(0, 10)])).tolist() == [[False, True]]
+
+
+def _spaced(text):
+    return f" {' '.join(word for word in text.lower().split() if word not in ',.')} "
+
+
+ANSWER, SENTENCES = "Bell rang Lamp burned", [CharRange(0, 9), CharRange(10, 21)]
+SHORE = [Passage("A bell rang."), Passage("A lamp burned, a bell did not.", "The lamp"), Passage("Snow fell.")]
+
+
+def test_parts_are_the_shares_of_span_and_sentence_and_one_for_the_passage_that_alone_has_the_span():
+    spans = [CharRange(0, 4), CharRange(5, 9)]
+    # "bell rang" is a run of two in passage 0; "bell" occurs twice in all, so that it scores 2 / 2 and 1 / 2
+    of_sentence = np.array([1 + 2, 0.5, 0]) / 3.5
+    of_bell, of_rang = np.array([1, 0.5, 0]) / 1.5, np.array([1, 0, 0])
+    alone = np.array([1, 0, 0])
+    expected = np.array([of_bell + of_sentence, of_rang + of_sentence + alone])
+    assert WordOverlap(ANSWER, SHORE).parts(spans, SENTENCES) == pytest.approx(expected)
+
+
+def test_parts_of_a_span_do_not_depend_on_its_neighbours():
+    words = WordOverlap(ANSWER, SHORE)
+    spans = [CharRange(start, end) for start in range(len(ANSWER)) for end in range(start + 1, len(ANSWER) + 1)]
+    together = words.parts(spans, SENTENCES)
+    assert [words.parts([span], SENTENCES).tolist() for span in spans] == [[row] for row in together.tolist()]
