@@ -26,7 +26,7 @@ from attribeam.attribution.attention.hidden_states import HiddenSimilarity, stat
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
-from attribeam.attribution.models.model_directory import layer_types, layers_with_attention
+from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory, layer_types, layers_with_attention
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
