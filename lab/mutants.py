@@ -142,8 +142,8 @@ MUTANTS = {
     "attribution/verdict/claims.py": (
         ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),
         ("if word not in nested]", "]"),
-        ("key=lambda one: _length(spans[one].chars), default=None)", "key=lambda one: one, default=None)"),
-        ("else first[claim.claim_index]", "else claim.claim_index"),
+        ("key=lambda one: spans[one].chars.char_end - spans[one].chars.char_start", "key=lambda one: one"),
+        ("SpanClaim(self._indices[head]", "SpanClaim(head"),
     ),
 }
 # fmt: on

@@ -19,9 +19,8 @@ from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMat
 from attribeam.attribution.option_declaration import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.citations import LiteralIndex
-from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claim_reader import ClaimReader
-from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
+from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims, word_kinds
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise, claim_premises, is_attended
 from attribeam.attribution.verdict.record_fields import WEEKDAYS

@@ -16,9 +16,10 @@ from itertools import chain, pairwise, repeat
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.parsed_answer import base_label
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
+from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.attribution.answers.unmatched_values import Value, ValueMatcher
-from attribeam.attribution.verdict.claims import label_words, words_in
+from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, swapped_values
@@ -274,10 +275,21 @@ def claim_premises(
             words,
             [word for chars in found.atomic_fact for word in words_in(parsed, chars)],
             found,
-            label_words(parsed, row.record.answer, words),
+            _words_of_labels(parsed, row.record.answer, words),
         )
         for words, found in claims
     ]
+
+
+def _words_of_labels(parsed: ParsedAnswer, answer: str, words: Sequence[int]) -> list[int]:
+    """The words of the labels of the table cells and fields that a claim with these words stands in, ascending.
+
+    "24 months" in a table says something of its row and of its column.
+    """
+    structure = structured_text(answer)
+    parts = {structure.part_at(parsed.words[word].char_start) for word in words} if structure.parts else set()
+    labels = (label for part in parts if part is not None for label in structure.labels[part])
+    return sorted({word for label in labels for word in words_in(parsed, label)})
 
 
 class _OneClaim:

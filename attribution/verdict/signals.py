@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.claim_kinds import WordKinds
-from attribeam.attribution.verdict.claims import words_in
+from attribeam.attribution.verdict.claims import WordKinds, words_in
 from attribeam.attribution.verdict.record_fields import CONFLICTS, RowKind, field_agreement, row_kind, time_agreement
 from attribeam.attribution.verdict.word_forms import (
     MODALS,

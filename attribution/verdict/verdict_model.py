@@ -23,8 +23,8 @@ from pydantic import Field, field_validator, model_validator
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
-from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ClaimReader, load_reader
+from attribeam.attribution.verdict.claims import WordKinds
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
 from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import (

@@ -24,9 +24,8 @@ from attribeam.attribution.answers.answer_parser import parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claim_reader import ReaderInput, load_reader
-from attribeam.attribution.verdict.claims import answer_claims
+from attribeam.attribution.verdict.claims import answer_claims, word_kinds
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals

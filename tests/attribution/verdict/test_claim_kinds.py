@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
-from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.record_fields import (
     ABSENT,
     AGREES,

@@ -8,7 +8,7 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam import Attributor
-from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import (
     PREMISE_NUMBERS,

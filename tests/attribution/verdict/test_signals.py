@@ -8,7 +8,7 @@ import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
 from attribeam.attribution.verdict import word_matches
-from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.record_fields import RowKind
 from attribeam.attribution.verdict.regressions import (
     AnswerRegression,
