@@ -133,7 +133,7 @@ MUTANTS = {
         ("if score < self._unsupported:", "if score <= self._unsupported + 0.2:"),
         ("1 - _probability(one + shift)", "1 - _probability(one - shift)"),
         ("return tuple(sorted(judged, key=of_words.__getitem__)[-1:])", "return ()"),
-        ("copied.share < _COPIED_SHARE", "copied.share > _COPIED_SHARE"),
+        ("copied_share < _COPIED_SHARE", "copied_share > _COPIED_SHARE"),
         ("if flagged else ()", ""),
         ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
         ("if behind and unit == behind", "if behind"),

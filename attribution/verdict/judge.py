@@ -426,10 +426,9 @@ class _JudgedAnswer:
 
     def _in_another_language(self, found: SpanEvidence) -> dict[str, Any]:
         """Supported by the passage that the span copies, which becomes its best; else not judged."""
-        copied = self.literal.copied(found.chars.of(self.stated), preferred=found.top_passage_index)
-        if copied.passage_index is None or copied.share < _COPIED_SHARE:
+        copied_share, index = self.literal.copied(found.chars.of(self.stated), preferred=found.top_passage_index)
+        if index is None or copied_share < _COPIED_SHARE:
             return {"support": Support.NOT_JUDGED}
-        index = copied.passage_index
         margin = found.margin if index == found.top_passage_index else 0.0
         return {
             "support": Support.SUPPORTED,
