@@ -30,7 +30,7 @@ from attribeam.attribution.options import (
     UNION,
     ModelOptions,
 )
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, LabelledDataset
 from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
 from attribeam.evaluation.measures.accuracy import comparison_remarks, comparison_table, run_methods, score_methods

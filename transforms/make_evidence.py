@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of
 from attribeam.attribution.methods.method import resolve_method
-from attribeam.attribution.verdict.state_probe import UNREAD
+from attribeam.attribution.verdict.fitted_parts import UNREAD
 from attribeam.logs.privacy.masked_record import masked_record
 from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.logs.privacy.settings import SlowPatternError

@@ -7,10 +7,11 @@ causality hides the padding. A decoder that sees later tokens is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -44,7 +45,10 @@ from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
 from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
 from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.fitted_parts import AnswerStates, StateProbe
+from attribeam.attribution.verdict.verified import AnswerToRead, Reading, or_unread
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -57,6 +61,7 @@ _EXACT, _ROUGH = 1e-4, 0.1
 """How far a token's states may differ between two ways to compute them, relative to their norm: float32, and others."""
 
 StatesOrFault: TypeAlias = torch.Tensor | RowFault
+_Taken = TypeVar("_Taken")
 
 
 class Decoder:
@@ -208,7 +213,10 @@ class Decoder:
         Raises:
             NotCausalError, ModelLoadError: see ``__init__``.
         """
-        rows = [self._encoder.encode_any_length(_probe_record(*one)) for one in _PROBES]
+        rows = [
+            self._encoder.encode_any_length(QARecord("probe", question, (Passage(text),), answer, RowSource("", 0)))
+            for question, text, answer in _PROBES
+        ]
         name = self._directory.options.model
         if is_shared:
             expected = self._states(rows)
@@ -254,10 +262,6 @@ class Decoder:
         )
 
 
-def _probe_record(question: str, passage: str, answer: str) -> QARecord:
-    return QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
-
-
 def _check_layer(directory: ModelDirectory, layer: int) -> None:
     count = len(layer_types(directory.config))
     if not 0 <= layer <= count:
@@ -265,3 +269,63 @@ def _check_layer(directory: ModelDirectory, layer: int) -> None:
             f"model {directory.options.model!r} should have the layer whose hidden states are read, from 0 to {count}, "
             f"was: {layer}"
         )
+
+
+def read_answers(
+    decoder: Decoder, records: Sequence[QARecord], take: Callable[[int, Sequence[AnswerStates]], _Taken]
+) -> list[_Taken | RowFault]:
+    """What ``take`` makes of the states of each record's answer, given with its place in ``records``, in their order.
+
+    A record that is longer than the decoder's context is read in windows of whole passages, as the attention model
+    reads it, and its answer has states in each of them, in their order; any other has them once. They are dropped as
+    soon as they are taken. A record that the decoder refuses gets its ``RowFault``: TOO_MANY_TOKENS if one passage with
+    question and answer is longer than the context.
+    """
+    found: dict[int, _Taken | RowFault] = {}
+    parts: list[tuple[int, EncodedRow]] = []
+    for place, record in enumerate(records):
+        try:
+            parts += [(place, part) for part in windows_or_whole(decoder.encode(record))]
+        except RowFault as fault:
+            found[place] = fault
+    left = Counter(place for place, _ in parts)
+    read: dict[int, dict[int, AnswerStates]] = {place: {} for place in left}
+    for index, states in decoder.response_states([part for _, part in parts]):
+        place, part = parts[index]
+        left[place] -= 1
+        if isinstance(states, RowFault):
+            found.setdefault(place, states)
+        else:
+            covering = np.flatnonzero(part.response_char_start < part.response_char_end)
+            chars = part.response_char_start[covering], part.response_char_end[covering]
+            read[place][index] = AnswerStates(*chars, states.numpy()[covering])
+        if not left[place]:
+            windows = read.pop(place)
+            if place not in found:
+                found[place] = take(place, [windows[index] for index in sorted(windows)])
+    return [found[place] for place in range(len(records))]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderReader:
+    """Reads with a decoder; its ``probe`` says of each word how likely it is unsupported."""
+
+    decoder: Decoder
+    probe: StateProbe
+
+    @property
+    def device(self) -> torch.device:
+        return self.decoder.device
+
+    def provenance(self) -> Mapping[str, str]:
+        """See ``VerdictReader``."""
+        return self.decoder.provenance()
+
+    def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
+        """See ``VerdictReader``."""
+        found = read_answers(
+            self.decoder,
+            [one.record for one in answers],
+            lambda place, states: self.probe.word_log_odds(states, answers[place].parsed.words),
+        )
+        return [or_unread(one) for one in found]

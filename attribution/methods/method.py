@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models.language_model import LanguageModel
     from attribeam.attribution.methods.user_method import UserMethod
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.verified import VerdictReader
 
 _T = TypeVar("_T")
 

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verdict.state_probe import StateProbe
-    from attribeam.attribution.verdict.verified import Verifier
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.fitted_parts import StateProbe
+    from attribeam.attribution.verdict.verified import VerdictReader, Verifier
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -201,7 +200,8 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
     probe = probe_of(choice.method)
     if choice.verifier is None and probe is None:
         return None
-    from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerifierReader
+    from attribeam.attribution.language_models.decoder import DecoderReader
+    from attribeam.attribution.verdict.verified import VerifierReader
 
     if (verifier := choice.verifier) is not None:
         return VerifierReader(_load_verifier(choice, verifier))
@@ -222,8 +222,8 @@ def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageMode
 
 
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
+    from attribeam.attribution.language_models.verifiers import load_verifier
     from attribeam.attribution.verdict.verified import calibrated_verifier
-    from attribeam.attribution.verifiers.loading import load_verifier
 
     try:
         verifier = load_verifier(options, threads=choice.threads)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import remembered
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
+from attribeam.attribution.verdict.texts import PassageSentences
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import read_regular
 

@@ -32,7 +32,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_b
 from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word, label_words, words_range
 from attribeam.attribution.verdict import phrases
-from attribeam.attribution.verdict.word_forms import word_set
+from attribeam.attribution.verdict.texts import word_set
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanKind, TargetSpan
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.citations import LiteralIndex
 from attribeam.attribution.verdict.claim_reader import ClaimReader
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims, word_kinds
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.fitted_parts import StateProbe
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise, claim_premises, is_attended
-from attribeam.attribution.verdict.record_fields import WEEKDAYS
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
-from attribeam.attribution.verdict.state_probe import StateProbe
+from attribeam.attribution.verdict.texts import NEGATIONS, WEEKDAYS, PassageSentences, carries_content, stem
 from attribeam.attribution.verdict.verdict_model import (
     AnswerToScore,
     ScoredAnswer,
@@ -34,7 +33,6 @@ from attribeam.attribution.verdict.verdict_model import (
     log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem
 from attribeam.schemas import (
     AnswerKind,
     CharRange,

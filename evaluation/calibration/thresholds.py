@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE, VERIFIER_FILE
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds
 from attribeam.attribution.verdict.verdict_model import (
     OperatingPoint,
     VerdictModel,
@@ -26,7 +25,7 @@ from attribeam.attribution.verdict.verdict_model import (
     log_odds,
     verdict_directory,
 )
-from attribeam.attribution.verdict.verified import Blend, VerifierForm
+from attribeam.attribution.verdict.verified import Blend, MassThresholds, VerifierForm
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
 from attribeam.evaluation.calibration.marked_items import MarkedAudit, MarkedItems
 from attribeam.evaluation.measures.bootstrap import (

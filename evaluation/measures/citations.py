@@ -295,7 +295,7 @@ class NliModel:
         Raises:
             ModelLoadError: if it has no label for entailment.
         """
-        from attribeam.attribution.verifiers.classifiers import entailment_label
+        from attribeam.attribution.language_models.verifiers import entailment_label
 
         self._model, self._tokenizer, self._device = model, tokenizer, device
         self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")

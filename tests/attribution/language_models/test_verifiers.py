@@ -16,11 +16,10 @@ from transformers import (
     T5ForTokenClassification,
 )
 
+from attribeam.attribution.language_models import verifiers
+from attribeam.attribution.language_models.verifiers import AnswerDoubts, TokenClassifier, load_verifier
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
-from attribeam.attribution.verifiers import loading
-from attribeam.attribution.verifiers.classifiers import AnswerDoubts, TokenClassifier
-from attribeam.attribution.verifiers.loading import load_verifier
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -160,7 +159,7 @@ def test_verifier_of_another_package_is_found_by_its_entry_point(name, complaint
 
     kind = name
     monkeypatch.setattr(EntryPoint, "load", lambda _: globals().get(kind, dict))
-    monkeypatch.setattr(loading, "entry_points", found)
+    monkeypatch.setattr(verifiers, "entry_points", found)
     if complaint is None:
         own = load_verifier(options("own"))
         assert own.verify([asked([PREMISE], CLAIM)]) == [VerifiedAnswer((0.25,))]
