@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
@@ -158,19 +159,18 @@ class Decoder:
         )
         for batch in batches:
             found = run_halving([rows[place] for place in batch], self._states)
-            for place, one in zip(batch, found, strict=True):
-                yield place, self._finite_or_alone(rows[place], one)
+            for place, states in zip(batch, found, strict=True):
+                if not _is_settled(states):  # taken again on their own, since a neighbour's NaN may have spread
+                    (states,) = run_halving([rows[place]], self._states)
+                fault = RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
+                yield place, states if _is_settled(states) else fault
 
     def provenance(self) -> dict[str, str]:
         """Everything that the states depend on: as of the whole language model, whose revision counts all weights.
 
         ``language_model_weights`` is a digest of the weights that are read, and of nothing else.
         """
-        return {
-            **self._identity,
-            "language_model_layer": str(self.layer),
-            "language_model_row_layout": str(self.layout),
-        }
+        return {**self._identity, "language_model_row_layout": str(self.layout)}
 
     @cached_property
     def _identity(self) -> dict[str, str]:
@@ -178,6 +178,7 @@ class Decoder:
         return {
             **language_model_provenance(self._directory, self._encoder, self._network),
             "language_model_weights": weights_digest(self._directory, layer=self.layer),
+            "language_model_layer": str(self.layer),
         }
 
     @torch.inference_mode()
@@ -196,15 +197,6 @@ class Decoder:
             one.states(found, row.prompt_length).float().cpu() for one, row in zip(places.places, rows, strict=True)
         ]
 
-    def _finite_or_alone(self, row: EncodedRow, found: StatesOrFault) -> StatesOrFault:
-        """The states, taken again on their own if they are not finite, since a neighbour's NaN may have spread."""
-        if isinstance(found, RowFault) or bool(found.isfinite().all()):
-            return found
-        (alone,) = run_halving([row], self._states)
-        if isinstance(alone, RowFault) or bool(alone.isfinite().all()):
-            return alone
-        return RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
-
     def _try(self, *, is_shared: bool) -> None:
         """Try a few small rows: whether the decoder is causal, and in which layout and how fast its rows may run.
 
@@ -218,11 +210,8 @@ class Decoder:
             for question, text, answer in _PROBES
         ]
         name = self._directory.options.model
-        if is_shared:
+        with nullcontext() if is_shared else drop_unused_weights(self._network, self.layer + 1):
             expected = self._states(rows)
-        else:
-            with drop_unused_weights(self._network, self.layer + 1):
-                expected = self._states(rows)
         if not all(bool(one.isfinite().all()) for one in expected):
             raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
         later = replace(rows[1], token_ids=np.append(rows[1].token_ids[:-1], rows[1].token_ids[0]))
@@ -231,14 +220,12 @@ class Decoder:
             raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
         if is_shared:
             return
-        self._lay_end_to_end(rows, expected)
+        if lays_end_to_end(self._network, layer_types(self._directory.config)[: self.layer]):
+            self._lay_end_to_end(rows, expected)
         keep_freed_memory(self._network)
 
     def _lay_end_to_end(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
-        """Lay rows end to end from now on, if the model supports that and gives the same states."""
-        kinds = layer_types(self._directory.config)[: self.layer]
-        if not lays_end_to_end(self._network, kinds):
-            return
+        """Lay rows end to end from now on, if that gives the same states."""
         before = self._network.config._attn_implementation
         try:
             self._network.set_attn_implementation(CAPTURE_IMPLEMENTATION)
@@ -260,6 +247,10 @@ class Decoder:
             bool(((one - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
             for one, other in zip(found, expected, strict=True)
         )
+
+
+def _is_settled(states: StatesOrFault) -> bool:
+    return isinstance(states, RowFault) or bool(states.isfinite().all())
 
 
 def _check_layer(directory: ModelDirectory, layer: int) -> None:

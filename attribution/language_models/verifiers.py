@@ -60,11 +60,10 @@ _FEWEST_TOKENS = 32
 
 
 class Classifier:
-    """A loaded classifier.
+    """A loaded classifier; a verifier is one that can ``verify``.
 
-    Attributes:
-        longest: the most tokens of a row: ``most_tokens``, or as many as its positions reach.
-        read: what is taken of the model's logits, the padding of a batch included: one tensor per row.
+    Its rows have at most ``most_tokens``, or as many as its positions reach. ``read`` is what is taken of the model's
+    logits, the padding of a batch included: one tensor per row.
     """
 
     def __init__(
@@ -77,6 +76,7 @@ class Classifier:
         most_tokens: int,
     ) -> None:
         self.directory, self.network, self.tokenizer, self.read = directory, network, tokenizer, read
+        self.device: torch.device = network.device
         self.longest = min(model_context(directory.config) or most_tokens, most_tokens)
 
     def provenance(self) -> dict[str, str]:
@@ -216,28 +216,23 @@ _FACTCG_PROMPT = PairPrompt(
 )
 
 
-class _ClassifierVerifier:
-    """What both kinds of verifiers by a classifier share."""
+class PairClassifier(Classifier):
+    """A verifier that holds each claim against its passages, those with most evidence for it first.
 
-    def __init__(self, classifier: Classifier) -> None:
-        self._classifier = classifier
+    ``label`` is the class that means support.
+    """
 
-    @property
-    def device(self) -> torch.device:
-        """See ``Verifier``."""
-        return self._classifier.network.device
-
-    def provenance(self) -> Mapping[str, str]:
-        """See ``Verifier``."""
-        return self._classifier.provenance()
-
-
-class PairClassifier(_ClassifierVerifier):
-    """A verifier that holds each claim against its passages, those with most evidence for it first."""
-
-    def __init__(self, classifier: Classifier, *, prompt: PairPrompt | None, label: int) -> None:
-        """``label`` is the class that means support."""
-        super().__init__(classifier)
+    def __init__(
+        self,
+        directory: ModelDirectory,
+        network: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor],
+        *,
+        prompt: PairPrompt | None,
+        label: int,
+    ) -> None:
+        super().__init__(directory, network, tokenizer, read, most_tokens=_MOST_PAIR_TOKENS)
         self._prompt, self._label = prompt, label
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
@@ -254,7 +249,7 @@ class PairClassifier(_ClassifierVerifier):
             rows += [row for of_claim in windows for row in of_claim]
             places += [(place, index) for index, of_claim in enumerate(windows) for _ in of_claim]
         support = [[0.0] * len(answer.claims) for answer in answers]
-        for (place, index), found in zip(places, self._classifier.probabilities(rows), strict=True):
+        for (place, index), found in zip(places, self.probabilities(rows), strict=True):
             if isinstance(found, RowFault):
                 faults.setdefault(place, found)
             else:
@@ -262,16 +257,16 @@ class PairClassifier(_ClassifierVerifier):
         return [faults.get(place) or VerifiedAnswer(tuple(one)) for place, one in enumerate(support)]
 
     def _rows(self, record: QARecord, claim: ClaimToVerify) -> list[Any]:
-        text = self._classifier.plain(claim.text)
+        text = self.plain(claim.text)
         passages = [record.passages[place] for place in claim.passages]
         overhead = len(self._row("", text)["input_ids"])
-        windows = self._classifier.windows(passages, overhead=overhead)
+        windows = self.windows(passages, overhead=overhead)
         return [self._row("\n\n".join(premise), text) for premise in islice(windows, _MOST_WINDOWS)]
 
     def _row(self, premise: str, claim: str) -> Any:
         if self._prompt is None:
-            return self._classifier.row(premise, claim)
-        return self._classifier.row(self._prompt.text(premise, claim))
+            return self.row(premise, claim)
+        return self.row(self._prompt.text(premise, claim))
 
 
 def entailment_label(labels: Mapping[Any, str], name: str) -> int:
@@ -356,7 +351,7 @@ class AnswerDoubts:
         return tuple(1 - float(self.doubts[one].max(initial=0.0)) for one in counting)
 
 
-class TokenClassifier(_ClassifierVerifier):
+class TokenClassifier(Classifier):
     """A verifier that says of each token of an answer whether it is supported."""
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
@@ -372,13 +367,13 @@ class TokenClassifier(_ClassifierVerifier):
         rows, places = [], []
         for place, record in enumerate(records):
             try:
-                windows = [self._classifier.row(prompt, record.answer) for prompt in self._prompts(record)]
+                windows = [self.row(prompt, record.answer) for prompt in self._prompts(record)]
             except RowFault as fault:
                 found[place] = fault
             else:
                 rows += windows
                 places += [place] * len(windows)
-        for place, row, probabilities in zip(places, rows, self._classifier.probabilities(rows), strict=True):
+        for place, row, probabilities in zip(places, rows, self.probabilities(rows), strict=True):
             before = found.get(place)
             if isinstance(before, RowFault):
                 continue
@@ -394,8 +389,8 @@ class TokenClassifier(_ClassifierVerifier):
 
     def _prompts(self, record: QARecord) -> Iterator[str]:
         """One prompt for each window of passages."""
-        overhead = len(self._classifier.row(_prompt(record.question, ()), record.answer)["input_ids"])
-        for texts in self._classifier.windows(record.passages, overhead=overhead, lead=_LEAD):
+        overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
+        for texts in self.windows(record.passages, overhead=overhead, lead=_LEAD):
             yield _prompt(record.question, texts)
 
 
@@ -461,19 +456,18 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
         network = _load(directory, AutoModelForTokenClassification)
-        return TokenClassifier(Classifier(directory, network, tokenizer, read_all, most_tokens=_MOST_PROMPT_TOKENS))
+        return TokenClassifier(directory, network, tokenizer, read_all, most_tokens=_MOST_PROMPT_TOKENS)
     separator = str(tokenizer.eos_token or tokenizer.sep_token or "\n")
     if kind.endswith("ForSequenceClassification"):
         network = _load(directory, AutoModelForSequenceClassification)
         prompt = _FACTCG_PROMPT if "factcg" in short_name else None
         prompt = PairPrompt("", separator, "") if "minicheck" in short_name else prompt
         label = 1 if prompt else entailment_label(dict(network.config.id2label or {}), f"--verdict {name!r}")
-        classifier = Classifier(directory, network, tokenizer, read_all, most_tokens=_MOST_PAIR_TOKENS)
-        return PairClassifier(classifier, prompt=prompt, label=label)
+        return PairClassifier(directory, network, tokenizer, read_all, prompt=prompt, label=label)
     if kind == "T5ForConditionalGeneration":
         network = _load(directory, AutoModelForSeq2SeqLM)
-        classifier = Classifier(directory, network, tokenizer, read_first_word, most_tokens=_MOST_PAIR_TOKENS)
-        return PairClassifier(classifier, prompt=PairPrompt("predict: ", separator, ""), label=1)
+        prompt = PairPrompt("predict: ", separator, "")
+        return PairClassifier(directory, network, tokenizer, read_first_word, prompt=prompt, label=1)
     raise ModelLoadError(
         f"--verdict {name!r} should be a verifier of the kind {_KINDS}, its config.json says {kind or 'none'}; a "
         "causal model goes with --verdict smollm2-135m, or a verdict fitted to it, see docs/models.md"
@@ -491,9 +485,7 @@ def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[
     except ValueError as error:
         raise ModelLoadError(f"--verdict {options.model!r}: the prompt in config.json {error}") from error
     network = _load(directory, T5ForTokenClassification, key_mapping={r"^t5\.": ""})
-    tokenizer = load_fast_tokenizer(base)
-    classifier = Classifier(directory, network, tokenizer, read_first_token, most_tokens=_MOST_PAIR_TOKENS)
-    return PairClassifier(classifier, prompt=prompt, label=1)
+    return PairClassifier(directory, network, load_fast_tokenizer(base), read_first_token, prompt=prompt, label=1)
 
 
 def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedModel:

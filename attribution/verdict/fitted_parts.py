@@ -146,8 +146,8 @@ class _Tree(Form):
     def depth(self) -> int:
         """The largest number of steps from the root to a leaf."""
         steps = [0] * len(self.left)
-        for node, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
-            for child in (left, right) if left else ():
+        for node, children in enumerate(zip(self.left, self.right, strict=True)):
+            for child in filter(None, children):
                 steps[child] = max(steps[child], steps[node] + 1)
         return max(steps)
 
@@ -177,9 +177,8 @@ class BoostedTrees:
     Attributes:
         bias: log odds before the first tree.
         roots: index of each tree's first node, (trees,).
-        columns, thresholds, values: one item per node; ``values`` are float32, and 0 but at leaves.
+        columns, thresholds, values: one item per node; ``values`` are 0 but at leaves.
         children: the right and the left node of each node, one pair after the other.
-        depth: the largest number of steps from a root to a leaf.
     """
 
     bias: float
@@ -210,21 +209,14 @@ class BoostedTrees:
         form = TreesForm.model_validate(found)
         sizes = [len(tree.left) for tree in form.trees]
         first = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
-        parts = {
-            name: np.concatenate([getattr(tree, name) for tree in form.trees])
+        columns, thresholds, left, right, values = (
+            np.concatenate([getattr(tree, name) for tree in form.trees])
             for name in ("columns", "thresholds", "left", "right", "values")
-        }
-        children = np.stack((parts["right"], parts["left"]), axis=1)
-        children = np.where(parts["left"][:, None] == 0, np.arange(len(first))[:, None], first[:, None] + children)
-        return cls(
-            bias=form.bias,
-            roots=np.unique(first),
-            columns=parts["columns"],
-            thresholds=parts["thresholds"].astype(np.float32),
-            children=children.ravel(),
-            values=parts["values"].astype(np.float32).astype(np.float64),
-            depth=form.depth,
         )
+        children = first[:, None] + np.stack((right, left), axis=1)
+        children = np.where(left[:, None] == 0, np.arange(len(first))[:, None], children).ravel()
+        values = values.astype(np.float32).astype(np.float64)
+        return cls(form.bias, np.unique(first), columns, thresholds.astype(np.float32), children, values, form.depth)
 
 
 LOWEST, HIGHEST = -7.0, 7.0
@@ -238,12 +230,7 @@ UNREAD: tuple[float, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class AnswerStates:
-    """The hidden states of an answer's tokens that cover a character.
-
-    Attributes:
-        char_start, char_end: int32 [tokens], the characters of each.
-        values: float32 [tokens, size].
-    """
+    """Hidden states, float32 [tokens, size], of an answer's tokens that cover a character, and their characters."""
 
     char_start: npt.NDArray[np.int32]
     char_end: npt.NDArray[np.int32]
@@ -276,13 +263,11 @@ class ProbeForm(Form):
 
 @dataclass(frozen=True, slots=True)
 class StateProbe:
-    """A fitted probe.
+    """A fitted probe: a regression on the numbers of a state.
 
     Attributes:
         layer: after which the states are taken, 1-based; 0 means the embeddings.
-        shares: how much its log odds count beside those of the trees, from 0 to 1, for each kind of row.
         decoder: what the decoder's provenance says of its weights and its prompt.
-        regression: on the numbers of a state.
         note: what the decoder is and how it is got, for errors; may be empty.
     """
 

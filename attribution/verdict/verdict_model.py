@@ -56,10 +56,7 @@ SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
 _BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
-
-_DIGEST_LETTERS = 16
-_VALUES_ANYWHERE = PREMISE_NUMBERS.index("values_anywhere")
-_MISSING_NUMBERS = PREMISE_NUMBERS.index("missing_numbers")
+_VALUES_ANYWHERE, _MISSING_NUMBERS = map(PREMISE_NUMBERS.index, ("values_anywhere", "missing_numbers"))
 _LEAST_WITHOUT_NAME, _LEAST_WITHOUT_NUMBER = math.log(0.4 / 0.6), math.log(0.53 / 0.47)
 _Numbers = npt.NDArray[np.float64]
 
@@ -68,11 +65,9 @@ _Numbers = npt.NDArray[np.float64]
 class VerdictThresholds:
     """Where verdicts change; each is from 0 to 1.
 
-    Attributes:
-        lenient, balanced, strict: the support score below which a claim is unsupported, by strictness.
-        supported: the support score from which a claim is supported.
-        word: the probability from which a word of an unsupported claim is named as what lacks support.
-        weak_word: the same for a weak claim beside an unsupported one; with 1, none is.
+    ``lenient``, ``balanced`` and ``strict`` are the support score below which a claim is unsupported, by strictness;
+    ``supported`` that from which it is supported. ``word`` is the probability from which a word of an unsupported claim
+    is named as what lacks support; ``weak_word`` the same for a weak claim beside an unsupported one, with 1 none is.
     """
 
     lenient: Share
@@ -98,13 +93,7 @@ class VerdictThresholds:
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
 class OperatingPoint:
-    """What a risk threshold gave in cross-validation, as shares.
-
-    Attributes:
-        precision: of the flagged answers those that do have an unsupported claim.
-        recall: of the answers with an unsupported claim those that are flagged.
-        false_alarms: of the answers that people found clean those that are flagged.
-    """
+    """What a risk threshold gave in cross-validation, as shares; false alarms are among clean answers."""
 
     answer_risk: Share
     precision: Share
@@ -265,10 +254,7 @@ class AnswerToScore:
 class ScoredAnswer:
     """What the verdict says of one answer: log odds, for an even prior, that something is unsupported.
 
-    Attributes:
-        words: float64 [judged words].
-        claims: float64 [claims]; that of the riskiest claim is the answer's.
-        answer: of the answer.
+    ``words`` are float64 [judged words], ``claims`` float64 [claims]; those of the riskiest claim are the answer's.
     """
 
     words: _Numbers
@@ -281,19 +267,14 @@ class VerdictModel:
     """The fitted verdict of one directory.
 
     Attributes:
-        signal_names: the columns that the trees of words were fitted on.
-        words: trees on the signals of a word.
-        claims: trees on the numbers of a claim, which give its likelihood ratio.
-        claim_names: the columns that they were fitted on.
+        signal_names, claim_names: the columns that the trees of words and of claims were fitted on; those of claims
+            give likelihood ratios.
         claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
             another claim is ahead.
-        table: what is known of words beforehand.
-        reader_directory: where that lies which reads claims beside their premises; None where the trees of claims were
-            fitted without.
+        reader_directory: of what reads claims beside their premises; None where trees were fitted without.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
             on short answers, ascending by threshold.
-        measured_on: on what, to follow "measured on".
         digest: SHA-256 of the fitted file, of the table of words and of the reader.
     """
 
@@ -370,7 +351,7 @@ class VerdictModel:
         unsupported = self.thresholds.unsupported(strictness)
         level = 1 / (1 + math.exp(log_odds(prior) - log_odds(1 - unsupported)))
         found = {
-            "verdict_model": self.digest[:_DIGEST_LETTERS],
+            "verdict_model": self.digest[:16],
             "verdict_strictness": strictness.value,
             "verdict_prior": f"{prior:g}",
             "answer_risk_threshold": f"{1 - unsupported:g}",

@@ -119,7 +119,7 @@ class ClaimToVerify:
     Attributes:
         chars: its range in the answer, within which no other claim counts for it.
         text: it as a sentence of its own: with what it takes from elsewhere in its sentence.
-        passages: indices of the passages, those with most evidence for it first; all of them.
+        passages: indices of all passages, those with most evidence for it first.
     """
 
     chars: CharRange
@@ -364,15 +364,8 @@ def verified_records(
                 if chars.overlaps(one.chars)
             )
             words = (doubtful or one.unsupported_words) if support is Support.UNSUPPORTED else ()
-            record = replace(
-                record,
-                support=support,
-                support_score=score,
-                unsupported_words=words,
-                reason=None,
-                expected=None,
-                how=None,
-            )
+            record = replace(record, support=support, support_score=score, unsupported_words=words)
+            record = replace(record, reason=None, expected=None, how=None)
         records.append(record)
     return tuple(records)
 

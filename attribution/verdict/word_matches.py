@@ -86,16 +86,13 @@ class PassageWords:
     """All words and marks of the passages of some rows, titles included, in one sequence.
 
     Attributes:
-        stems: the stem of each word.
         starts: int64 [rows + 1], where the words of each row begin, and where the last ones end.
-        is_word: False for marks.
         sentences: the sentence that each word stands in, ascending; a line of a record is one.
         first_sentences: int64 [rows], below those of each row; no two rows have successive sentences.
         truths: what the field says in whose line each word stands, a ``Truth``.
         vector_rows: for each word its row in the table of vectors, -1 for function words and unknown words.
-        lowered: for each row all words in lower case.
-        lines: for each row the lines of all its passages.
-        text_lines: those of their texts, without titles.
+        lowered, lines, text_lines: for each row all words in lower case, the lines of all its passages, and those of
+            their texts, without titles.
     """
 
     def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:

@@ -238,18 +238,18 @@ def test_long_row_is_read_in_windows_and_the_least_doubt_of_a_token_counts(verif
     whole = QARecord("1", "Which?", passages, answer, RowSource("log", 0))
     (found,) = verifier.doubts([whole])
     assert isinstance(found, AnswerDoubts)
-    rows = [verifier._classifier.row(prompt, answer) for prompt in verifier._prompts(whole)]
+    rows = [verifier.row(prompt, answer) for prompt in verifier._prompts(whole)]
     assert len(rows) > 1
     assert all(len(row["input_ids"]) <= 512 for row in rows)
-    count = len(verifier._classifier.tokenizer(answer, add_special_tokens=False)["input_ids"])
-    each = [one for one in verifier._classifier.probabilities(rows) if not isinstance(one, RowFault)]
+    count = len(verifier.tokenizer(answer, add_special_tokens=False)["input_ids"])
+    each = [one for one in verifier.probabilities(rows) if not isinstance(one, RowFault)]
     doubts = [one[len(row["input_ids"]) - 1 - count :][:count, 1] for one, row in zip(each, rows, strict=True)]
     assert found.doubts == pytest.approx(np.min([one.numpy() for one in doubts], axis=0), abs=1e-5)
 
 
 def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier):
     text = " ".join(f"cars{number}" for number in range(600))
-    pieces = [one for (one,) in verifier._classifier.windows([Passage(text=text)], overhead=20)]
+    pieces = [one for (one,) in verifier.windows([Passage(text=text)], overhead=20)]
     assert len(pieces) > 2
     assert all(one in text for one in pieces)
     places = [text.index(one) for one in pieces]

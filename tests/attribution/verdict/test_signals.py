@@ -151,7 +151,7 @@ def test_each_kind_of_row_has_its_own_regression(signals):
 
 def test_both_forms_come_back_as_they_were_saved(signals):
     odds = np.linspace(-3, 2, len(signals.words))
-    common = AnswerRegression.common(made_regression(signals, 1))
+    common = AnswerRegression(dict.fromkeys(RowKind, made_regression(signals, 1)))
     own = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)})
     assert set(common.to_json()) == {"bias", "inputs"}
     assert set(own.to_json()) == {"questions", "summaries", "records"}
