@@ -46,9 +46,6 @@ _ADDING = ("additionally", "also", "furthermore", "moreover")
 _CONCLUDING = ("overall", "therefore", "finally", "thus", "in")
 _SOURCE_WORDS = frozenset({"passage", "passages", "text", "article", "provided"})
 _LONGEST_RUN = 8
-_MANNERS = (
-    "modals", "negations", "addresses_reader", "adds", "concludes", "notes", "names_sources", "asks",
-)  # fmt: skip
 
 _NEIGHBOURS, _FAR_HEAD, _AROUND_CLAUSE, _AROUND_SENTENCE, _NEARBY = 3, 12, 15, 25, 2
 """Distances in words."""
@@ -302,7 +299,7 @@ class _Measured:
         place = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
         last = counts[row_of] - 1
         shares = group.unseen_share
-        manners = np.array([_manner(self._lowered[start:end]) for start, end in self._bounds])
+        sentences = [self._lowered[start:end] for start, end in self._bounds]
         numbers = {
             **group.matched(),
             "words": group.counts,
@@ -314,12 +311,19 @@ class _Measured:
             "place": place,
             "place_from_end": last - place,
             "relative_place": place / np.maximum(last, 1),
-            "is_list_item": np.array(self._are_items),
-            **dict(zip(_MANNERS, manners.reshape(-1, len(_MANNERS)).T, strict=True)),
+            "is_list_item": self._are_items,
+            "modals": [sum(word in MODALS for word in words) for words in sentences],
+            "negations": [sum(word in NEGATIONS for word in words) for words in sentences],
+            "addresses_reader": ["you" in words or "your" in words for words in sentences],
+            "adds": [words[0] in _ADDING for words in sentences],
+            "concludes": [words[0] in _CONCLUDING for words in sentences],
+            "notes": ["note" in words[:3] or "important" in words[:6] for words in sentences],
+            "names_sources": [not _SOURCE_WORDS.isdisjoint(words) for words in sentences],
+            "asks": ["?" in words for words in sentences],
             "field_agreement": self._most_of_sentences(self._fields),
             "time_agreement": self._most_of_sentences(self._times),
         }
-        return {f"sentence_{name}": column[group.of[self._place]] for name, column in numbers.items()}
+        return {f"sentence_{name}": np.asarray(column)[group.of[self._place]] for name, column in numbers.items()}
 
     def of_answers(self) -> dict[str, _Column]:
         """What is measured of the whole answer, its question and its passages."""
@@ -432,17 +436,3 @@ def _is_list_item(answer: AnswerWords, start: int) -> bool:
     first = answer.parsed.words[start].char_start
     line = answer.answer[max(0, first - 12) : first]
     return _LIST_ITEM.search(line) is not None or re.fullmatch(r"[-*•+]|\d+", answer.texts[start]) is not None
-
-
-def _manner(words: Sequence[str]) -> list[float]:
-    """How a sentence speaks, as ``_MANNERS`` names it."""
-    return [
-        sum(word in MODALS for word in words),
-        sum(word in NEGATIONS for word in words),
-        "you" in words or "your" in words,
-        words[0] in _ADDING,
-        words[0] in _CONCLUDING,
-        "note" in words[:3] or "important" in words[:6],
-        any(word in _SOURCE_WORDS for word in words),
-        "?" in words,
-    ]
