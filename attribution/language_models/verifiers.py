@@ -59,6 +59,7 @@ _FEWEST_TOKENS = 32
 """The least room for passages beside the question and the answer, or beside the claim."""
 
 
+@dataclass(frozen=True)
 class Classifier:
     """A loaded classifier; a verifier is one that can ``verify``.
 
@@ -66,18 +67,21 @@ class Classifier:
     logits, the padding of a batch included: one tensor per row.
     """
 
-    def __init__(
-        self,
-        directory: ModelDirectory,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor],
-        *,
-        most_tokens: int,
-    ) -> None:
-        self.directory, self.network, self.tokenizer, self.read = directory, network, tokenizer, read
-        self.device: torch.device = network.device
-        self.longest = min(model_context(directory.config) or most_tokens, most_tokens)
+    directory: ModelDirectory
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor]
+    most_tokens: int
+
+    @property
+    def device(self) -> torch.device:
+        """See ``Verifier``."""
+        return self.network.device
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a row."""
+        return min(model_context(self.directory.config) or self.most_tokens, self.most_tokens)
 
     def provenance(self) -> dict[str, str]:
         """Name, revision and precision."""
@@ -183,57 +187,23 @@ _UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN = 3, 209
 """What MiniCheck's T5 writes: "" and "1" of T5's vocabulary."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairPrompt:
-    """How premise and claim become one text; without one, they are the two texts of a pair."""
-
-    before: str
-    between: str
-    after: str
-
-    @classmethod
-    def of_template(cls, template: str, premise: str, claim: str) -> PairPrompt:
-        """The prompt of a template with these two places.
-
-        Raises:
-            ValueError: if it lacks one.
-        """
-        before, found, rest = template.partition(premise)
-        between, also_found, after = rest.partition(claim)
-        if not found or not also_found:
-            raise ValueError(f"should have {premise} and {claim} in this order")
-        return cls(before, between, after)
-
-    def text(self, premise: str, claim: str) -> str:
-        """The whole text."""
-        return self.before + premise + self.between + claim + self.after
-
-
-_FACTCG_PROMPT = PairPrompt(
+_FACTCG_PROMPT = (
     "",
     '\n\nChoose your answer: based on the paragraph above can we conclude that "',
     '"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is ',
 )
 
 
+@dataclass(frozen=True)
 class PairClassifier(Classifier):
     """A verifier that holds each claim against its passages, those with most evidence for it first.
 
-    ``label`` is the class that means support.
+    ``prompt`` is what stands before the premise, between it and the claim, and behind, where both become one text;
+    without one, they are the two texts of a pair. ``label`` is the class that means support.
     """
 
-    def __init__(
-        self,
-        directory: ModelDirectory,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor],
-        *,
-        prompt: PairPrompt | None,
-        label: int,
-    ) -> None:
-        super().__init__(directory, network, tokenizer, read, most_tokens=_MOST_PAIR_TOKENS)
-        self._prompt, self._label = prompt, label
+    prompt: tuple[str, str, str] | None
+    label: int
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
         """See ``Verifier``; of several windows of premises, the one that supports a claim most counts."""
@@ -253,7 +223,7 @@ class PairClassifier(Classifier):
             if isinstance(found, RowFault):
                 faults.setdefault(place, found)
             else:
-                support[place][index] = max(support[place][index], float(found[self._label]))
+                support[place][index] = max(support[place][index], float(found[self.label]))
         return [faults.get(place) or VerifiedAnswer(tuple(one)) for place, one in enumerate(support)]
 
     def _rows(self, record: QARecord, claim: ClaimToVerify) -> list[Any]:
@@ -264,9 +234,10 @@ class PairClassifier(Classifier):
         return [self._row("\n\n".join(premise), text) for premise in islice(windows, _MOST_WINDOWS)]
 
     def _row(self, premise: str, claim: str) -> Any:
-        if self._prompt is None:
+        if self.prompt is None:
             return self.row(premise, claim)
-        return self.row(self._prompt.text(premise, claim))
+        before, between, after = self.prompt
+        return self.row(before + premise + between + claim + after)
 
 
 def entailment_label(labels: Mapping[Any, str], name: str) -> int:
@@ -456,18 +427,18 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
         network = _load(directory, AutoModelForTokenClassification)
-        return TokenClassifier(directory, network, tokenizer, read_all, most_tokens=_MOST_PROMPT_TOKENS)
+        return TokenClassifier(directory, network, tokenizer, read_all, _MOST_PROMPT_TOKENS)
     separator = str(tokenizer.eos_token or tokenizer.sep_token or "\n")
     if kind.endswith("ForSequenceClassification"):
         network = _load(directory, AutoModelForSequenceClassification)
         prompt = _FACTCG_PROMPT if "factcg" in short_name else None
-        prompt = PairPrompt("", separator, "") if "minicheck" in short_name else prompt
+        prompt = ("", separator, "") if "minicheck" in short_name else prompt
         label = 1 if prompt else entailment_label(dict(network.config.id2label or {}), f"--verdict {name!r}")
-        return PairClassifier(directory, network, tokenizer, read_all, prompt=prompt, label=label)
+        return PairClassifier(directory, network, tokenizer, read_all, _MOST_PAIR_TOKENS, prompt, label)
     if kind == "T5ForConditionalGeneration":
         network = _load(directory, AutoModelForSeq2SeqLM)
-        prompt = PairPrompt("predict: ", separator, "")
-        return PairClassifier(directory, network, tokenizer, read_first_word, prompt=prompt, label=1)
+        prompt = ("predict: ", separator, "")
+        return PairClassifier(directory, network, tokenizer, read_first_word, _MOST_PAIR_TOKENS, prompt, 1)
     raise ModelLoadError(
         f"--verdict {name!r} should be a verifier of the kind {_KINDS}, its config.json says {kind or 'none'}; a "
         "causal model goes with --verdict smollm2-135m, or a verdict fitted to it, see docs/models.md"
@@ -480,12 +451,15 @@ def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[
     base = read_model_directory(options.replaced(model=foundation), any_kind=True)
     directory = replace(base, location=str(folder), commit=commit, options=options)
     base.config.num_labels = 2
-    try:
-        prompt = PairPrompt.of_template(str(config.get("prompt", _HHEM_PROMPT)), "{text1}", "{text2}")
-    except ValueError as error:
-        raise ModelLoadError(f"--verdict {options.model!r}: the prompt in config.json {error}") from error
+    before, has_premise, rest = str(config.get("prompt", _HHEM_PROMPT)).partition("{text1}")
+    between, has_claim, after = rest.partition("{text2}")
+    if not has_premise or not has_claim:
+        raise ModelLoadError(
+            f"--verdict {options.model!r}: the prompt in config.json should have {{text1}} and {{text2}} in this order"
+        )
     network = _load(directory, T5ForTokenClassification, key_mapping={r"^t5\.": ""})
-    return PairClassifier(directory, network, load_fast_tokenizer(base), read_first_token, prompt=prompt, label=1)
+    prompt, tokenizer = (before, between, after), load_fast_tokenizer(base)
+    return PairClassifier(directory, network, tokenizer, read_first_token, _MOST_PAIR_TOKENS, prompt, 1)
 
 
 def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedModel:
