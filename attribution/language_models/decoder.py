@@ -309,11 +309,9 @@ class DecoderReader:
         return self.decoder.device
 
     def provenance(self) -> Mapping[str, str]:
-        """See ``VerdictReader``."""
         return self.decoder.provenance()
 
     def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
-        """See ``VerdictReader``."""
         found = read_answers(
             self.decoder,
             [one.record for one in answers],

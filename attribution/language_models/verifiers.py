@@ -75,7 +75,6 @@ class Classifier:
 
     @property
     def device(self) -> torch.device:
-        """See ``Verifier``."""
         return self.network.device
 
     @property
@@ -326,7 +325,6 @@ class TokenClassifier(Classifier):
     """A verifier that says of each token of an answer whether it is supported."""
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
-        """See ``Verifier``."""
         return [
             found if isinstance(found, RowFault) else VerifiedAnswer(found.support(one.claims), found.ranges())
             for one, found in zip(answers, self.doubts([one.record for one in answers]), strict=True)

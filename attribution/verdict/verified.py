@@ -206,11 +206,9 @@ class VerifierReader:
         return self.verifier.device
 
     def provenance(self) -> Mapping[str, str]:
-        """See ``VerdictReader``."""
         return self.verifier.provenance()
 
     def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
-        """See ``VerdictReader``."""
         asked = [answer_to_verify(one.record, one.judged or ()) for one in answers]
         said = iter(self.verifier.verify([one for one in asked if one is not None]))
         return [None if one is None else or_unread(next(said)) for one in asked]
