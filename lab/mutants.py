@@ -140,7 +140,7 @@ MUTANTS = {
         ('if numbers["denied"] > 0 and', "if"),
     ),
     "attribution/verdict/claims.py": (
-        ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),
+        ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else number", "number"),
         ("if word not in nested]", "]"),
         ("key=lambda one: spans[one].chars.char_end - spans[one].chars.char_start", "key=lambda one: one"),
         ("SpanClaim(self._indices[head]", "SpanClaim(head"),
