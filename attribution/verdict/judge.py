@@ -277,7 +277,7 @@ class VerdictJudge:
         scores = [1 - _probability(one + shift) for one in scored.claims.tolist()]
         flagged = min(scores) < self._unsupported
         of_words = dict(zip(answer.to_score.signals.words, scored.words.tolist(), strict=True))
-        verdicts = {}
+        verdicts: dict[int, dict[str, Any]] = {}
         for (index, words), premise, score in zip(answer.own.items(), answer.premises, scores, strict=True):
             support = Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
             if score < self._unsupported:
