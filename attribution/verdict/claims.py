@@ -355,8 +355,8 @@ class _SpanClaims:
             if head is None:
                 yield SpanClaim(None, ClaimKind.DISCOURSE if kind == ClaimKind.CLAIM else kind)
             else:
-                words = tuple(word for word in left if self._kinds[word] == ClaimKind.CLAIM)
-                yield SpanClaim(self._indices[head], ClaimKind.CLAIM, words)
+                stating = tuple(word for word in left if self._kinds[word] == ClaimKind.CLAIM)
+                yield SpanClaim(self._indices[head], ClaimKind.CLAIM, stating)
 
     def _kind_of(self, words: Sequence[int]) -> ClaimKind:
         """The kind of some words, by those that carry content; by all of them where none does."""

@@ -369,7 +369,7 @@ def field_agreement(answer: AnswerWords, lines: Sequence[RecordLine]) -> list[in
     Where several fields have the same name, the one that agrees counts.
     """
     found = [UNTOLD] * len(answer)
-    fields = [(line, words) for line in lines if line.truth is not Truth.OTHER and (words := line.key_words)]
+    fields = [(line, key) for line in lines if line.truth is not Truth.OTHER and (key := line.key_words)]
     if not fields:
         return found
     denied = answer.denied_words()
