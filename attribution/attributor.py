@@ -39,7 +39,7 @@ from attribeam.attribution.record_input import (
 )
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
 from attribeam.schemas.errors import UsageError
 

@@ -22,9 +22,8 @@ from attribeam.attribution.option_declaration import (
     VERIFIER_FILE,
     whole_number,
 )
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds
 from attribeam.attribution.verdict.verdict_model import log_odds
-from attribeam.attribution.verdict.verified import VerifierForm
+from attribeam.attribution.verdict.verified import MassThresholds, VerifierForm
 from attribeam.evaluation.thresholds import (
     DIGEST_LETTERS,
     CallFigures,

@@ -19,7 +19,7 @@ from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 from attribeam.attribution.verdict.judge import probe_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,
     JUDGED_LOADERS,

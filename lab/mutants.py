@@ -129,17 +129,17 @@ MUTANTS = {
         ("if score < self._unsupported:", "if score <= self._unsupported + 0.2:"),
         ("1 - _probability(one + shift)", "1 - _probability(one - shift)"),
         ("return tuple(sorted(judged, key=of_words.__getitem__)[-1:])", "return ()"),
-        ("copied.share < _COPIED_SHARE", "copied.share > _COPIED_SHARE"),
+        ("copied_share < _COPIED_SHARE", "copied_share > _COPIED_SHARE"),
         ("if flagged else ()", ""),
         ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
         ("if behind and unit == behind", "if behind"),
         ('if numbers["denied"] > 0 and', "if"),
     ),
     "attribution/verdict/claims.py": (
-        ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index", "index"),
+        ("inner[0] if inner and left < _FEWEST_CONTENT_WORDS else number", "number"),
         ("if word not in nested]", "]"),
-        ("key=lambda one: _length(spans[one].chars), default=None)", "key=lambda one: one, default=None)"),
-        ("else first[claim.claim_index]", "else claim.claim_index"),
+        ("key=lambda one: spans[one].chars.char_end - spans[one].chars.char_start", "key=lambda one: one"),
+        ("SpanClaim(self._indices[head]", "SpanClaim(head"),
     ),
 }
 # fmt: on

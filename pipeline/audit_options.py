@@ -45,7 +45,7 @@ from attribeam.attribution.options import (
     ModelOptions,
 )
 from attribeam.attribution.verdict.judge import probe_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy import PatternsFile, PrivacySettings

@@ -88,9 +88,7 @@ def test_nothing_that_is_shipped_imports_tests_or_the_lab():
 
 
 SUB_ROOMS = {
-    "attribution": (
-        "answers", "prompts", "models", "attention", "language_models", "evidence", "verdict", "verifiers", "methods",
-    ),
+    "attribution": ("answers", "prompts", "models", "attention", "evidence", "verdict", "language_models", "methods"),
     "evaluation": ("datasets", "methods", "measures"),
     "logs": ("traces",),
 }  # fmt: skip

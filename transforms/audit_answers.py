@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.record_input import check_record, outcome_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.qa_log import in_python
 from attribeam.logs.rows import check_size

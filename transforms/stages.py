@@ -33,7 +33,7 @@ from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.models.row_encoder import load_row_encoder
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.attribution.verdict.state_probe import UNREAD
+from attribeam.attribution.verdict.fitted_parts import UNREAD
 from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy import MASK, Redactor, SlowPatternError, masked_record
 from attribeam.logs.qa_log import QALog

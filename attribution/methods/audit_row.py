@@ -28,7 +28,7 @@ from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
-    from attribeam.attribution.verifiers.verdict_reader import Reading, VerdictReader
+    from attribeam.attribution.verdict.verified import Reading, VerdictReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _with_readings(
     rows: Sequence[AuditRow], outcomes: Sequence[Outcome], options: MethodOptions, verdict: VerdictReader
 ) -> list[Outcome]:
     """With what the verdict's own model says of the rows that have an outcome and lie in its band."""
-    from attribeam.attribution.verifiers.verdict_reader import AnswerToRead
+    from attribeam.attribution.verdict.verified import AnswerToRead
 
     answered = list(outcomes)
     asked = {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.verified import VerdictReader
 
 _T = TypeVar("_T")
 

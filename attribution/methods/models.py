@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verdict.state_probe import StateProbe
-    from attribeam.attribution.verdict.verified import Verifier
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.fitted_parts import StateProbe
+    from attribeam.attribution.verdict.verified import VerdictReader, Verifier
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -197,15 +196,14 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
 
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
-    verifier, probe = choice.verifier, probe_of(choice.method)
-    if verifier is not None:
-        from attribeam.attribution.verifiers.verdict_reader import VerifierReader
+    if choice.verifier is not None:
+        from attribeam.attribution.verdict.verified import VerifierReader
 
-        return VerifierReader(_load_verifier(choice, verifier))
+        return VerifierReader(_load_verifier(choice, choice.verifier))
+    probe = probe_of(choice.method)
     if probe is None:
         return None
-    from attribeam.attribution.language_models.decoder import Decoder
-    from attribeam.attribution.verifiers.verdict_reader import DecoderReader
+    from attribeam.attribution.language_models.decoder import Decoder, DecoderReader
 
     with _naming_who_needs_it(choice, probe):
         if language is None:  # up to the layer of the probe, without its head
@@ -217,8 +215,8 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
 
 
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
+    from attribeam.attribution.language_models.verifiers import load_verifier
     from attribeam.attribution.verdict.verified import calibrated_verifier
-    from attribeam.attribution.verifiers.loading import load_verifier
 
     try:
         verifier = load_verifier(options, threads=choice.threads)

@@ -60,7 +60,7 @@ class NliModel:
     def __init__(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, identity: str, device: torch.device
     ) -> None:
-        from attribeam.attribution.verifiers.classifiers import entailment_label
+        from attribeam.attribution.language_models.verifiers import entailment_label
 
         self._model, self._tokenizer, self._device = model, tokenizer, device
         self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")

@@ -26,7 +26,8 @@ from attribeam.attribution.attention.hidden_states import HiddenSimilarity, stat
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
-from attribeam.attribution.models.model_directory import FILE_NAME, ModelDirectory, layer_types, layers_with_attention
+from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, layers_with_attention
+from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -436,7 +437,7 @@ def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, 
 
 def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) -> dict[str, Any]:
     """The keys of an ``attribution_config.json``: the model's own, but for those of another layer, and the choice."""
-    path = Path(directory.options.attribution_config or Path(directory.location) / FILE_NAME)
+    path = Path(directory.options.attribution_config or Path(directory.location) / CONFIG_FILE)
     values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if choice.setting != choice.usual:
         values = {name: value for name, value in values.items() if name not in _OF_THE_LAYER}

@@ -7,8 +7,8 @@ from tests.evaluation.marked_ferries import answer_marks, claim_marks, ferry_aud
 
 from attribeam.attribution.option_declaration import Strictness
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Support

@@ -17,7 +17,7 @@ from tests.pipeline.audit_process import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.option_declaration import MASS_FILE
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds
+from attribeam.attribution.verdict.verified import MassThresholds
 from attribeam.schemas.run_manifest import RunManifest
 
 

@@ -8,16 +8,16 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam import Attributor
-from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.claims import word_kinds
+from attribeam.attribution.verdict.fitted_parts import word_table
 from attribeam.attribution.verdict.premises import (
     PREMISE_NUMBERS,
     claim_premises,
     is_attended,
 )
 from attribeam.attribution.verdict.signals import AnswerRow
+from attribeam.attribution.verdict.texts import PassageSentences
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."

@@ -16,8 +16,8 @@ from tests.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.language_models.verifiers import entailment_label
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.attribution.verifiers.classifiers import entailment_label
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.faithfulness import (
     CitationCounts,

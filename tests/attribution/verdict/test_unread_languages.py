@@ -2,7 +2,7 @@ import pytest
 from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.verdict.claim_kinds import unread_ranges
+from attribeam.attribution.verdict.claims import unread_ranges
 
 UNPARSED = ParsedAnswer((), (), (), (), (), ())
 

@@ -16,11 +16,10 @@ from transformers import (
     T5ForTokenClassification,
 )
 
+from attribeam.attribution.language_models import verifiers
+from attribeam.attribution.language_models.verifiers import AnswerDoubts, TokenClassifier, load_verifier
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
-from attribeam.attribution.verifiers import loading
-from attribeam.attribution.verifiers.classifiers import AnswerDoubts, TokenClassifier
-from attribeam.attribution.verifiers.loading import load_verifier
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -160,7 +159,7 @@ def test_verifier_of_another_package_is_found_by_its_entry_point(name, complaint
 
     kind = name
     monkeypatch.setattr(EntryPoint, "load", lambda _: globals().get(kind, dict))
-    monkeypatch.setattr(loading, "entry_points", found)
+    monkeypatch.setattr(verifiers, "entry_points", found)
     if complaint is None:
         own = load_verifier(options("own"))
         assert own.verify([asked([PREMISE], CLAIM)]) == [VerifiedAnswer((0.25,))]
@@ -239,18 +238,18 @@ def test_long_row_is_read_in_windows_and_the_least_doubt_of_a_token_counts(verif
     whole = QARecord("1", "Which?", passages, answer, RowSource("log", 0))
     (found,) = verifier.doubts([whole])
     assert isinstance(found, AnswerDoubts)
-    rows = [verifier._classifier.row(prompt, answer) for prompt in verifier._prompts(whole)]
+    rows = [verifier.row(prompt, answer) for prompt in verifier._prompts(whole)]
     assert len(rows) > 1
     assert all(len(row["input_ids"]) <= 512 for row in rows)
-    count = len(verifier._classifier.tokenizer(answer, add_special_tokens=False)["input_ids"])
-    each = [one for one in verifier._classifier.probabilities(rows) if not isinstance(one, RowFault)]
+    count = len(verifier.tokenizer(answer, add_special_tokens=False)["input_ids"])
+    each = [one for one in verifier.probabilities(rows) if not isinstance(one, RowFault)]
     doubts = [one[len(row["input_ids"]) - 1 - count :][:count, 1] for one, row in zip(each, rows, strict=True)]
     assert found.doubts == pytest.approx(np.min([one.numpy() for one in doubts], axis=0), abs=1e-5)
 
 
 def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier):
     text = " ".join(f"cars{number}" for number in range(600))
-    pieces = [one for (one,) in verifier._classifier.windows([Passage(text=text)], overhead=20)]
+    pieces = [one for (one,) in verifier.windows([Passage(text=text)], overhead=20)]
     assert len(pieces) > 2
     assert all(one in text for one in pieces)
     places = [text.index(one) for one in pieces]

@@ -5,23 +5,20 @@ import json
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
-from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.record_fields import (
+from attribeam.attribution.verdict.claims import word_kinds
+from attribeam.attribution.verdict.fitted_parts import word_table
+from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
+from attribeam.attribution.verdict.texts import AnswerWords, RowKind, Truth, record_lines, row_kind
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_matches import (
     ABSENT,
     AGREES,
     CONFLICTS,
     UNTOLD,
-    RowKind,
-    Truth,
     field_agreement,
     open_days,
-    record_lines,
-    row_kind,
     time_agreement,
 )
-from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import AnswerWords, word_table
 from attribeam.schemas import Passage, QARecord
 
 QUESTION = "Who trimmed the lamp?"

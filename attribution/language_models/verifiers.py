@@ -1,4 +1,4 @@
-"""Classifiers of a verdict, which run in batches by the token budget.
+"""Verifiers of the hub, a directory or another package: loaded by name, and classifiers, which run in batches.
 
 Pair classifiers say whether a premise supports a claim: HHEM, MiniCheck, FactCG, and any with a label for entailment.
 Token classifiers have the format of LettuceDetect: the prompt is the first text, the answer the second, and class 1 of
@@ -8,21 +8,48 @@ a token of the answer means that it is not supported. The prompt is the one of R
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    T5ForTokenClassification,
+)
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
-from attribeam.attribution.models.model_directory import ModelDirectory, model_context
-from attribeam.attribution.models.weight_files import revision_of
-from attribeam.attribution.verdict.verified import AnswerToVerify, ClaimToVerify, VerifiedAnswer
+from attribeam.attribution.models.loading import as_load_errors
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    load_fast_tokenizer,
+    model_context,
+    read_model_directory,
+)
+from attribeam.attribution.models.model_files import model_folder
+from attribeam.attribution.models.precision import choose_device, choose_dtype
+from attribeam.attribution.models.weight_files import revision_of, weights_folder
+from attribeam.attribution.models.weight_loading import quiet_transformers
+from attribeam.attribution.option_declaration import VERIFIERS
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.verdict.verified import (
+    AnswerToVerify,
+    ClaimToVerify,
+    VerifiedAnswer,
+    Verifier,
+    calibrated_verifier,
+)
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.json_file import read_object
 
 Row = Mapping[str, list[int]]
 """The tokens of one row, by the names of the model's inputs."""
@@ -32,20 +59,28 @@ _FEWEST_TOKENS = 32
 """The least room for passages beside the question and the answer, or beside the claim."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Classifier:
-    """A loaded classifier.
+    """A loaded classifier; a verifier is one that can ``verify``.
 
-    Attributes:
-        longest: the most tokens of a row.
-        read: what is taken of the model's logits, the padding of a batch included: one tensor per row.
+    Its rows have at most ``most_tokens``, or as many as its positions reach. ``read`` is what is taken of the model's
+    logits, the padding of a batch included: one tensor per row.
     """
 
     directory: ModelDirectory
     network: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
-    longest: int
     read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor]
+    most_tokens: int
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.device
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a row."""
+        return min(model_context(self.directory.config) or self.most_tokens, self.most_tokens)
 
     def provenance(self) -> dict[str, str]:
         """Name, revision and precision."""
@@ -63,7 +98,7 @@ class Classifier:
         """
         found = self.tokenizer(text, pair, return_offsets_mapping=True, verbose=False)
         if len(found["input_ids"]) > self.longest:
-            raise too_long(self.longest)
+            raise self._too_long()
         return found
 
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
@@ -72,7 +107,12 @@ class Classifier:
         found: dict[int, torch.Tensor | RowFault] = {}
         for batch in pack_by_token_budget([len(row["input_ids"]) for row in rows], budget):
             found |= zip(batch, run_halving([rows[place] for place in batch], self._probabilities), strict=True)
-        return [_finite(found[place]) for place in range(len(rows))]
+        for place, one in found.items():
+            if not isinstance(one, RowFault) and not bool(one.isfinite().all()):
+                found[place] = RowFault(
+                    Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype"
+                )
+        return [found[place] for place in range(len(rows))]
 
     @torch.inference_mode()
     def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
@@ -98,7 +138,7 @@ class Classifier:
         """
         room = self.longest - overhead - _SPARE_TOKENS
         if room < _FEWEST_TOKENS:
-            raise too_long(self.longest)
+            raise self._too_long()
         group: list[str] = []
         filled = 0
         for text, length in self._pieces(passages, room, lead):
@@ -113,7 +153,8 @@ class Classifier:
     def _pieces(self, passages: Sequence[Passage], room: int, lead: str) -> Iterator[tuple[str, int]]:
         """Texts of at most ``room`` tokens with ``lead`` and a line break, and how many tokens they have."""
         extra = len(self.tokenizer(f"{lead}\n\n", add_special_tokens=False)["input_ids"])
-        for text in map(self._plain_text, passages):
+        for passage in passages:
+            text = self.plain(f"{passage.title}\n{passage.text}" if passage.title else passage.text)
             tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             places, most = tokens["offset_mapping"], max(room - extra, 1)
             if len(places) <= most:
@@ -123,41 +164,19 @@ class Classifier:
                 piece = places[start : start + most]
                 yield text[piece[0][0] : piece[-1][1]], len(piece) + extra
 
-    def _plain_text(self, passage: Passage) -> str:
-        return self.plain(f"{passage.title}\n{passage.text}" if passage.title else passage.text)
-
     def plain(self, text: str) -> str:
         """The text without what the tokenizer would take for special tokens, which part premise and claim."""
         for token in self.tokenizer.all_special_tokens:
             text = text.replace(str(token), " ")
         return text
 
-
-def loaded(
-    directory: ModelDirectory,
-    network: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    read: Callable[[PreTrainedModel, dict[str, torch.Tensor]], torch.Tensor],
-    *,
-    most_tokens: int,
-) -> Classifier:
-    """A classifier that reads at most ``most_tokens``, or as many as its positions reach."""
-    context = model_context(directory.config)
-    return Classifier(directory, network, tokenizer, min(context or most_tokens, most_tokens), read)
+    def _too_long(self) -> RowFault:
+        return RowFault(
+            Reason.TOO_MANY_TOKENS, f"the verifier reads at most {self.longest} tokens, the answer alone has more"
+        )
 
 
-def too_long(longest: int) -> RowFault:
-    """The fault of a row that cannot be cut into windows of what a verifier reads."""
-    return RowFault(Reason.TOO_MANY_TOKENS, f"the verifier reads at most {longest} tokens, the answer alone has more")
-
-
-def _finite(found: torch.Tensor | RowFault) -> torch.Tensor | RowFault:
-    if isinstance(found, RowFault) or bool(found.isfinite().all()):
-        return found
-    return RowFault(Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype")
-
-
-MOST_PAIR_TOKENS = 2048
+_MOST_PAIR_TOKENS = 2048
 """Of a row, for models whose positions have no end."""
 _MOST_WINDOWS = 4
 """The most premises that a claim is held against; what has most of its evidence comes first."""
@@ -167,62 +186,23 @@ _UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN = 3, 209
 """What MiniCheck's T5 writes: "" and "1" of T5's vocabulary."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairPrompt:
-    """How premise and claim become one text; without one, they are the two texts of a pair."""
-
-    before: str
-    between: str
-    after: str
-
-    @classmethod
-    def of_template(cls, template: str, premise: str, claim: str) -> PairPrompt:
-        """The prompt of a template with these two places.
-
-        Raises:
-            ValueError: if it lacks one.
-        """
-        before, found, rest = template.partition(premise)
-        between, also_found, after = rest.partition(claim)
-        if not found or not also_found:
-            raise ValueError(f"should have {premise} and {claim} in this order")
-        return cls(before, between, after)
-
-    def text(self, premise: str, claim: str) -> str:
-        """The whole text."""
-        return self.before + premise + self.between + claim + self.after
-
-
-FACTCG_PROMPT = PairPrompt(
+_FACTCG_PROMPT = (
     "",
     '\n\nChoose your answer: based on the paragraph above can we conclude that "',
     '"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is ',
 )
 
 
-class _ClassifierVerifier:
-    """What both kinds of verifiers by a classifier share."""
+@dataclass(frozen=True)
+class PairClassifier(Classifier):
+    """A verifier that holds each claim against its passages, those with most evidence for it first.
 
-    def __init__(self, classifier: Classifier) -> None:
-        self._classifier = classifier
+    ``prompt`` is what stands before the premise, between it and the claim, and behind, where both become one text;
+    without one, they are the two texts of a pair. ``label`` is the class that means support.
+    """
 
-    @property
-    def device(self) -> torch.device:
-        """See ``Verifier``."""
-        return self._classifier.network.device
-
-    def provenance(self) -> Mapping[str, str]:
-        """See ``Verifier``."""
-        return self._classifier.provenance()
-
-
-class PairClassifier(_ClassifierVerifier):
-    """A verifier that holds each claim against its passages, those with most evidence for it first."""
-
-    def __init__(self, classifier: Classifier, *, prompt: PairPrompt | None, label: int) -> None:
-        """``label`` is the class that means support."""
-        super().__init__(classifier)
-        self._prompt, self._label = prompt, label
+    prompt: tuple[str, str, str] | None
+    label: int
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
         """See ``Verifier``; of several windows of premises, the one that supports a claim most counts."""
@@ -238,24 +218,25 @@ class PairClassifier(_ClassifierVerifier):
             rows += [row for of_claim in windows for row in of_claim]
             places += [(place, index) for index, of_claim in enumerate(windows) for _ in of_claim]
         support = [[0.0] * len(answer.claims) for answer in answers]
-        for (place, index), found in zip(places, self._classifier.probabilities(rows), strict=True):
+        for (place, index), found in zip(places, self.probabilities(rows), strict=True):
             if isinstance(found, RowFault):
                 faults.setdefault(place, found)
             else:
-                support[place][index] = max(support[place][index], float(found[self._label]))
+                support[place][index] = max(support[place][index], float(found[self.label]))
         return [faults.get(place) or VerifiedAnswer(tuple(one)) for place, one in enumerate(support)]
 
     def _rows(self, record: QARecord, claim: ClaimToVerify) -> list[Any]:
-        text = self._classifier.plain(claim.text)
+        text = self.plain(claim.text)
         passages = [record.passages[place] for place in claim.passages]
         overhead = len(self._row("", text)["input_ids"])
-        windows = self._classifier.windows(passages, overhead=overhead)
+        windows = self.windows(passages, overhead=overhead)
         return [self._row("\n\n".join(premise), text) for premise in islice(windows, _MOST_WINDOWS)]
 
     def _row(self, premise: str, claim: str) -> Any:
-        if self._prompt is None:
-            return self._classifier.row(premise, claim)
-        return self._classifier.row(self._prompt.text(premise, claim))
+        if self.prompt is None:
+            return self.row(premise, claim)
+        before, between, after = self.prompt
+        return self.row(before + premise + between + claim + after)
 
 
 def entailment_label(labels: Mapping[Any, str], name: str) -> int:
@@ -273,26 +254,24 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
     return int(found[0])
 
 
-def read_pair(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The logits of a sequence classifier, [rows, classes]."""
+def read_all(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """All logits: of a sequence classifier [rows, classes], of one of tokens [rows, tokens, classes]."""
     logits: torch.Tensor = network(**inputs).logits
     return logits
 
 
 def read_first_token(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """The logits of each row's first token, which is where HHEM answers, [rows, classes]."""
-    logits: torch.Tensor = network(**inputs).logits
-    return logits[:, 0]
+    return read_all(network, inputs)[:, 0]
 
 
 def read_first_word(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """The logits of the two words that MiniCheck's T5 answers with, [rows, 2]."""
     begin = torch.zeros((len(inputs["input_ids"]), 1), dtype=torch.long, device=network.device)
-    logits: torch.Tensor = network(**inputs, decoder_input_ids=begin).logits
-    return logits[:, 0, [_UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN]]
+    return read_all(network, inputs | {"decoder_input_ids": begin})[:, 0, [_UNSUPPORTED_TOKEN, _SUPPORTED_TOKEN]]
 
 
-MOST_PROMPT_TOKENS = 4096
+_MOST_PROMPT_TOKENS = 4096
 """Of a row: what LettuceDetect was trained on."""
 _LEAD = "passage 100: "
 _QUESTION = """Briefly answer the following question:
@@ -332,8 +311,9 @@ class AnswerDoubts:
 
     def support(self, claims: Sequence[ClaimToVerify]) -> tuple[float, ...]:
         """For each claim one minus the largest doubt of a token; a token counts for the shortest claim around it."""
-        shortest = sorted(range(len(claims)), key=lambda place: claims[place].chars.char_end - _start(claims[place]))
-        inside = np.array([[one.chars.overlaps(chars) for chars in self.chars] for one in claims], dtype=bool)
+        ranges = [one.chars for one in claims]
+        shortest = sorted(range(len(claims)), key=lambda place: ranges[place].char_end - ranges[place].char_start)
+        inside = np.array([[one.overlaps(chars) for chars in self.chars] for one in ranges], dtype=bool)
         own = np.zeros_like(inside)
         for place in shortest:
             own[place] = inside[place] & ~own.any(axis=0)
@@ -341,15 +321,10 @@ class AnswerDoubts:
         return tuple(1 - float(self.doubts[one].max(initial=0.0)) for one in counting)
 
 
-def _start(claim: ClaimToVerify) -> int:
-    return claim.chars.char_start
-
-
-class TokenClassifier(_ClassifierVerifier):
+class TokenClassifier(Classifier):
     """A verifier that says of each token of an answer whether it is supported."""
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
-        """See ``Verifier``."""
         return [
             found if isinstance(found, RowFault) else VerifiedAnswer(found.support(one.claims), found.ranges())
             for one, found in zip(answers, self.doubts([one.record for one in answers]), strict=True)
@@ -361,13 +336,13 @@ class TokenClassifier(_ClassifierVerifier):
         rows, places = [], []
         for place, record in enumerate(records):
             try:
-                windows = [self._classifier.row(prompt, record.answer) for prompt in self._prompts(record)]
+                windows = [self.row(prompt, record.answer) for prompt in self._prompts(record)]
             except RowFault as fault:
                 found[place] = fault
             else:
                 rows += windows
                 places += [place] * len(windows)
-        for place, row, probabilities in zip(places, rows, self._classifier.probabilities(rows), strict=True):
+        for place, row, probabilities in zip(places, rows, self.probabilities(rows), strict=True):
             before = found.get(place)
             if isinstance(before, RowFault):
                 continue
@@ -383,8 +358,8 @@ class TokenClassifier(_ClassifierVerifier):
 
     def _prompts(self, record: QARecord) -> Iterator[str]:
         """One prompt for each window of passages."""
-        overhead = len(self._classifier.row(_prompt(record.question, ()), record.answer)["input_ids"])
-        for texts in self._classifier.windows(record.passages, overhead=overhead, lead=_LEAD):
+        overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
+        for texts in self.windows(record.passages, overhead=overhead, lead=_LEAD):
             yield _prompt(record.question, texts)
 
 
@@ -395,7 +370,123 @@ def _prompt(question: str, texts: Sequence[str]) -> str:
     return _QUESTION.format(question=question, count=len(texts), passages=passages)
 
 
-def read_tokens(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The logits of all tokens, [rows, tokens, classes]."""
-    logits: torch.Tensor = network(**inputs).logits
-    return logits
+_HHEM = "HHEMv2"
+_HHEM_FOUNDATION = "google/flan-t5-base"
+_HHEM_PROMPT = "<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {text1}\n\nHypothesis: {text2}"
+_KINDS = "ForTokenClassification, ForSequenceClassification or T5ForConditionalGeneration"
+
+
+def load_verifier(options: ModelOptions, *, threads: int | None = None) -> Verifier:
+    """The verifier that ``options.model`` names, or what was calibrated in the directory of this name.
+
+    ``threads`` sets torch's CPU threads for the whole process. No code of the model's repository runs unless
+    ``trust_remote_code`` asks for it.
+
+    Raises:
+        ModelLoadError: if there is no such verifier, or it is of a kind that is not read.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    fitted = calibrated_verifier(options.model)
+    if fitted is not None:
+        options = options.replaced(model=fitted.verifier)
+    for found in entry_points(group=VERIFIERS, name=options.model):
+        return _of_package(found.value, found.load(), options)
+    with as_load_errors(options.model):
+        folder, commit = model_folder(options)
+        config = read_object(folder / "config.json") if (folder / "config.json").is_file() else {}
+        if config.get("model_type") == _HHEM:
+            return _hhem(options, folder, commit, config)
+        return _of_directory(read_model_directory(options, any_kind=True))
+
+
+def _of_package(place: str, factory: Any, options: ModelOptions) -> Verifier:
+    try:
+        verifier: Verifier = factory(options)
+    except TypeError as error:
+        raise ModelLoadError(
+            f"--verdict {options.model!r}: {place} should take the options, raised: {error}"
+        ) from error
+    if not callable(getattr(verifier, "verify", None)) or not callable(getattr(verifier, "provenance", None)):
+        raise ModelLoadError(
+            f"--verdict {options.model!r}: {place} should give a verifier with verify and provenance, gave "
+            f"{type(verifier).__name__}; docs/extending.md shows one"
+        )
+    return verifier
+
+
+def _of_directory(directory: ModelDirectory) -> Verifier:
+    """The verifier that the config says it is; the name tells which prompt MiniCheck and FactCG were trained with."""
+    config, name = directory.config, directory.options.model
+    kind = next(iter(config.architectures or ()), "")
+    short_name = Path(name).name.lower()
+    tokenizer = load_fast_tokenizer(directory)
+    if kind.endswith("ForTokenClassification"):
+        if config.num_labels != 2:
+            raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
+        network = _load(directory, AutoModelForTokenClassification)
+        return TokenClassifier(directory, network, tokenizer, read_all, _MOST_PROMPT_TOKENS)
+    separator = str(tokenizer.eos_token or tokenizer.sep_token or "\n")
+    if kind.endswith("ForSequenceClassification"):
+        network = _load(directory, AutoModelForSequenceClassification)
+        prompt = _FACTCG_PROMPT if "factcg" in short_name else None
+        prompt = ("", separator, "") if "minicheck" in short_name else prompt
+        label = 1 if prompt else entailment_label(dict(network.config.id2label or {}), f"--verdict {name!r}")
+        return PairClassifier(directory, network, tokenizer, read_all, _MOST_PAIR_TOKENS, prompt, label)
+    if kind == "T5ForConditionalGeneration":
+        network = _load(directory, AutoModelForSeq2SeqLM)
+        prompt = ("predict: ", separator, "")
+        return PairClassifier(directory, network, tokenizer, read_first_word, _MOST_PAIR_TOKENS, prompt, 1)
+    raise ModelLoadError(
+        f"--verdict {name!r} should be a verifier of the kind {_KINDS}, its config.json says {kind or 'none'}; a "
+        "causal model goes with --verdict smollm2-135m, or a verdict fitted to it, see docs/models.md"
+    )
+
+
+def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[str, Any]) -> Verifier:
+    """HHEM 2.1: a T5 encoder with a head, read without the code of its repository, which is for older versions."""
+    foundation = str(config.get("foundation", _HHEM_FOUNDATION))
+    base = read_model_directory(options.replaced(model=foundation), any_kind=True)
+    directory = replace(base, location=str(folder), commit=commit, options=options)
+    base.config.num_labels = 2
+    before, has_premise, rest = str(config.get("prompt", _HHEM_PROMPT)).partition("{text1}")
+    between, has_claim, after = rest.partition("{text2}")
+    if not has_premise or not has_claim:
+        raise ModelLoadError(
+            f"--verdict {options.model!r}: the prompt in config.json should have {{text1}} and {{text2}} in this order"
+        )
+    network = _load(directory, T5ForTokenClassification, key_mapping={r"^t5\.": ""})
+    prompt, tokenizer = (before, between, after), load_fast_tokenizer(base)
+    return PairClassifier(directory, network, tokenizer, read_first_token, _MOST_PAIR_TOKENS, prompt, 1)
+
+
+def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedModel:
+    """The whole model, in evaluation mode on its device.
+
+    Raises:
+        ModelLoadError: if it lacks weights, or cannot be loaded for another reason.
+    """
+    options = directory.options
+    device = choose_device(options.device)
+    make = getattr(kind, "from_config", None) or kind
+    trusting = {"trust_remote_code": True} if options.trust_remote_code and make is not kind else {}
+    with torch.device("meta"):
+        needed = sum(one.numel() for one in make(directory.config, **trusting).parameters())
+    with weights_folder(directory, needed=needed) as folder, quiet_transformers():
+        network, report = kind.from_pretrained(
+            str(folder),
+            config=directory.config,
+            use_safetensors=True,
+            dtype=choose_dtype(directory, device),
+            output_loading_info=True,
+            **trusting,
+            **reading,
+        )
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelLoadError(
+            f"--verdict {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}; is it one, and is it complete?"
+        )
+    found: PreTrainedModel = network.eval().requires_grad_(False).to(device)
+    return found
