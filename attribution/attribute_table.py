@@ -14,8 +14,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from attribeam.attribution.record_input import Refusal, SpanOutcome
-from attribeam.logs.arrow_logs import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
+from attribeam.logs.qa_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import (
     DeadLetter,
@@ -24,9 +24,9 @@ from attribeam.schemas import (
     dead_letter_schema,
     evidence_schema,
 )
-from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import evidence_table
+from attribeam.schemas.qa_record import reading_stage
 
 ColumnNames: TypeAlias = Mapping[str, str] | str
 """Fields of the QA record and the columns that hold them, as a mapping or as ``--columns`` takes them."""
@@ -39,11 +39,10 @@ _ROWS_AT_ONCE = 256
 
 
 class TableEvidence(NamedTuple):
-    """What an audit of a table found; every row of the table is in one of the two.
+    """What an audit of a table found: ``evidence``, one row per span, in the order of the table, by
+    ``evidence_schema``.
 
-    Attributes:
-        evidence: one row per span, in the order of the table, by ``evidence_schema``.
-        dead_letters: one row per row that could not be audited, by ``dead_letter_schema``.
+    Every row of the table that could not be audited has one in ``dead_letters``, by ``dead_letter_schema``.
     """
 
     evidence: pa.Table
@@ -52,12 +51,10 @@ class TableEvidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableAudit:
-    """How tables are audited.
+    """How tables are audited: ``outcomes`` gives one per record, in order.
 
-    Attributes:
-        outcomes: gives one outcome per record, in order.
-        provenance: what the evidence depends on besides its input, for the tables' metadata.
-        has_mass: whether the method gives every span an evidence mass.
+    ``provenance`` is what the evidence depends on besides its input, for the tables' metadata; ``has_mass`` says
+    whether the method gives every span an evidence mass.
     """
 
     outcomes: Callable[[Sequence[QARecord]], list[SpanOutcome]]
@@ -98,9 +95,22 @@ class TableAudit:
 
     def _audited(self, rows: Sequence[QARecord | FaultyRow], evidence: pa.Schema, letters: pa.Schema) -> TableEvidence:
         found = iter(self.outcomes([row for row in rows if isinstance(row, QARecord)]))
-        outcomes = [(row, next(found) if isinstance(row, QARecord) else _refusal(row)) for row in rows]
-        audited = [(row, one) for row, one in outcomes if isinstance(row, QARecord) and not isinstance(one, Refusal)]
-        refused = [dead_letter_row(_letter(row, one)) for row, one in outcomes if isinstance(one, Refusal)]
+        audited, refused = [], []
+        for row in rows:
+            outcome = next(found) if isinstance(row, QARecord) else Refusal(reading_stage(row.fault.reason), row.fault)
+            if isinstance(row, QARecord) and not isinstance(outcome, Refusal):
+                audited.append((row, outcome))
+            elif isinstance(outcome, Refusal):
+                fault = outcome.fault
+                letter = DeadLetter(
+                    record_id=row.record_id,
+                    source=row.source,
+                    stage=outcome.stage,
+                    reason=fault.reason,
+                    message=str(fault),
+                    column=fault.column,
+                )
+                refused.append(dead_letter_row(letter))
         return TableEvidence(evidence_table(audited, evidence), pa.Table.from_pylist(refused, schema=letters))
 
 
@@ -119,18 +129,3 @@ def table_log(
     if isinstance(extra_columns, str):
         extra_columns = [one.strip() for one in extra_columns.split(",")]
     return TableLog(data, name, LogOptions(pairs, tuple(extra_columns), max_text_chars))
-
-
-def _refusal(row: FaultyRow) -> Refusal:
-    return Refusal(reading_stage(row.fault.reason), row.fault)
-
-
-def _letter(row: QARecord | FaultyRow, refusal: Refusal) -> DeadLetter:
-    return DeadLetter(
-        record_id=row.record_id,
-        source=row.source,
-        stage=refusal.stage,
-        reason=refusal.fault.reason,
-        message=str(refusal.fault),
-        column=refusal.fault.column,
-    )

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
+from attribeam.attribution.methods.audit_row import AuditRow, audit_provenance, evidence_of, model_outcomes
 from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.methods.models import (
     ModelChoice,
@@ -39,7 +39,7 @@ from attribeam.attribution.record_input import (
 )
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
 from attribeam.schemas.errors import UsageError
 
@@ -191,15 +191,12 @@ class Attributor:
 
         The records are those of ``attribeam audit`` for a log with the same rows.
 
-        Args:
-            data: a table of pyarrow, pandas, polars, DuckDB or any other library that gives Arrow data, or a
-                ``datasets.Dataset``. Its columns are those of a log, see docs/schema.md.
-            columns: columns by the names of their fields, where they differ, as {"answer": "response"} or as the option
-                ``--columns`` has them; "" for a field that the table does not have, whatever its columns are called.
-            extra_columns: columns that are carried through to the evidence.
-            name: the ``source_file`` of the records.
-            max_text_chars: the most code points of a row's texts together; a longer row is a dead letter.
-            progress: whether to show a progress bar.
+        ``data`` is a table of pyarrow, pandas, polars, DuckDB or any other library that gives Arrow data, or a
+        ``datasets.Dataset``. Its columns are those of a log, see docs/schema.md; ``columns`` has those that are called
+        otherwise by the names of their fields, as {"answer": "response"} or as the option ``--columns`` has them, with
+        "" for a field that the table does not have, whatever its columns are called. ``extra_columns`` are carried
+        through to the evidence, and ``name`` is the ``source_file`` of the records. A row with more code points in its
+        texts than ``max_text_chars`` is a dead letter.
 
         Raises:
             UsageError: if ``data`` is no table, or a name is none of a field.
@@ -231,8 +228,6 @@ class Attributor:
 
         ``attribute_table`` writes it into the metadata of its tables.
         """
-        from attribeam.attribution.methods.provenance import audit_provenance
-
         found = audit_provenance(self.method, self._options, self._models)
         return {**found, "parser": self.parser.identity, "spacy_version": version("spacy")}
 
@@ -245,26 +240,28 @@ class Attributor:
     def _table_audit(self) -> TableAudit:
         from attribeam.attribution.attribute_table import TableAudit
 
-        return TableAudit(
-            outcomes=self._outcomes,
-            provenance=self.provenance(),
-            has_mass=self.method.gives_mass,
-        )
+        return TableAudit(self._outcomes, self.provenance(), self.method.gives_mass)
 
     def _outcomes(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
         """One outcome per record, in order, by the stages of an audit."""
         with torch_threads(self._threads):
-            return self._outcomes_inside(records)
-
-    def _outcomes_inside(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
-        rows: list[AuditRow | Refusal] = []
-        for batch in _in_batches([self._encoded(record) for record in records]):
-            parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
-            rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
-        good = [row for row in rows if not isinstance(row, Refusal)]
-        outcomes = model_outcomes(self.method, self._options, self._models, good)
-        evidence = self._evidence([*zip(good, outcomes, strict=True)])
-        return [row if isinstance(row, Refusal) else next(evidence) for row in rows]
+            encoded = [self._encoded(record) for record in records]
+            rows: list[AuditRow | Refusal] = []
+            for start in range(0, len(encoded), _PARSED_AT_ONCE):
+                batch = encoded[start : start + _PARSED_AT_ONCE]
+                parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
+                rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
+            good = [row for row in rows if not isinstance(row, Refusal)]
+            outcomes = model_outcomes(self.method, self._options, self._models, good)
+            settings = None if self._models.attention is None else self._models.attention.settings
+            pairs = [*zip(good, outcomes, strict=True)]
+            evidence = evidence_of(pairs, method=self.method, options=self._options, settings=settings)
+        found: list[SpanOutcome] = []
+        for outcome, one in zip(outcomes, evidence, strict=True):
+            stage = Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
+            found.append(Refusal(stage, one) if isinstance(one, RowFault) else one)
+        remaining = iter(found)
+        return [row if isinstance(row, Refusal) else next(remaining) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
         stage = Stage.VALIDATE
@@ -281,23 +278,8 @@ class Attributor:
         spans = choose_target_spans(parsed, record.answer, kinds=self.spans, given=record.target_spans)
         return AuditRow(record, parsed, spans, encoded)
 
-    def _evidence(self, rows: Sequence[tuple[AuditRow, Outcome]]) -> Iterator[SpanOutcome]:
-        settings = None if self._models.attention is None else self._models.attention.settings
-        found = evidence_of(rows, method=self.method, options=self._options, settings=settings)
-        for (_, outcome), one in zip(rows, found, strict=True):
-            stage = Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
-            yield Refusal(stage, one) if isinstance(one, RowFault) else one
 
-
-_Item = TypeVar("_Item")
 _PARSED_AT_ONCE = 64
-
-
-def _in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), _PARSED_AT_ONCE):
-        yield items[start : start + _PARSED_AT_ONCE]
-
-
 _first_process: int | None = None
 _lock = Lock()
 _users, _before = 0, 1

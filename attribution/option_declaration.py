@@ -38,7 +38,6 @@ from typing import (
 )
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 
@@ -87,20 +86,13 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option.
+    """One declared option: the field ``name`` of the class ``owner``; ``help`` has no full stop.
 
-    Attributes:
-        owner: the class that declares it, as the field ``name``.
-        default: the value in force if nobody sets one.
-        help: what the option does, for command line, docstring and docs; no full stop.
-        expects: the accepted values in words; an enumeration and an option type below bring their own.
-        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
-        default_words: the default as shown in help and docs, if the value itself says too little.
-        reads: turns a text into a value, if the field's type alone cannot.
-        several: whether the command line takes several texts, each one item of the value.
-        in_directory: whether ``attribution_config.json`` may hold it.
-        paper: the section of the paper that has it.
-        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
+    ``expects`` are the accepted values in words; an enumeration and an option type below bring their own. ``group`` is
+    that under which ``add_options`` adds it to a command line, "" for none, where it may take ``several`` texts, each
+    one item of the value. ``default_words`` are for a default that says too little itself, ``reads`` turns a text into
+    a value if the field's type alone cannot. With ``in_directory``, ``attribution_config.json`` may hold it. ``paper``
+    is the paper's section; where ``extends_paper``, it goes beyond the paper, which its default follows.
     """
 
     owner: type[Options]
@@ -145,11 +137,10 @@ class Option:
         """
         if self.reads is not None or self.several:
             return text if self.reads is None else self.reads(text)
-        if self.is_switch and text in _SWITCH:
-            return _SWITCH[text]
-        for value in () if self.is_switch else (text, plain_value(text)):
+        for value in (_SWITCH.get(text),) if self.is_switch else (text, plain_value(text)):
             with suppress(ValueError):
-                return getattr(self.owner(**{self.name: value}), self.name)
+                if value is not None:
+                    return getattr(self.owner(**{self.name: value}), self.name)
         raise argparse.ArgumentTypeError(f"should be {self.expects}, was: {text!r}")
 
 
@@ -235,20 +226,19 @@ class Options(BaseModel):
 @cache
 def declared(options: type[Options]) -> Mapping[str, Option]:
     """The options of a class by name, in order of declaration."""
-    return {name: _declared(options, name, field) for name, field in options.model_fields.items()}
-
-
-def _declared(owner: type[Options], name: str, field: FieldInfo) -> Option:
-    kinds = [field.annotation, *(get_args(field.annotation) if _is_union(field.annotation) else ())]
-    choices = [str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for one in kind]
-    metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
-    by_type = {"expects": next((one.expects for one in metadata if isinstance(one, Says)), TEXT)}
-    if choices:
-        by_type = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
-    elif isinstance(field.default, bool):
-        by_type = {"expects": "true or false"}
-    said: dict[str, Any] = {**by_type, **cast("Mapping[str, Any]", field.json_schema_extra)}
-    return Option(owner=owner, name=name, default=field.default, help=str(field.description), **said)
+    found = {}
+    for name, field in options.model_fields.items():
+        kinds = [field.annotation, *(get_args(field.annotation) if _is_union(field.annotation) else ())]
+        choices = [str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for one in kind]
+        metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
+        said: dict[str, Any] = {"expects": next((one.expects for one in metadata if isinstance(one, Says)), TEXT)}
+        if choices:
+            said = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
+        elif isinstance(field.default, bool):
+            said = {"expects": "true or false"}
+        said |= cast("Mapping[str, Any]", field.json_schema_extra)
+        found[name] = Option(owner=options, name=name, default=field.default, help=str(field.description), **said)
+    return found
 
 
 def _is_union(kind: object) -> bool:
@@ -306,44 +296,30 @@ def takes_options(
 
 
 def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
-    """The signature of a class method; options that may be positional come first."""
-    parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD if field.kw_only is False else inspect.Parameter.KEYWORD_ONLY,
-            default=None if declared(options)[name].in_directory else field.default,
-            annotation=_plain(field.annotation, may_be_none=declared(options)[name].in_directory),
-        )
-        for name, field in options.model_fields.items()
-    ]
+    """The signature of a class method without ``Annotated`` metadata; options that may be positional come first."""
+    parameters = []
+    for name, field in options.model_fields.items():
+        is_open = declared(options)[name].in_directory
+        kinds = get_args(field.annotation) if _is_union(field.annotation) else (field.annotation,)
+        bare = [get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds]
+        place = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.kw_only is False else inspect.Parameter.KEYWORD_ONLY
+        annotation = Union[(*bare, None)] if is_open else Union[tuple(bare)]  # noqa: UP007
+        default = None if is_open else field.default
+        parameters.append(inspect.Parameter(name, place, default=default, annotation=annotation))
     first = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Signature([first, *sorted(parameters, key=lambda one: one.kind)], return_annotation=returns)
 
 
-def _plain(kind: Any, *, may_be_none: bool = False) -> Any:
-    """A type without its ``Annotated`` metadata."""
-    kinds = get_args(kind) if _is_union(kind) else (kind,)
-    bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in kinds]
-    return Union[(*bare, None)] if may_be_none else Union[tuple(bare)]  # noqa: UP007
-
-
 def option_texts(options: Options) -> dict[str, str]:
     """The values in force as text, for a file's metadata; without those that are None."""
-    values = {name: getattr(options, name) for name in declared(type(options))}
-    return {
-        name: f"{value:g}" if isinstance(value, float) else str(value)
-        for name, value in values.items()
-        if value is not None
-    }
+    values = ((name, getattr(options, name)) for name in type(options).model_fields)
+    return {name: f"{one:g}" if isinstance(one, float) else str(one) for name, one in values if one is not None}
 
 
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
 BUNDLED_MODEL_NAME = "bundled"
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
-SHIPPED_VERDICTS = {
-    BUNDLED_VERDICT_NAME: "verdict",
-    "smollm2-135m": "verdict_smollm2",
-}
+SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_smollm2"}
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
 
 
@@ -362,37 +338,28 @@ VERIFIER_FILE, VERIFIERS = "verifier.json", "attribeam.verifiers"
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def _infinity(value: object) -> object:
-    """JSON has no infinity, so files say "inf"."""
-    return math.inf if value == "inf" else value
-
-
 def _whole_or_infinite(value: float) -> float:
     if not math.isinf(value) and value % 1:
         raise ValueError("a fraction")
     return value
 
 
-def _as_integer(value: float) -> int | float:
-    return value if math.isinf(value) else int(value)
-
-
+_WHOLE_OR_INFINITE = AfterValidator(_whole_or_infinite)
+_INFINITY = BeforeValidator(lambda value: math.inf if value == "inf" else value)
+"""JSON has no infinity, so files say "inf"."""
 PositiveInteger: TypeAlias = Annotated[int, Field(strict=True, ge=1), Says("a whole number from 1")]
 WholeNumber: TypeAlias = Annotated[int, Field(strict=True, ge=0), Says("a whole number from 0")]
 NonNegative: TypeAlias = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False), Says("a number of at least 0")]
 Fraction: TypeAlias = Annotated[float, Field(strict=True, ge=0, le=1), Says("a number from 0 to 1")]
 TokenDistance: TypeAlias = Annotated[
     float,
-    Field(strict=True, ge=0),
-    AfterValidator(_whole_or_infinite),
-    BeforeValidator(_infinity),
-    Says("a whole number of tokens from 0, or inf"),
-]
+    Field(strict=True, ge=0), _WHOLE_OR_INFINITE, _INFINITY, Says("a whole number of tokens from 0, or inf"),
+]  # fmt: skip
 TokenCount: TypeAlias = Annotated[
     Annotated[int, Field(strict=True, ge=1)] | Annotated[float, Field(strict=True, ge=1)],
-    AfterValidator(_whole_or_infinite),
-    AfterValidator(_as_integer),
-    BeforeValidator(_infinity),
+    _WHOLE_OR_INFINITE,
+    AfterValidator(lambda value: value if math.isinf(value) else int(value)),
+    _INFINITY,
     Says("a whole number of tokens from 1, or inf"),
 ]
 
@@ -411,10 +378,9 @@ def _ascending(value: tuple[float, float]) -> tuple[float, float]:
 
 AUTO_DTYPE = "auto"
 DTYPES = ("float32", "bfloat16", "float16")
+_NAMES = (AUTO_DTYPE, *DTYPES)
 DtypeName: TypeAlias = Annotated[
-    str,
-    Field(pattern=f"^({'|'.join((AUTO_DTYPE, *DTYPES))})$"),
-    Says("one of " + ", ".join(map(repr, (AUTO_DTYPE, *DTYPES)))),
+    str, Field(pattern=f"^({'|'.join(_NAMES)})$"), Says("one of " + ", ".join(map(repr, _NAMES)))
 ]
 RiskBand: TypeAlias = Annotated[
     tuple[Fraction, Fraction],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeAlias
 
 from pydantic import BeforeValidator, model_validator
 
@@ -46,7 +46,6 @@ METHOD, UNION, SUPPORT, MASS = "method", "union", "support", "mass"
 LANGUAGE, HIDDEN, COMPARED = "language", "hidden", "compared"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
 """Groups of options; each command adds the groups that it uses. ``audit`` has no LAYER, UNION, MASS and COMPARED."""
-
 
 ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
 UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
@@ -255,8 +254,10 @@ class MethodOptions(Options):
         user gives only one threshold and it crosses the other, the other moves with it. A threshold that the user gives
         means that claims are judged by their mass.
         """
-        supported = self._given_or(defaults, "supported_threshold")
-        weak = self._given_or(defaults, "weak_threshold")
+        supported, weak = (
+            getattr(self if name in self.model_fields_set else defaults, name)
+            for name in ("supported_threshold", "weak_threshold")
+        )
         if "supported_threshold" not in self.model_fields_set:
             supported = max(supported, weak)
         elif "weak_threshold" not in self.model_fields_set:
@@ -271,8 +272,7 @@ class MethodOptions(Options):
     def judges_by_mass(self) -> bool:
         """Whether claims are judged by their evidence mass: asked for, or implied by a threshold that is given."""
         given = self.model_fields_set
-        implied = "verdict" not in given and bool(THRESHOLDS & given)
-        return self.verdict == MASS_VERDICT or implied
+        return self.verdict == MASS_VERDICT or ("verdict" not in given and bool(THRESHOLDS & given))
 
     @property
     def has_verifier(self) -> bool:
@@ -298,19 +298,16 @@ class MethodOptions(Options):
         """The same options, with the union as in the paper: extensions are switched off."""
         return self.replaced(own_token_weight=1, sentence_weight=0.0, evidence_window=math.inf, word_weight=0.0)
 
-    def _given_or(self, defaults: MethodOptions, name: str) -> float:
-        value: float = getattr(self if name in self.model_fields_set else defaults, name)
-        return value
 
-
-def _kinds(value: object) -> object:
-    return parse_span_kinds(value) if isinstance(value, str) else value
+_SpanKinds: TypeAlias = Annotated[
+    tuple[SpanKind, ...], BeforeValidator(lambda value: parse_span_kinds(value) if isinstance(value, str) else value)
+]
 
 
 class AttributorOptions(MethodOptions, ModelOptions):
     """All options of ``Attributor.from_pretrained``."""
 
-    spans: Parsed[Annotated[tuple[SpanKind, ...], BeforeValidator(_kinds)], Sequence[SpanKind] | str | None] = option(
+    spans: Parsed[_SpanKinds, Sequence[SpanKind] | str | None] = option(
         default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...",
         expects=f"a comma-separated list of {', '.join(SpanKind)}", default_words=",".join(DEFAULT_SPAN_KINDS),
         help=f"kinds of target spans: {', '.join(SpanKind)}",

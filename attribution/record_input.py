@@ -50,7 +50,7 @@ def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
         raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}")
     if isinstance(rows, str | bytes | Mapping | QARecord):
         raise UsageError(f"a list of QARecords or dicts is needed, was a single {_kind(rows)}; put it into a list")
-    return [_outcome(row, place) for place, row in enumerate(rows)]
+    return [outcome_of(row, RowSource("", place), where=f"row {place}: ") for place, row in enumerate(rows)]
 
 
 def record_of(
@@ -75,8 +75,13 @@ def check_record(record: QARecord) -> None:
     Raises:
         RowFault: if the row cannot be audited.
     """
-    for name, text in (("question", record.question), ("answer", record.answer), *_passage_texts(record)):
-        _check_unicode(name, text)
+    texts = [text for one in record.passages for text in (one.text, one.title, one.passage_id) if text is not None]
+    for name, text in (("question", record.question), ("answer", record.answer), *(("passages", one) for one in texts)):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = f"{name} should be Unicode text, holds half of a surrogate pair at code point {error.start}"
+            raise RowFault(Reason.INVALID_UTF8, f"{message}; decode it anew", column=name) from None
     if not record.answer.strip():
         raise RowFault(Reason.EMPTY_ANSWER, "the answer should have words, but is empty", column="answer")
     if not any(passage.text.strip() for passage in record.passages):
@@ -98,15 +103,7 @@ _WAYS_OUT = {
     "passages": "give what was retrieved",
     "answer": "leave such rows out",
 }
-_NULL_REASONS = {
-    "question": Reason.MISSING_VALUE,
-    "passages": Reason.NO_PASSAGES,
-    "answer": Reason.EMPTY_ANSWER,
-}
-
-
-def _outcome(row: object, place: int) -> QARecord | RowFault:
-    return outcome_of(row, RowSource("", place), where=f"row {place}: ")
+_NULL_REASONS = {"question": Reason.MISSING_VALUE, "passages": Reason.NO_PASSAGES, "answer": Reason.EMPTY_ANSWER}
 
 
 def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord | RowFault:
@@ -116,7 +113,12 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
         DataError: as ``records_of``.
     """
     if isinstance(row, QARecord):
-        _check_types(row, where)
+        for name in ("question", "answer"):
+            _text(name, getattr(row, name), where)
+        for index, passage in enumerate(_items("passages", row.passages, where)):
+            if not isinstance(passage, Passage):
+                raise _type_error(f"passages[{index}]", "a Passage", passage, where)
+            _text(f"passages[{index}].text", passage.text, where)
         return row
     if not isinstance(row, Mapping):
         raise DataError(f"{where}a QARecord or a dict is needed, was a {_kind(row)}; {_TABLE}")
@@ -136,8 +138,8 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
 
 
 def _record(row: Mapping[str, object], where: str, source: RowSource) -> QARecord:
-    spans = row.get("target_spans")
-    record_id = row.get("record_id")
+    spans, record_id = row.get("target_spans"), row.get("record_id")
+    ranges = [] if spans is None else _items("target_spans", spans, where)
     passages = _items("passages", row["passages"], where)
     return QARecord(
         record_id=str(source.source_row) if record_id is None else _text_or_integer("record_id", record_id, where),
@@ -145,13 +147,8 @@ def _record(row: Mapping[str, object], where: str, source: RowSource) -> QARecor
         passages=tuple(_passage(one, f"passages[{index}]", where) for index, one in enumerate(passages)),
         answer=_text("answer", row["answer"], where),
         source=source,
-        target_spans=None if spans is None else _spans(spans, where),
+        target_spans=tuple(_span(one, f"target_spans[{index}]", where) for index, one in enumerate(ranges)) or None,
     )
-
-
-def _spans(value: object, where: str) -> tuple[CharRange, ...] | None:
-    items = _items("target_spans", value, where)
-    return tuple(_span(one, f"target_spans[{index}]", where) for index, one in enumerate(items)) or None
 
 
 def _span(value: object, name: str, where: str) -> CharRange:
@@ -215,28 +212,6 @@ def _text_or_integer(name: str, value: object, where: str) -> str:
     if not isinstance(value, str | Integral) or isinstance(value, bool):
         raise _type_error(name, "a string or an integer", value, where)
     return str(value)
-
-
-def _check_types(record: QARecord, where: str) -> None:
-    for name in ("question", "answer"):
-        _text(name, getattr(record, name), where)
-    for index, passage in enumerate(_items("passages", record.passages, where)):
-        if not isinstance(passage, Passage):
-            raise _type_error(f"passages[{index}]", "a Passage", passage, where)
-        _text(f"passages[{index}].text", passage.text, where)
-
-
-def _passage_texts(record: QARecord) -> list[tuple[str, str]]:
-    texts = [text for one in record.passages for text in (one.text, one.title, one.passage_id)]
-    return [("passages", text) for text in texts if text is not None]
-
-
-def _check_unicode(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        message = f"{name} should be Unicode text, holds half of a surrogate pair at code point {error.start}"
-        raise RowFault(Reason.INVALID_UTF8, f"{message}; decode it anew", column=name) from None
 
 
 def _missing(column: str, name: str, expected: str, where: str) -> RowFault | DataError:

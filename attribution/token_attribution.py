@@ -12,7 +12,7 @@ from attribeam.schemas import CharRange
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_row``.
+    """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_page``.
 
     A row longer than the model's context has ``windows``, each of which runs through the model on its own. The row's
     own tokens are then those of all windows, in the order of the whole row.
@@ -54,11 +54,10 @@ class EncodedRow:
 
 @dataclass(frozen=True, slots=True)
 class PassageWindow:
-    """Consecutive whole passages of a long row, with the template, the question and the answer.
+    """Consecutive whole passages of a long row, with the template, the question and the answer, as a row of its own.
 
-    Attributes:
-        row: the window as a row of its own; passages keep their indices from the whole row.
-        columns: int32 [row.prompt_length], ascending: for each column of the window, its column in the whole row.
+    Passages keep their indices from the whole row. ``columns`` int32 [row.prompt_length], ascending, has for each
+    column of the window its column in the whole row.
     """
 
     row: EncodedRow
@@ -69,13 +68,11 @@ class PassageWindow:
 class TokenAttribution:
     """Token-wise attributions of one response: the top-k of each row of S (Equation 1), over all prompt columns.
 
-    Attributes:
-        top_columns: int32 [responses, k], prompt columns by descending similarity, ties towards the lower column;
-            k is ``min(top_k, prompt_length)``.
-        top_scores: float32 [responses, k], their similarities S_ij.
-        passage_mass: float32 [responses, passages], the total similarity of each row on each passage (top-k or not).
-        sink_mass: float32 [responses], the total similarity on prompt columns outside all passages: special tokens,
-            template, question. For a row with windows, the mean over its windows, each of which has those columns.
+    ``top_columns`` int32 [responses, k] are prompt columns by descending similarity, ties towards the lower column,
+    with k = ``min(top_k, prompt_length)``; ``top_scores`` float32 [responses, k] are their similarities S_ij.
+    ``passage_mass`` float32 [responses, passages] is each row's total similarity on each passage (top-k or not),
+    ``sink_mass`` float32 [responses] that on prompt columns outside all passages: special tokens, template, question.
+    For a row with windows, it is the mean over its windows, each of which has those columns.
     """
 
     top_columns: npt.NDArray[np.int32]

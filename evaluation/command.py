@@ -1,46 +1,54 @@
-"""``attribeam evaluate``: compare methods on a labelled data set.
+"""``attribeam evaluate``: compare methods on a labelled data set, or by ``--suite paper`` on all of the paper's.
 
-Options that do not apply to the measure are refused, so that none is silently ignored.
+The suite is a loop over the data sets below ``--data``, and over what each has labels for; each step is what the
+command runs for one data set. What cannot run is listed with the reason and the way to fill it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from attribeam.attribution.methods.method import SCORE, MethodSettings, PassageScore
+from attribeam.attribution import options
+from attribeam.attribution.methods.method import SCORE, MethodSettings, Need, PassageScore, required
+from attribeam.attribution.models.model_directory import layer_types, layers_with_attention, read_model_directory
 from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
-from attribeam.attribution.options import (
-    COMPARED,
-    HIDDEN,
-    LANGUAGE,
-    LAYER,
-    LOADING,
-    MASS,
-    PARSER,
-    READING,
-    SUPPORT,
-    THREADS,
-    UNION,
-    AttributorOptions,
+from attribeam.evaluation.datasets import (
+    CITED_LOADERS,
+    DATASETS,
+    JUDGED_LOADERS,
+    LOADERS,
+    MARKS,
+    AnswerChoice,
+    Measure,
+    SpanChoice,
+    measure_of,
 )
-from attribeam.evaluation.datasets.loaders import DATASETS, MARKS, AnswerChoice, Measure, SpanChoice, measure_of
-from attribeam.evaluation.measures.citations import MOST_CITATIONS
-from attribeam.evaluation.methods.registry import lab_methods
-from attribeam.evaluation.report import Figures, write_json
-from attribeam.evaluation.runs import evaluate_citations, evaluate_faithfulness, evaluate_passages
-from attribeam.evaluation.support_runs import GROUPINGS, evaluate_support
+from attribeam.evaluation.measures.accuracy import score_methods, shown
+from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
+from attribeam.evaluation.measures.figures import Figures, interval_cell, text_table, write_json
+from attribeam.evaluation.methods import LabMethod, lab_methods
+from attribeam.evaluation.methods.unions import ScoredUnion
+from attribeam.evaluation.runs import (
+    GROUPINGS,
+    RUNS,
+    evaluate_passages,
+    load_dataset,
+    load_once,
+    method_settings,
+    model_choice,
+    provenance_of,
+    run_description,
+    with_all_layers,
+)
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 
-RUNS: Mapping[Measure, Callable[[argparse.Namespace], Figures]] = {
-    Measure.PASSAGES: evaluate_passages,
-    Measure.CITATIONS: evaluate_citations,
-    Measure.SUPPORT: evaluate_support,
-    Measure.FAITHFULNESS: evaluate_faithfulness,
-}
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, tuple[frozenset[Measure], object]] = {
     "cost": (frozenset({Measure.PASSAGES}), False),
@@ -56,35 +64,7 @@ _MEASURES: Mapping[str, tuple[frozenset[Measure], object]] = {
 """The measures that an option applies to, and its default; an option that is not listed applies to all."""
 
 
-def check_options(args: argparse.Namespace, measure: Measure) -> None:
-    """Refuse options that belong to other measures, to the suite, or to each other.
-
-    Raises:
-        UsageError: if there is one; the message names what it belongs to.
-    """
-    for name, (measures, default) in _MEASURES.items():
-        if measure not in measures and getattr(args, name) != default:
-            option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
-            raise UsageError(f"{option} applies to --measure {owners}, not to {measure}; leave it out")
-    if args.sweep_layers and args.cost:
-        raise UsageError("--cost measures methods one by one, --sweep-layers runs them together; leave one of them out")
-    if args.chinese_parser is not None:
-        raise UsageError("--chinese-parser is for --suite; name the parser of a single run with --parser")
-    check_targets(args)
-
-
-def check_targets(args: argparse.Namespace) -> None:
-    """Refuse labelled spans of generated answers.
-
-    Raises:
-        UsageError: if they are asked for.
-    """
-    if args.answers is AnswerChoice.GENERATED and args.spans is SpanChoice.LABELLED:
-        raise UsageError("labels belong to the data's own answers; add --spans cti to --answers generated")
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam evaluate``."""
     add = parser.add_argument
     add("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
     add(
@@ -111,8 +91,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "repeated (default: all that work without --language-model); for --measure support also novelty and "
         "flag-all, which leave out the audit",
     )  # fmt: skip
-    add_options(parser, MethodSettings, UNION, SUPPORT, MASS, SCORE)
-    add_options(parser, AttributorOptions, LOADING, READING, LAYER, PARSER, HIDDEN, LANGUAGE, COMPARED, THREADS)
+    add_options(parser, MethodSettings, options.UNION, options.SUPPORT, options.MASS, SCORE)
+    add_options(
+        parser,
+        options.AttributorOptions,
+        options.LOADING,
+        options.READING,
+        options.LAYER,
+        options.PARSER,
+        options.HIDDEN,
+        options.LANGUAGE,
+        options.COMPARED,
+        options.THREADS,
+    )
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
         "--most-citations", type=positive_integer, default=MOST_CITATIONS,
@@ -152,12 +143,25 @@ def run(args: argparse.Namespace) -> None:
         UsageError: if the options contradict each other.
         DataError, ModelLoadError, RunError: if it cannot be run as asked; the message says why and the way out.
     """
+    if args.suite is None:
+        _check(args)
+    if args.answers is AnswerChoice.GENERATED and args.spans is SpanChoice.LABELLED:
+        raise UsageError("labels belong to the data's own answers; add --spans cti to --answers generated")
     if args.suite is not None:
-        from attribeam.evaluation.paper_suite import evaluate_suite
-
-        check_targets(args)
-        evaluate_suite(args, RUNS)
+        _evaluate_suite(args)
         return
+    figures = RUNS[args.measure](args)
+    print_lines(*figures.text.split("\n"))
+    if args.output is not None:
+        try:
+            write_json(args.output, figures.report)
+        except OSError as error:
+            raise RunError(f"--output {args.output} could not be written: {error}") from error
+        print_lines(f"written to {args.output}")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that belong to other data, other measures or the suite, and choose the measure."""
     if args.dataset is None:
         raise UsageError(f"name a data set with --dataset, one of {', '.join(DATASETS)}, or run all with --suite")
     if args.output is not None and (args.output.is_dir() or not args.output.parent.is_dir()):
@@ -167,12 +171,200 @@ def run(args: argparse.Namespace) -> None:
             f"--audit DIR belongs to --dataset {MARKS}, which needs it: it finds the marked answers' texts"
         )
     args.measure = measure_of(args.dataset, args.measure)
-    check_options(args, args.measure)
-    figures = RUNS[args.measure](args)
-    print_lines(*figures.text.split("\n"))
-    if args.output is not None:
-        try:
-            write_json(args.output, figures.report)
-        except OSError as error:
-            raise RunError(f"--output {args.output} could not be written: {error}") from error
-        print_lines(f"written to {args.output}")
+    for name, (measures, default) in _MEASURES.items():
+        if args.measure not in measures and getattr(args, name) != default:
+            option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
+            raise UsageError(f"{option} applies to --measure {owners}, not to {args.measure}; leave it out")
+    if args.sweep_layers and args.cost:
+        raise UsageError("--cost measures methods one by one, --sweep-layers runs them together; leave one of them out")
+    if args.chinese_parser is not None:
+        raise UsageError("--chinese-parser is for --suite; name the parser of a single run with --parser")
+
+
+SENSITIVITY = "sensitivity"
+"""Passage accuracy as layer, k and tau vary, beside the measures of a single run."""
+_CHINESE = ("words", "words-dep", "hss-avg", "attn-union", "attn-union-dep")
+_FAITHFULNESS = (
+    "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
+)  # fmt: skip
+_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
+_ROWS = ("*.jsonl", "*.jsonl.xz")
+_SPANS = (Measure.PASSAGES, SENSITIVITY, Measure.FAITHFULNESS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder of the layout: the files in it are one data set each, and what is measured on them."""
+
+    name: str
+    dataset: str
+    patterns: tuple[str, ...]
+    measures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(f"{self.name}/{pattern}" for pattern in self.patterns)
+
+
+_LAYOUT = (
+    _Folder("quotesum", "quotesum", _ROWS, _SPANS),
+    _Folder("veri_gran", "veri-gran", _ROWS, _SPANS),
+    _Folder("lfqa", "lfqa", _ROWS, (Measure.PASSAGES,)),
+    _Folder("log", "log", ("*.parquet",), _SPANS),
+    _Folder("alce", "alce", ("*.json", "*.json.xz"), (Measure.CITATIONS,)),
+    _Folder("ragtruth", "ragtruth", ("response.jsonl", "response.jsonl.xz"), (Measure.SUPPORT,)),
+    _Folder("chinese", "quotesum", ("quotesum*.jsonl", "quotesum*.jsonl.xz"), (Measure.PASSAGES,)),
+    _Folder("chinese", "veri-gran", ("veri_gran*.jsonl", "veri_gran*.jsonl.xz"), (Measure.PASSAGES,)),
+    _Folder("chinese", "log", ("*.parquet",), (Measure.PASSAGES,)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One measure of one data set with the options of its run; ``lacks`` says what keeps it from running."""
+
+    name: str
+    folder: _Folder
+    args: argparse.Namespace
+    lacks: str | None
+
+
+def _evaluate_suite(args: argparse.Namespace) -> None:
+    """Run all steps, and write ``tables.md`` and ``results.json`` to ``--output``; all data is checked before."""
+    _check_suite(args)
+    steps = [*_steps(args)]
+    if not steps:
+        raise DataError(f"--data {args.data} should contain one of {', '.join(map(str, _LAYOUT))}; contains none")
+    for own in (step.args for step in steps):
+        if own.measure == Measure.SUPPORT:
+            JUDGED_LOADERS[own.dataset](own.data)
+        else:
+            load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
+    try:
+        args.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"--output of a suite should be a directory, could not be created: {error}") from error
+    results, sections = [], [f"# The paper's suite: {args.model}"]
+    for step in (step for step in steps if step.lacks is None):
+        own, measure = step.args, step.args.measure
+        print_lines(f"{step.name}: {measure}")
+        if measure == SENSITIVITY:
+            figures = _evaluate_sensitivity(own)
+        elif measure == Measure.PASSAGES and step.folder.name != "chinese":
+            figures = evaluate_passages(own, [*_paper_weights(own)])
+        else:
+            figures = RUNS[measure](own)
+        results.append({"dataset": step.name, "measure": measure, "figures": figures.report})
+        sections.append(f"## {step.name}: {measure}\n\n```\n{figures.text}\n```")
+    left_out = [f"{step.name}, {step.args.measure}: {step.lacks}" for step in steps if step.lacks is not None]
+    left_out += [f"{folder}: not found" for folder in _LAYOUT if not any(step.folder == folder for step in steps)]
+    sections.append("\n".join(["## Left out", "", *(f"- {reason}" for reason in left_out)]))
+    try:
+        (args.output / "tables.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+        write_json(args.output / "results.json", {"model": args.model, "results": results, "left_out": left_out})
+    except OSError as error:
+        raise RunError(f"--output {args.output} could not be written: {error}") from error
+    print_lines(f"written to {args.output}: tables.md, results.json")
+
+
+def _check_suite(args: argparse.Namespace) -> None:
+    for name in ("dataset", "measure"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
+    if unknown := sorted(set(args.method or ()) - set(lab_methods())):
+        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
+    if args.cost or args.sweep_layers:
+        raise UsageError("--suite always measures costs and varies the layer; leave --cost and --sweep-layers out")
+    if args.output is None:
+        raise UsageError("--suite needs a directory for its tables; name one with --output")
+    if not args.data.is_dir():
+        raise DataError(f"--data of a suite should be a directory, was: {args.data}")
+
+
+def _steps(args: argparse.Namespace) -> Iterator[_Step]:
+    """All measures of all data sets below ``--data``, whose content is not read."""
+    kinds = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
+    lacking: dict[str, str] = {}
+    if args.nli_model is None:
+        lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
+    if args.language_model is None and not any(kind.endswith(_WRITES_TEXT) for kind in kinds):
+        lacking[Measure.FAITHFULNESS] = (
+            "the model is not a causal language model, and none is named; add --language-model NAME"
+        )
+    for folder in _LAYOUT:
+        is_directory, is_chinese = folder.dataset == "ragtruth", folder.name == "chinese"
+        for path in sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern)):
+            name = folder.name if is_directory else f"{folder.name} {path.name.partition('.')[0]}"
+            for measure in folder.measures:
+                own = argparse.Namespace(**vars(args))
+                own.dataset, own.data, own.measure = folder.dataset, path.parent if is_directory else path, measure
+                own.cost = measure == Measure.PASSAGES
+                if is_chinese:
+                    own.parser = args.chinese_parser or args.parser
+                    own.method = [one for one in _CHINESE if args.method is None or one in args.method]
+                elif measure == Measure.FAITHFULNESS:
+                    own.method = [one for one in _FAITHFULNESS if args.method is None or one in args.method]
+                elif measure == Measure.SUPPORT:
+                    unions = (options.ATTN_UNION_DEP, options.ATTN_UNION)
+                    own.method = [one for one in unions if args.method is None or one in args.method] or unions[:1]
+                lacks = lacking.get(measure)
+                if is_chinese and args.chinese_parser is None:
+                    lacks = "no Chinese parser is named; add --chinese-parser NAME"
+                yield _Step(name, folder, own, lacks)
+
+
+def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
+    """The unions without the weights that options or the model bring, if any: the alternatives use none."""
+    settings = method_settings(args)
+    defaults = read_model_directory(model_choice(args).model).defaults.method
+    used = settings.union_options(options.ATTN_UNION_DEP).with_model(defaults)
+    if used != used.with_paper_weights():
+        for name in (options.ATTN_UNION, options.ATTN_UNION_DEP):
+            if args.method is None or name in args.method:
+                yield ScoredUnion(f"{name}, paper's weights", settings.with_paper_weights(), union=name)
+
+
+TOP_KS = (1, 2, 3, 4, 5, 6, 8, 10)
+ISOLATION_TAUS = (0, 1, 2, 3, 4, 5, math.inf)
+MOST_LAYERS = 12
+
+
+def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
+    """Passage accuracy of ``attn-union-dep`` as layer, k and tau vary one at a time (the paper's three figures)."""
+    from attribeam.evaluation.measures.layer_sweep import default_point, sweep  # torch is not needed otherwise
+
+    dataset, settings = load_dataset(args, LOADERS), method_settings(args)
+    models = load_once(with_all_layers(model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
+    model = required(models.attention, "attention model")
+    default = default_point(model, settings)
+    layers = layers_with_attention(layer_types(model.network.config))
+    step = math.ceil(len(layers) / MOST_LAYERS)  # all layers, or about twelve at equal distances
+    values: dict[str, Sequence[Any]] = {
+        "layer": sorted({*layers[step - 1 :: step], layers[0], default.layer}),
+        "top_k": sorted({*TOP_KS, default.top_k}),
+        "isolation_tau": sorted({*ISOLATION_TAUS, default.isolation_tau}),
+    }
+    lines = {name: [replace(default, **{name: value}) for value in some] for name, some in values.items()}
+    points = list(dict.fromkeys(point for some in lines.values() for point in some))
+    tallies = sweep(shown(dataset.answers), models, points, settings=settings)
+    scores = score_methods(tallies.values(), draws=args.bootstrap_draws, seed=args.seed)
+    by_point = dict(zip(tallies, scores, strict=True))
+    report: dict[str, list[dict[str, Any]]] = {}
+    tables = []
+    for name, some in lines.items():
+        report[name], cells = [], []
+        for point in some:
+            score, value, is_default = by_point[point], f"{getattr(point, name):g}", point == default
+            report[name].append(
+                {
+                    "value": value,
+                    "is_default": is_default,
+                    "passage_accuracy": score.passage_accuracy,
+                    "interval": score.interval,
+                    "failed_rows": len(score.failed_rows),
+                    "isolated_spans": score.isolated_spans,
+                }
+            )
+            cells.append((value, f"{score.passage_accuracy:.1f}", interval_cell(score.interval), "*" * is_default))
+        tables.append(text_table((name, "accuracy %", "95% interval", "default"), cells))
+    description = run_description(args) | {"provenance": provenance_of(args, models)}
+    return Figures(description | {"lines": report}, "\n".join(tables))

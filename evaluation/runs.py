@@ -1,125 +1,126 @@
-"""The runs of ``attribeam evaluate`` that compare methods on labelled spans: by passages, citations or faithfulness."""
+"""The runs of ``attribeam evaluate``, one for each measure; they raise what ``command.run`` does."""
 
 from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
+from attribeam.attribution import options
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
-from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.options import (
-    ATTN_UNION_DEP,
-    COMPARED,
-    HIDDEN,
-    LANGUAGE,
-    LAYER,
-    LOADING,
-    MASS,
-    READING,
-    SUPPORT,
-    UNION,
-    ModelOptions,
+from attribeam.attribution.models.model_directory import layer_types, read_model_directory
+from attribeam.attribution.verdict.judge import probe_of
+from attribeam.attribution.verdict.verified import with_calibrated_mass
+from attribeam.evaluation.datasets import (
+    CITED_LOADERS,
+    JUDGED_LOADERS,
+    LOADERS,
+    LOG,
+    MARKS,
+    SUPPORTED_DATASETS,
+    Measure,
+    read_dataset,
 )
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, LabelledDataset
-from attribeam.evaluation.datasets.loaders import CITED_LOADERS, LOADERS, LOG, read_dataset
-from attribeam.evaluation.measures.accuracy import comparison_remarks, comparison_table, run_methods, score_methods
-from attribeam.evaluation.measures.bootstrap import CONFIDENCE
-from attribeam.evaluation.measures.citations import (
+from attribeam.evaluation.datasets.dataset_file import (
+    Dataset,
+    JudgedAnswer,
+    JudgedDataset,
+    LabelledDataset,
+    data_files,
+    of_split,
+)
+from attribeam.evaluation.datasets.labelled_log import load_marks
+from attribeam.evaluation.measures.accuracy import (
+    comparison_remarks,
+    comparison_table,
+    run_methods,
+    score_methods,
+    shown,
+)
+from attribeam.evaluation.measures.faithfulness import (
     CITING_METHODS,
+    RANDOM_DRAWS,
     NliModel,
-    RememberedEntailment,
+    TargetAnswers,
     citation_table,
+    drop_table,
     run_citations,
+    run_drops,
     score_citations,
+    score_drops,
 )
-from attribeam.evaluation.methods.registry import LabMethod, chosen_methods, lab_methods, needs_of
-from attribeam.evaluation.report import Figures, data_digest, skip_remarks
+from attribeam.evaluation.measures.figures import (
+    CONFIDENCE,
+    Estimate,
+    FailedRow,
+    Figures,
+    RowBootstrap,
+    data_digest,
+    failure_remarks,
+    interval_cell,
+    skip_remarks,
+    text_table,
+    verdict_in_use,
+)
+from attribeam.evaluation.measures.judged_answers import (
+    audited_answer,
+    audited_records,
+    group_figures,
+    group_tables,
+    judged_parts,
+)
+from attribeam.evaluation.measures.scorers import (
+    BASELINES,
+    GroupComparison,
+    audit_scorers,
+    compare_scorers,
+    comparison_tables,
+)
+from attribeam.evaluation.methods import LabMethod, chosen_methods, lab_methods, needs_of
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import log_options
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.written_files import file_sha256
 
 load_once = loaded_once(load_models)
 """Keeps the last models, so that a suite does not load them for each data set."""
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
-    """The options of the methods, except which of them run.
-
-    Raises:
-        UsageError: if the verdict is for another model.
-    """
-    groups = (UNION, SUPPORT, MASS, SCORE, HIDDEN, LANGUAGE, COMPARED)
+    """The options of the methods, except which of them run; a verdict for another model is a ``UsageError``."""
+    groups = (options.UNION, options.SUPPORT, options.MASS, SCORE, options.HIDDEN, options.LANGUAGE, options.COMPARED)
     settings = MethodSettings.from_arguments(args, *groups).replaced(seed=args.seed)
     return with_calibrated_mass(settings, model=args.model)
 
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:
-    """The models to load."""
     return ModelChoice(
         parser=args.parser,
-        model=ModelOptions.from_arguments(args, LOADING, READING, LAYER),
-        method=method_settings(args).union_options(ATTN_UNION_DEP),
+        model=options.ModelOptions.from_arguments(args, options.LOADING, options.READING, options.LAYER),
+        method=method_settings(args).union_options(options.ATTN_UNION_DEP),
         threads=args.threads,
     )
 
 
 def with_all_layers(choice: ModelChoice) -> ModelChoice:
-    """The same models, with every layer of the attention model loaded.
-
-    Raises:
-        ModelLoadError: if there is no such model.
-    """
+    """The same models, with every layer of the attention model."""
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     return replace(choice, model=choice.model.replaced(loaded_layers=layer_count))
 
 
-LANGUAGE_OPTIONS = ("language_model", "language_model_dtype", "language_model_quantization")
-_OF_NEEDS = {
-    **dict.fromkeys(LANGUAGE_OPTIONS, (Need.LANGUAGE_MODEL, "cci and --measure faithfulness")),
-    "hidden_layer": (Need.HIDDEN_STATES, "the hss methods"),
-}
-
-
-def _needed(args: argparse.Namespace, methods: Sequence[LabMethod]) -> frozenset[Need]:
-    """What the methods need.
-
-    Raises:
-        UsageError: if an option is of a model that none of them needs; the message names the methods that it is for.
-    """
-    needs = needs_of(methods) | ({Need.LANGUAGE_MODEL} if args.measure == "faithfulness" else frozenset())
-    for name, (need, which) in _OF_NEEDS.items():
-        if args.suite is None and getattr(args, name) is not None and need not in needs:
-            option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} is for {which}, none of which was named with --method; leave it out")
-    return needs
-
-
-def _methods(args: argparse.Namespace, defaults: Sequence[str] | None = None) -> list[LabMethod]:
-    """The methods that were asked for, else those of ``defaults``, else all that the named models allow."""
-    settings = method_settings(args)
-    available = lab_methods(settings)
-    if args.method is None and defaults is not None:
-        available = {name: available[name] for name in defaults}
-    with_language_model = args.language_model is not None or args.measure == "faithfulness"
-    return chosen_methods(available, args.method, with_language_model=with_language_model, settings=settings)
-
-
 def load_dataset(args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]) -> LabelledDataset:
-    """The labelled answers of ``--dataset``, cut to ``--limit``.
-
-    Raises:
-        DataError: if there is none, or the file is not in its format.
-    """
+    """The labelled answers of ``--dataset``, cut to ``--limit``; it is a ``DataError`` if there is none."""
     dataset = read_dataset(loaders, args.dataset, args.data, log_options(args))
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
@@ -129,7 +130,6 @@ def load_dataset(args: argparse.Namespace, loaders: Mapping[str, Callable[[Path]
 
 
 def run_description(args: argparse.Namespace) -> dict[str, Any]:
-    """What the JSON of every run says of its data and resamples."""
     return {
         "dataset": args.dataset,
         "data_file": args.data.name,
@@ -142,22 +142,23 @@ def run_description(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, str]:
-    """Models, settings and versions."""
-    found = {"python_version": platform.python_version(), "numpy_version": np.__version__}
+    provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
-        found["parser"] = models.parser.identity
+        provenance["parser"] = models.parser.identity
     if models.language is not None:
-        found |= models.language.provenance()
+        provenance |= models.language.provenance()
     if models.attention is not None:
         hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
-        found |= models.attention.provenance()
-        found |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
-    return found
+        provenance |= models.attention.provenance()
+        provenance |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
+    return provenance
 
 
-def shown(answers: Sequence[LabelledAnswer]) -> Iterable[LabelledAnswer]:
-    """The answers, with a progress bar on a terminal."""
-    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc="evaluate", unit="answer", disable=None))
+_LANGUAGE_OPTIONS = ("language_model", "language_model_dtype", "language_model_quantization")
+_OF_NEEDS = {
+    **dict.fromkeys(_LANGUAGE_OPTIONS, (Need.LANGUAGE_MODEL, "cci and --measure faithfulness")),
+    "hidden_layer": (Need.HIDDEN_STATES, "the hss methods"),
+}
 
 
 def _prepared(
@@ -167,9 +168,22 @@ def _prepared(
     defaults: Sequence[str] | None = None,
     more: Sequence[LabMethod] = (),
 ) -> tuple[list[LabMethod], LabelledDataset, LoadedModels]:
-    """The methods, the data and the models; ``defaults`` are methods that run where none is named."""
-    methods = [*_methods(args, defaults), *more]
-    needs = _needed(args, methods)
+    """The methods, the data and the models.
+
+    Without ``--method`` the methods are ``defaults``, or all that the named models allow; ``more`` run beside them.
+    """
+    settings, of_language = method_settings(args), args.measure == Measure.FAITHFULNESS
+    available = lab_methods(settings)
+    if args.method is None and defaults is not None:
+        available = {name: available[name] for name in defaults}
+    has_language = of_language or args.language_model is not None
+    methods = chosen_methods(available, args.method, with_language_model=has_language, settings=settings)
+    methods += more
+    needs = needs_of(methods) | ({Need.LANGUAGE_MODEL} if of_language else frozenset())
+    for name, (need, which) in _OF_NEEDS.items():
+        if args.suite is None and getattr(args, name) is not None and need not in needs:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} is for {which}, none of which was named with --method; leave it out")
     dataset, choice = load_dataset(args, loaders), model_choice(args)
     return methods, dataset, load_once(with_all_layers(choice) if args.sweep_layers else choice, needs)
 
@@ -184,26 +198,32 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
     else:
         tallies = run_methods(shown(dataset.answers), methods, models, with_costs=args.cost)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
-    single = sum(len(one.spans) for one in dataset.answers if len(one.record.passages) == 1)
+    single = sum(len(answer.spans) for answer in dataset.answers if len(answer.record.passages) == 1)
+    strict = args.strict_isolation
     description = run_description(args) | {
         "skipped_rows": dataset.skipped,
         "single_passage_spans": single,
         "provenance": provenance_of(args, models),
-        "strict_isolation": args.strict_isolation,
+        "strict_isolation": strict,
     }
-    remarks = comparison_remarks(
-        scores, dataset.skipped, single_passage_spans=single, strict_isolation=args.strict_isolation
-    )
+    remarks = comparison_remarks(scores, dataset.skipped, single_passage_spans=single, strict_isolation=strict)
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
     return Figures([asdict(score) | description for score in scores], comparison_table(scores, remarks, title=title))
 
 
 def evaluate_citations(args: argparse.Namespace) -> Figures:
-    """Whether what answers and methods cite entails the citing sentences."""
-    nli = _nli_model(args)
+    """Whether what answers and methods cite entails the citing sentences, by the model of ``--nli-model``."""
+    if args.nli_model is None:
+        raise UsageError(
+            "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
+            "classifier trained on MNLI"
+        )
+    from attribeam.attribution.models.precision import choose_device
+
+    nli = NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
     methods, dataset, models = _prepared(args, CITED_LOADERS, defaults=CITING_METHODS)
-    most, asked_once = args.most_citations, RememberedEntailment(nli)
-    tallies = run_citations(shown(dataset.answers), methods, models, asked_once, most_citations=most)
+    most = args.most_citations
+    tallies = run_citations(shown(dataset.answers), methods, models, nli, most_citations=most)
     rows = score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
@@ -220,41 +240,194 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
     return Figures(report, citation_table(title, rows, [*remarks, *skip_remarks(dataset.skipped)]))
 
 
-def _nli_model(args: argparse.Namespace) -> NliModel:
-    if args.nli_model is None:
-        raise UsageError(
-            "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
-            "classifier trained on MNLI"
-        )
-    from attribeam.attribution.models.precision import choose_device
-
-    return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
-
-
 def evaluate_faithfulness(args: argparse.Namespace) -> Figures:
-    """What spans lose without the passages that the methods name.
-
-    Raises:
-        DataError: if no answer is left.
-    """
-    from attribeam.evaluation.measures import faithfulness  # torch is not needed otherwise
-
+    """What spans lose without the passages that the methods name."""
     methods, dataset, models = _prepared(args, LOADERS)
     language = required(models.language, "language model")
-    targets = faithfulness.TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
-    tallies, refused = faithfulness.run_drops(targets, methods, models)
+    targets = TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
+    tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise DataError(f"{args.data} should have answers that the language model accepts, has none")
-    rows = faithfulness.score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    rows = score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
     skipped = (*dataset.skipped, *targets.skipped, *refused)
     report = run_description(args) | {
         "answers": args.answers,
         "spans": args.spans,
         "skipped_rows": skipped,
         "rows": rows,
-        "random_draws": faithfulness.RANDOM_DRAWS,
+        "random_draws": RANDOM_DRAWS,
         "provenance": provenance_of(args, models),
     }
     of = f"{rows[0].spans} {args.spans} spans of {rows[0].rows} answers ({args.answers})"
     title = f"{args.dataset} ({args.data.name}): {of}"
-    return Figures(report, faithfulness.drop_table(title, rows, skip_remarks(skipped)))
+    return Figures(report, drop_table(title, rows, skip_remarks(skipped)))
+
+
+SPLIT = "test"
+GENERATOR = "generator"
+GROUPINGS = ("label-group", GENERATOR)
+"""What ``--by`` takes: the part of the data set that an answer belongs to, or what gave the answer."""
+_AUDITS = (options.ATTN_UNION_DEP, options.ATTN_UNION)
+
+
+def evaluate_support(args: argparse.Namespace) -> Figures:
+    """Audit the answers and compare the flags with their labels.
+
+    Spans that people took from their sources are supported by construction: there every flag is false.
+    """
+    methods, are_supported = _audits(args), args.dataset in SUPPORTED_DATASETS
+    if are_supported:
+        labelled = load_dataset(args, LOADERS)
+        judged = tuple(JudgedAnswer(answer.record, (), answer.spans) for answer in labelled.answers)
+        dataset: JudgedDataset = Dataset(judged, labelled.skipped)
+    else:
+        dataset = _judged_answers(args)
+    entries, texts = [], []
+    for attributor in _attributors(methods, args):
+        audited, failed = _audited(dataset, attributor, args)
+        method, provenance = attributor.method.name, attributor.provenance()
+        figures, before, after = (_flags if are_supported else _comparison)(method, audited, args)
+        entries.append({"method": method, **figures, "failed_rows": failed, "provenance": provenance})
+        texts += [*before, verdict_in_use(provenance), *after]
+        texts += failure_remarks(failed, consequence="are left out")
+    description = {
+        "dataset": args.dataset,
+        "data_sha256": {file.name: file_sha256(file) for file in data_files(args.data, args.dataset)},
+        "skipped_rows": dataset.skipped,
+        "confidence": CONFIDENCE,
+        "bootstrap_draws": args.bootstrap_draws,
+        "bootstrap_seed": args.seed,
+        "limit": args.limit,
+    }
+    baselines: tuple[GroupComparison, ...] = ()
+    if not methods:
+        parts = [judged_parts(answer, ()) for answer in dataset.answers]
+        baselines = compare_scorers(parts, [*BASELINES.values()], draws=args.bootstrap_draws, seed=args.seed)
+        texts += comparison_tables(args.dataset, baselines)
+    text = "\n".join([*texts, *skip_remarks(dataset.skipped)])
+    if are_supported:
+        return Figures(description | {"methods": entries}, text)
+    split = SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None
+    return Figures(description | {"split": split, "methods": entries, "baselines": baselines}, text)
+
+
+def _audits(args: argparse.Namespace) -> list[str]:
+    """The methods to audit by; none if only baselines are named, which are compared in any case."""
+    if others := [name for name in args.method or () if name not in [*_AUDITS, *BASELINES]]:
+        expected = f"--method should be {' or '.join(_AUDITS)}, or {' or '.join(BASELINES)} for no audit"
+        raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
+    methods = [name for name in dict.fromkeys(args.method or _AUDITS[:1]) if name in _AUDITS]
+    if args.dataset in SUPPORTED_DATASETS:
+        if args.by is not None:
+            raise UsageError(f"--by is for judged answers, not for {args.dataset}; leave it out")
+        if not methods:
+            raise UsageError(f"a baseline flags no spans of {args.dataset}; --method should be {' or '.join(_AUDITS)}")
+    return methods
+
+
+def _judged_answers(args: argparse.Namespace) -> JudgedDataset:
+    if args.dataset != MARKS:
+        whole = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
+    elif log_options(args) != LogOptions():
+        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
+    else:
+        whole = load_marks(args.data, AuditDirectory.open(args.audit))
+    dataset = of_split(whole, SPLIT)
+    if not dataset.answers:
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        raise DataError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
+    if args.by == GENERATOR:
+        answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
+        dataset = replace(dataset, answers=answers)
+    return dataset if args.limit is None else dataset.first(args.limit)
+
+
+def _attributors(methods: Sequence[str], args: argparse.Namespace) -> Iterator[Attributor]:
+    """One attributor per method, all with the same loaded models."""
+    if not methods:
+        return
+    settings = method_settings(args)
+    probed = probe_of(settings.union_options(methods[0])) is not None
+    for name in _LANGUAGE_OPTIONS:
+        if getattr(args, name) is not None and not probed and args.suite is None:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")
+    models = load_once(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}), verdict=probed)
+    parser, attention = required(models.parser, "parser"), required(models.attention, "attention model")
+    for method in methods:
+        of_method = replace(models, attention=attention.with_method(settings.union_options(method)))
+        yield Attributor(parser=parser, models=of_method, spans=DEFAULT_SPAN_KINDS)
+
+
+_Audited = Sequence[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]]
+
+
+def _audited(
+    dataset: JudgedDataset, attributor: Attributor, args: argparse.Namespace
+) -> tuple[_Audited, list[FailedRow]]:
+    """The answers with the audit's evidence, and the rows that the audit refused."""
+    answers: list[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]] = []
+    failed: list[FailedRow] = []
+    for index, outcome in audited_records([answer.record for answer in dataset.answers], attributor):
+        answer = dataset.answers[index]
+        if isinstance(outcome, RowFault):
+            failed.append(FailedRow.of(answer.record, outcome))
+        else:
+            answers.append((answer, outcome))
+    if not answers:
+        reasons = sorted({row.reason for row in failed})
+        raise DataError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
+    return answers, failed
+
+
+_Told = tuple[dict[str, Any], list[str], list[str]]
+"""Figures, and the lines before and after the verdict's."""
+
+
+def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
+    """How far the flags agree with what people marked, and how well the audit ranks beside the baselines."""
+    draws, seed = args.bootstrap_draws, args.seed
+    groups = group_figures([audited_answer(*pair) for pair in audited], draws=draws, seed=seed)
+    parts = [judged_parts(*pair) for pair in audited]
+    comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
+    whole = comparison[0]
+    headline = f"{args.dataset}, {method}: {whole.marked_answers} of {whole.answers} answers are unsupported"
+    if (verdict := whole.scorers[0].verdict) is not None:
+        shares = {"F1": verdict.f1, "precision": verdict.precision, "recall": verdict.recall}
+        named = (shares | {"clean answers flagged": verdict.false_alarms}).items()
+        cells = [f"{name} {one.value:.1f}% ({interval_cell(one.interval)})" for name, one in named if one is not None]
+        headline += f"; flags: {', '.join(cells)}"
+    before = [headline, *group_tables(args.dataset, method, groups)]
+    return {"groups": groups, "comparison": comparison}, before, comparison_tables(args.dataset, comparison)
+
+
+def _flags(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
+    """How many spans have each level, and how many answers have an unsupported span."""
+    evidence = [spans for _, spans in audited]
+    sizes = [len(spans) for spans in evidence]
+    of_spans = RowBootstrap(sizes, draws=args.bootstrap_draws, seed=args.seed)
+    of_answers = RowBootstrap([1] * len(evidence), draws=args.bootstrap_draws, seed=args.seed)
+    levels, lines = [], []
+    for support in Support:
+        counts = [sum(span.support is support for span in spans) for spans in evidence]
+        if sum(counts) or support is Support.UNSUPPORTED:
+            share = Estimate(100 * sum(counts) / sum(sizes), of_spans.interval(counts))
+            levels.append({"support": str(support), "spans": sum(counts), "share": share})
+            lines.append((str(support), str(sum(counts)), f"{share.value:.1f}", interval_cell(share.interval)))
+    flagged = [float(any(span.support is Support.UNSUPPORTED for span in spans)) for spans in evidence]
+    answers = Estimate(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
+    before = [
+        f"{args.dataset}, {method}: {sum(sizes)} spans of {len(evidence)} answers, all supported",
+        text_table(("labelled spans called", "spans", "%", "95% interval"), lines),
+        f"answers with a span called unsupported: {answers.value:.1f}% ({interval_cell(answers.interval)})",
+    ]
+    figures = {"answers": len(evidence), "spans": sum(sizes), "levels": levels, "flagged_answers": answers}
+    return figures, before, []
+
+
+RUNS: Mapping[Measure, Callable[[argparse.Namespace], Figures]] = {
+    Measure.PASSAGES: evaluate_passages,
+    Measure.CITATIONS: evaluate_citations,
+    Measure.SUPPORT: evaluate_support,
+    Measure.FAITHFULNESS: evaluate_faithfulness,
+}

@@ -15,7 +15,14 @@ from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 from mlflow.genai.scorers import Scorer, scorer
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.integrations.scores import RISK, UNSUPPORTED_SHARE, VERDICT, explanation, unsupported_share, verdict_of
+from attribeam.integrations.send_command import (
+    RISK,
+    UNSUPPORTED_SHARE,
+    VERDICT,
+    explanation,
+    unsupported_share,
+    verdict_of,
+)
 from attribeam.logs.traces.assembly import row_of_trace
 from attribeam.logs.traces.documents import no_texts
 from attribeam.logs.traces.formats import MLFLOW

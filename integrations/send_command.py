@@ -1,4 +1,7 @@
-"""Send what an audit found of each answer to the trace store that its log came from."""
+"""``attribeam send``: what an audit says of each answer, as scores for the trace store that its log came from.
+
+Scores have ids, and no texts unless asked for. Each store is reached by its product's own client and its variables.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,314 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from datetime import datetime
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import NoReturn, TextIO
-from uuid import uuid5
+from typing import Any, ClassVar, NoReturn, TextIO
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from tqdm import tqdm
 
-from attribeam.integrations.scores import NAMESPACE, AnswerScores, answer_scores
-from attribeam.integrations.targets import TARGETS, Target, target_named
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.messages import Messages, print_lines
-from attribeam.report.output_file import as_private_as
+from attribeam.report.audited_answer import (
+    AuditedAnswer,
+    AuditedLogs,
+    EvidenceRow,
+    answer_of_rows,
+    evidence_rows,
+    without_texts,
+)
+from attribeam.report.messages import Messages, as_private_as, print_lines
+from attribeam.schemas import RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import ExitCode, RunError, UsageError
+from attribeam.schemas.evidence_record import VERDICTS
+from attribeam.schemas.qa_record import RETRIEVALS
+
+VERDICT, RISK, UNSUPPORTED_SHARE, DOCUMENT_USED = (
+    "attribeam_verdict", "attribeam_risk", "attribeam_unsupported_share", "attribeam_document_used",
+)  # fmt: skip
+NAMESPACE = uuid5(NAMESPACE_URL, "attribeam")
+_MOST_CLAIMS, _MOST_CHARS = 20, 5000
+"""The most unsupported claims of an explanation, and its most code points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score on a trace, on a span of it, or on a document that a span retrieved.
+
+    The ``id`` is the same for the same settings of the audit, answer and metric, so that a score can be sent twice.
+    ``at`` is when the answer was given, else when the audit began; ``span_id`` is None for the trace itself; ``value``
+    lies in [0, 1]; ``position`` is that of the document among those of the span, from 0.
+    """
+
+    id: UUID
+    name: str
+    trace_id: str
+    span_id: str | None
+    at: datetime
+    value: float | None = None
+    label: str | None = None
+    explanation: str | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScores:
+    """The scores of one answer; none where its log had no ids of a trace store."""
+
+    record_id: str
+    trace_id: str | None
+    span_id: str | None
+    scores: tuple[Score, ...]
+
+
+def answer_scores(audit: AuditDirectory, *, texts: bool) -> Iterator[AnswerScores]:
+    """The scores of every answer, in the order of the log; memory use stays constant.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    started = datetime.fromisoformat(audit.manifest.started_at)
+    rows = chain.from_iterable(map(evidence_rows, audit.evidence_batches()))
+    for source, found in groupby(rows, key=lambda row: (row["source_file"], row["source_row"])):
+        spans = list(found)
+        answer = answer_of_rows(RowSource(*source), spans)
+        yield _scores(spans[0], answer if texts else without_texts(answer), audit.manifest.configuration, started)
+
+
+def verdict_of(spans: tuple[SpanEvidence, ...]) -> str:
+    """The worst verdict of an answer's claims; of an answer without any, its kind, such as "refusal"."""
+    found = {span.support for span in spans if span.is_claim}
+    worst = next((verdict for verdict in reversed(VERDICTS) if verdict in found), None)
+    return str(worst or (Support.NOT_CALIBRATED if found else spans[0].answer_kind))
+
+
+def unsupported_share(spans: tuple[SpanEvidence, ...]) -> float | None:
+    """Unsupported claims as a share of those with a verdict; None where there is none."""
+    counts = Counter(span.support for span in spans if span.is_claim and span.support in VERDICTS)
+    return counts[Support.UNSUPPORTED] / counts.total() if counts else None
+
+
+def explanation(spans: tuple[SpanEvidence, ...]) -> str | None:
+    """The unsupported claims with their reasons, one a line; None where there is none."""
+    claims = [span for span in spans if span.is_claim and span.support is Support.UNSUPPORTED]
+    lines = [f"unsupported: {span.text}{f' ({span.why})' if span.why else ''}" for span in claims[:_MOST_CLAIMS]]
+    if len(claims) > _MOST_CLAIMS:
+        lines.append(f"and {len(claims) - _MOST_CLAIMS} more")
+    return "\n".join(lines)[:_MOST_CHARS] or None
+
+
+def _scores(row: EvidenceRow, answer: AuditedAnswer, configuration: str, started: datetime) -> AnswerScores:
+    trace_id, span_id = (None if row.get(name) is None else str(row[name]) for name in ("trace_id", "span_id"))
+    if not trace_id:
+        return AnswerScores(answer.record_id, None, None, ())
+    at, spans = answer.answered_at or started, answer.spans
+
+    def score(name: str, span_id: str | None, position: int | None = None, **said: object) -> Score:
+        identity = (configuration, trace_id, answer.record_id, name, span_id, position)
+        own = uuid5(NAMESPACE, "\n".join(map(str, identity)))
+        return Score(own, name, str(trace_id), span_id, at, position=position, **said)  # type: ignore[arg-type]
+
+    numbers = {RISK: spans[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(spans)}
+    used = {index for span in spans for index, sum_ in enumerate(span.passage_scores) if sum_ > 0}
+    documents = {(doc["span_id"], doc["position"]): doc["passage_index"] in used for doc in row.get(RETRIEVALS) or ()}
+    scores = (
+        score(VERDICT, span_id, label=verdict_of(spans), explanation=explanation(spans)),
+        *(score(name, span_id, value=value) for name, value in numbers.items() if value is not None),
+        *(
+            score(DOCUMENT_USED, span, position, value=float(is_used), label="used" if is_used else "unused")
+            for (span, position), is_used in documents.items()
+        ),
+    )
+    return AnswerScores(answer.record_id, trace_id, span_id, scores)
+
+
+class Target:
+    """A trace store; ``places`` are the variables that say where, ``needs_span`` says that it takes no trace's id."""
+
+    places: ClassVar[tuple[str, ...]]
+    needs_span: ClassVar[bool] = False
+
+    def send(self, scores: Sequence[Score]) -> None:
+        """Send all; what was sent before is replaced where the store knows ids.
+
+        Raises:
+            Exception: what the client raises, or a ValueError where the store refuses a score.
+        """
+        raise NotImplementedError
+
+
+class OpenTelemetry(Target):
+    """Events ``gen_ai.evaluation.result`` by OTLP over HTTP, in the context of the span that they are about."""
+
+    places = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+    def __init__(self) -> None:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        from opentelemetry.sdk.resources import Resource
+
+        self._exporter = OTLPLogExporter()
+        self._resource = Resource.create()
+
+    def send(self, scores: Sequence[Score]) -> None:
+        """See ``Target``; a store of events does not know ids, so each has its own as an attribute."""
+        from opentelemetry.sdk._logs import ReadableLogRecord
+        from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+        records = [ReadableLogRecord(_event(score), self._resource) for score in scores]
+        if self._exporter.export(records) is not LogRecordExportResult.SUCCESS:
+            raise ConnectionError("the collector did not take the events; the exporter's message says why")
+
+
+def _event(score: Score) -> Any:
+    from opentelemetry._logs import LogRecord
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    said = {
+        "gen_ai.evaluation.name": score.name,
+        "gen_ai.evaluation.score.value": score.value,
+        "gen_ai.evaluation.score.label": score.label,
+        "gen_ai.evaluation.explanation": score.explanation,
+        "attribeam.score.id": str(score.id),
+        "attribeam.document.position": score.position,
+    }
+    ids = int(score.trace_id, 16), int(score.span_id or "0", 16)
+    if ids[0] >> 128 or ids[1] >> 64:
+        raise ValueError(
+            f"ids of a trace and a span should have 16 and 8 bytes, were: {score.trace_id}, {score.span_id}"
+        )
+    span = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return LogRecord(
+        timestamp=int(score.at.timestamp() * 1e6) * 1000,
+        context=set_span_in_context(NonRecordingSpan(span)),
+        attributes={name: value for name, value in said.items() if value is not None},
+        event_name="gen_ai.evaluation.result",
+    )
+
+
+class Langfuse(Target):
+    """Scores on observations and traces; the same id and time replace a score that is there."""
+
+    places = ("LANGFUSE_BASE_URL", "LANGFUSE_HOST")
+
+    def __init__(self) -> None:
+        from langfuse.api import LangfuseAPI
+
+        keys = [os.environ.get(name) for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")]
+        if not all(keys):
+            raise UsageError("--to langfuse needs the variables LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
+        where = next(filter(None, map(os.environ.get, self.places)), "https://cloud.langfuse.com")
+        self._client = LangfuseAPI(base_url=where, username=keys[0], password=keys[1])
+
+    def send(self, scores: Sequence[Score]) -> None:
+        from langfuse.api import CreateScoreRequest
+
+        requests = [
+            CreateScoreRequest(
+                id=str(score.id),
+                name=score.name,
+                trace_id=score.trace_id,
+                observation_id=score.span_id,
+                value=score.label if score.value is None else score.value,
+                data_type="CATEGORICAL" if score.value is None else "NUMERIC" if score.label is None else "BOOLEAN",
+                comment=score.explanation,
+                metadata=None if score.position is None else {"document_position": score.position},
+                timestamp=score.at,
+            )
+            for score in scores
+        ]
+        if errors := getattr(self._client.scores.create(request=requests), "errors", None):
+            raise ValueError(f"{len(errors)} scores were refused, the first: {errors[0].message}")
+
+
+_MLFLOW_ID = "attribeam.score_id"
+
+
+class MLflow(Target):
+    """Feedback on traces: of an answer on the trace itself, of a document on the span that retrieved it."""
+
+    places = ("MLFLOW_TRACKING_URI",)
+
+    def __init__(self) -> None:
+        from mlflow import MlflowClient
+
+        self._client = MlflowClient()
+
+    def send(self, scores: Sequence[Score]) -> None:
+        """See ``Target``; MLflow makes ids of its own, so a score with our id is looked for and replaced."""
+        import mlflow
+        from mlflow.entities import AssessmentSource, Feedback
+
+        for trace_id in dict.fromkeys(score.trace_id for score in scores):
+            there = self._client.get_trace(trace_id, display=False).info.assessments
+            known = {(assessment.metadata or {}).get(_MLFLOW_ID): assessment for assessment in there}
+            for score in (score for score in scores if score.trace_id == trace_id):
+                is_document = score.position is not None
+                value: Any = score.label if score.value is None else score.value
+                feedback = Feedback(
+                    name=score.name,
+                    value=value if score.label is None or score.value is None else bool(value),
+                    rationale=score.explanation,
+                    source=AssessmentSource("CODE", "attribeam"),
+                    span_id=score.span_id if is_document else None,
+                    metadata={_MLFLOW_ID: str(score.id)}
+                    | ({"document_position": str(score.position)} if is_document else {}),
+                )
+                old = known.get(str(score.id))
+                if old is None:
+                    mlflow.log_assessment(trace_id, feedback)
+                else:
+                    mlflow.update_assessment(trace_id, old.assessment_id, feedback)
+
+
+class Phoenix(Target):
+    """Annotations of spans, and of the documents that a retriever's span has."""
+
+    places = ("PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL", "PHOENIX_HOST", "PHOENIX_PORT")
+    needs_span = True
+
+    def __init__(self) -> None:
+        from phoenix.client import Client
+
+        self._spans = Client().spans
+
+    def send(self, scores: Sequence[Score]) -> None:
+        """See ``Target``; Phoenix keeps one annotation of a name and identifier on a span, of a name on a document."""
+        spans: list[Any] = []
+        documents: list[Any] = []
+        for score in scores:
+            said = {"score": score.value, "label": score.label, "explanation": score.explanation}
+            result = {name: value for name, value in said.items() if value is not None}
+            body = {"name": score.name, "annotator_kind": "CODE", "span_id": score.span_id, "result": result}
+            if score.position is None:
+                spans.append(body | {"identifier": str(score.id)})
+            else:
+                documents.append(body | {"document_position": score.position})
+        if spans:
+            self._spans.log_span_annotations(span_annotations=spans, sync=True)
+        if documents:
+            self._spans.log_document_annotations(document_annotations=documents, sync=True)
+
+
+TARGETS: dict[str, type[Target]] = {
+    "otel": OpenTelemetry, "langfuse": Langfuse, "mlflow": MLflow, "phoenix": Phoenix,
+}  # fmt: skip
+
+
+def target_named(name: str) -> Target:
+    """The target, with its client.
+
+    Raises:
+        UsageError: if its client is not installed, or a key is missing.
+    """
+    try:
+        return TARGETS[name]()
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--to {name} needs its client, {error.name}: pip install 'attribeam[{name}]'") from error
+
 
 _MESSAGES = Messages("attribeam send")
 SENT, FAILURES = "sent.txt", "send_failures.jsonl"
@@ -35,7 +330,6 @@ _SHOWN_IDS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``attribeam send``."""
     add = parser.add_argument
     add("audit", type=Path, metavar="AUDIT", help="the output directory of attribeam audit")
     add("--to", choices=[*TARGETS], required=True, help="the store; its client's own variables say where, and the keys")
@@ -91,7 +385,7 @@ class Sending:
         """
         try:
             known = set((self.root / SENT).read_text().split()) if (self.root / SENT).exists() else set()
-            waiting = (one for one in answers if self._is_to_send(one, known))
+            waiting = (answer for answer in answers if self._is_to_send(answer, known))
             if self.target is None:
                 self.sent = sum(1 for _ in waiting)
                 return
@@ -103,14 +397,12 @@ class Sending:
             raise RunError(f"{self.root} cannot be written to: {error.strerror}") from error
 
     def summary(self) -> str:
-        """What became of how many answers."""
         done = "would be sent" if self.target is None else "sent"
         counts = {"sent before": self.sent_before, "failed": len(self.failures), "without ids": len(self.without_ids)}
         more = "".join(f", {count} {what}" for what, count in counts.items() if count)
         return f"{self.answers} answers: {self.sent} {done} to {self.name}{more}"
 
     def notes(self) -> Iterator[str]:
-        """What is missing, and what to do."""
         if self.without_ids:
             named = ", ".join(self.without_ids[:_SHOWN_IDS])
             yield f"{len(self.without_ids)} answers have no id in the trace store and were not sent, such as {named}"
@@ -122,8 +414,9 @@ class Sending:
         if answer.trace_id is None or (answer.span_id is None and TARGETS[self.name].needs_span):
             self.without_ids.append(answer.record_id)
             return False
-        self.sent_before += self._mark(answer) in known
-        return self._mark(answer) not in known
+        is_sent = self._mark(answer) in known
+        self.sent_before += is_sent
+        return not is_sent
 
     def _mark(self, answer: AnswerScores) -> str:
         """A digest of what is sent and of where to, so that an answer with another verdict is sent again."""
@@ -133,7 +426,7 @@ class Sending:
     def _send(self, target: Target, answers: Sequence[AnswerScores], file: TextIO) -> None:
         """Send a batch; of one that the store refuses, each half alone, until it is known which answers it refuses."""
         try:
-            self._try(target, answers)
+            _try(target, [score for answer in answers for score in answer.scores])
         except Exception as error:  # noqa: BLE001 - each client has its own errors
             if _may_pass(error) or _status(error) in _NO_ENTRY:
                 self._stop(error)
@@ -144,19 +437,8 @@ class Sending:
                 self._send(target, part, file)
             return
         self.sent += len(answers)
-        file.writelines(f"{self._mark(one)}\n" for one in answers)
+        file.writelines(f"{self._mark(answer)}\n" for answer in answers)
         file.flush()
-
-    def _try(self, target: Target, answers: Sequence[AnswerScores]) -> None:
-        scores = list(chain.from_iterable(one.scores for one in answers))
-        for wait in _WAITS:
-            try:
-                return target.send(scores)
-            except Exception as error:
-                if not _may_pass(error):
-                    raise
-                time.sleep(wait)
-        return target.send(scores)
 
     def _stop(self, error: Exception) -> NoReturn:
         self._write_failures()
@@ -173,11 +455,22 @@ class Sending:
             path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
+def _try(target: Target, scores: Sequence[Score]) -> None:
+    for wait in _WAITS:
+        try:
+            return target.send(scores)
+        except Exception as error:
+            if not _may_pass(error):
+                raise
+            time.sleep(wait)
+    return target.send(scores)
+
+
 def _status(error: BaseException) -> int | None:
     """The HTTP status that an error of any client tells of."""
     ask = getattr(error, "get_http_status_code", None)
-    found = ask() if ask else getattr(getattr(error, "response", error), "status_code", None)
-    return found if isinstance(found, int) else None
+    status = ask() if ask else getattr(getattr(error, "response", error), "status_code", None)
+    return status if isinstance(status, int) else None
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -65,34 +65,25 @@ _LISTS = (
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values themselves: without dictionary encoding and without an extension's name."""
-    while True:
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        elif isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        else:
-            return kind
+    while pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    return kind
 
 
 def plain_array(array: pa.Array) -> pa.Array:
     """The same values in their plain type, see ``plain_type``."""
-    while True:
-        if pa.types.is_dictionary(array.type):
-            array = _decoded(array)
-        elif isinstance(array.type, pa.BaseExtensionType):
+    while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
+        if isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
-        else:
-            return array
-
-
-def _decoded(array: pa.DictionaryArray) -> pa.Array:
-    """The values without dictionary encoding; Arrow cannot look up views, as polars' categories are."""
-    kind = array.type.value_type
-    copied = next((plain for view, plain in _LOOKED_UP_AS if view(kind)), None)
-    if copied is None:
-        return array.dictionary_decode()
-    values = array.dictionary.cast(copied)
-    return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode().cast(kind)
+            continue
+        kind = array.type.value_type
+        copied = next((plain for view, plain in _LOOKED_UP_AS if view(kind)), None)
+        if copied is None:
+            array = array.dictionary_decode()
+        else:  # Arrow cannot look up views, as polars' categories are
+            values = array.dictionary.cast(copied)
+            array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode().cast(kind)
+    return array
 
 
 def list_item_type(kind: pa.DataType) -> pa.DataType | None:
@@ -131,8 +122,11 @@ def is_passages(kind: pa.DataType) -> bool:
     item = list_item_type(plain_type(kind))
     if item is None or _is_or_null(item, is_text):
         return item is not None
-    text = struct_field_type(item, "text")
-    return text is not None and _is_or_null(text, is_text) and _has(item, "title", is_text) and _has_id(item)
+    members = {"text": is_text, "title": is_text, "passage_id": is_text_or_integer}
+    kinds = {name: struct_field_type(item, name) for name in members}
+    return kinds["text"] is not None and all(
+        kinds[name] is None or _is_or_null(kinds[name], check) for name, check in members.items()
+    )
 
 
 def is_target_spans(kind: pa.DataType) -> bool:
@@ -148,16 +142,6 @@ def is_moment(kind: pa.DataType) -> bool:
     """A timestamp, a date, or a text that should hold ISO 8601."""
     plain = plain_type(kind)
     return pa.types.is_timestamp(plain) or pa.types.is_date(plain) or is_text(plain)
-
-
-def _has_id(item: pa.DataType) -> bool:
-    return _has(item, "passage_id", is_text_or_integer)
-
-
-def _has(item: pa.DataType, name: str, check: TypeCheck) -> bool:
-    """True where the optional field is missing, is null everywhere, or passes the check."""
-    kind = struct_field_type(item, name)
-    return kind is None or _is_or_null(kind, check)
 
 
 def _is_or_null(kind: pa.DataType, check: TypeCheck) -> bool:
@@ -267,8 +251,7 @@ class ColumnMap:
     def from_schema(cls, file: str, schema: pa.Schema, options: LogOptions) -> ColumnMap:
         """Find the columns that ``options`` ask for in a file's schema.
 
-        Raises:
-            LogFormatError: if a column is missing, is there twice or has another type than expected.
+        Raises ``LogFormatError`` if a column is missing, is there twice or has another type than expected.
         """
         mapping = dict(options.columns)
         chosen = {name: column for name in MADE if name not in mapping and (column := _made(name, schema, options))}
@@ -277,12 +260,19 @@ class ColumnMap:
             for name, column in chosen.items()
         )
         mapping |= chosen
-        _check_needed(mapping, file, schema)
-        found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
+        columns = {field.name: mapping.get(field.name, field.name) for field in INPUT_FIELDS if field.needed}
+        lacking = {name: column for name, column in columns.items() if column not in schema.names}
+        if len(lacking) > 1:  # all at once
+            needed = ", ".join(repr(shown(column)) for column in lacking.values())
+            raise LogFormatError(
+                f"{file}: columns {needed} are needed, there are none; {columns_like(needed, schema.names)}; name the "
+                f"columns of these fields with --columns {','.join(f'{name}=...' for name in lacking)}"
+            )
+        pairs = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
         asked = [_extra_field(name, file, schema) for name in options.extra_columns]
         own = (field for field in schema if is_carried(field) and field.name not in options.extra_columns)
         extra_fields = (*asked, *(_extra_field(one.name, file, schema).with_metadata(one.metadata) for one in own))
-        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields, notes)
+        return cls(tuple((name, column) for name, column in pairs if column is not None), extra_fields, notes)
 
     @classmethod
     def of_nothing(cls, options: LogOptions) -> ColumnMap:
@@ -304,22 +294,17 @@ class ColumnMap:
 
 
 def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
-    """The (field, column) pairs of a list such as "record_id=trace_id,answer=response".
+    """The (field, column) pairs of a list such as "record_id=trace_id,answer=response"; else raises ``UsageError``.
 
     "generator=" says that a log has no such field, whatever its columns are called.
-
-    Raises:
-        UsageError: if the list is no such list, or names an unknown field or the same one twice.
     """
     pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
     return checked_columns((pair[0], pair[1] if len(pair) == 2 else None) for pair in pairs)
 
 
 def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:
-    """The (field, column) pairs, if each names a field of a log, and a column.
-
-    Raises:
-        UsageError: if one does not, or a field is named twice.
+    """The (field, column) pairs; raises ``UsageError`` unless each names a field of a log, no other one's, and a
+    column.
     """
     names = [field.name for field in INPUT_FIELDS]
     checked: dict[str, str] = {}
@@ -339,10 +324,8 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
     """The extra fields that all files of a run share; ``maps`` has one per file, in the run's order.
 
-    Where some files hold nothing but nulls, the type is that of the others.
-
-    Raises:
-        LogFormatError: if an extra column has different types.
+    Where some files hold nothing but nulls, the type is that of the others. Raises ``LogFormatError`` if an extra
+    column has different types.
     """
     shared: dict[str, tuple[str, pa.Field]] = {}
     for file, one in maps.items():
@@ -362,8 +345,8 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
 def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:
     """The column with what an application made, beside one with the field's own name."""
     check = next(field.check for field in INPUT_FIELDS if field.name == name)
-    others = (one for one in MADE[name] if name in schema.names and schema.names.count(one) == 1)
-    return next((one for one in others if one not in options.extra_columns and check(schema.field(one).type)), None)
+    others = [] if name not in schema.names else [one for one in MADE[name] if one not in options.extra_columns]
+    return next((one for one in others if schema.names.count(one) == 1 and check(schema.field(one).type)), None)
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:
@@ -383,35 +366,21 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
     return column
 
 
-def _check_needed(mapping: Mapping[str, str], file: str, schema: pa.Schema) -> None:
-    """Name all fields that have no column at once."""
-    columns = {field.name: mapping.get(field.name, field.name) for field in INPUT_FIELDS if field.needed}
-    lacking = {name: column for name, column in columns.items() if column not in schema.names}
-    if len(lacking) > 1:
-        needed = ", ".join(repr(shown(column)) for column in lacking.values())
-        raise LogFormatError(
-            f"{file}: columns {needed} are needed, there are none; {columns_like(needed, schema.names)}; name the "
-            f"columns of these fields with --columns {','.join(f'{name}=...' for name in lacking)}"
-        )
-
-
 def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
     kind = _type_of(name, file, schema, way_out="correct --extra-columns")
-    if problem := _why_not_nested(kind):
-        raise _not_carried(name, file, problem)
-    kind = _carried_type(plain_type(kind))
-    if zone := _unknown_zone(kind):
-        raise _not_carried(name, file, f"has the time zone {zone!r}, which is none of the time zone database")
-    try:
-        pq.write_table(pa.table({"x": pa.array([], kind)}), BytesIO())
-    except pa.ArrowException as error:
-        raise _not_carried(name, file, f"is {shown(kind)}, of which Arrow says: {shown(error).rstrip('.')}") from error
-    return _carried_field(name, kind)
-
-
-def _not_carried(name: str, file: str, found: str) -> LogFormatError:
-    return LogFormatError(
-        f"{file}: extra column {name!r} should have a type that Parquet files can carry, {found}; write the log anew "
+    problem = _why_not_nested(kind)
+    if problem is None:
+        kind = _carried_type(plain_type(kind))
+        if zone := _unknown_zone(kind):
+            problem = f"has the time zone {zone!r}, which is none of the time zone database"
+        else:
+            try:
+                pq.write_table(pa.table({"x": pa.array([], kind)}), BytesIO())
+                return _carried_field(name, kind)
+            except pa.ArrowException as error:
+                problem = f"is {shown(kind)}, of which Arrow says: {shown(error).rstrip('.')}"
+    raise LogFormatError(
+        f"{file}: extra column {name!r} should have a type that Parquet files can carry, {problem}; write the log anew "
         "with another type, or leave it out of --extra-columns"
     )
 

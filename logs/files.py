@@ -1,24 +1,28 @@
-"""Where the bytes of a log come from: the files of a pattern, their content, and whether they are still the same."""
+"""Where the bytes of a log come from: the files of a pattern, their content, and whether they are still the same.
+
+A pattern's braces, wildcards, folders and links mean the same on every file system.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from pyarrow import ArrowException, fs
 
 from attribeam.logs.lake_tables import TableFiles, files_of_tables
-from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.written_files import new_file, sync_folder
 
@@ -26,35 +30,36 @@ _BLOCK_BYTES = 1 << 20
 _FILE_URI = "file:///"
 _GCS_SECONDS = 60
 """How long Google's client tries again; its own default is a quarter of an hour."""
+_WILD = re.compile(r"[*?\[]")
+_ANY_DEPTH = "**"
+_MARK_OF_AUDIT = "_attribeam"
+"""A file that every output directory of a local audit holds."""
+_FOLDERS_OF_AUDIT = frozenset({"_chunks", "evidence", "dead_letters"})
+"""Folders of every audit, which tell that of a distributed one."""
+_OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics.json"})
+"""What audits write there and might be taken for logs; all else in such a directory is its user's."""
+_INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 class LogStorage(Protocol):
-    """Where logs lie. Picklable, and holds no open connection, because every process makes its own."""
+    """Where logs lie. Picklable, and holds no open connection, because every process makes its own.
+
+    Every method raises ``OSError`` if the file system cannot be asked.
+    """
 
     def find(self, pattern: str, *, suffix: str) -> list[str]:
         """The files of a pattern, sorted, each once; a folder means all files below it that end in ``suffix``, which
         may be several in braces.
-
-        Raises:
-            OSError: if the file system cannot be asked.
         """
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """The file's bytes, seekable, and never decompressed whatever its name ends in.
-
-        Raises:
-            OSError: if it cannot be opened.
-        """
+        """The file's bytes, seekable, and never decompressed whatever its name ends in."""
 
     def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
         """What changes when the file is replaced or written to, such as its size and time; None where there is none.
 
         With ``file``, that of the open file itself, wherever the path leads by now; None where its file system cannot
-        tell, as object stores cannot. Cheap: no content is read. Two stamps are comparable within one run of one
-        program.
-
-        Raises:
-            OSError: if the file system cannot be asked.
+        tell, as object stores cannot. Cheap: no content is read. Stamps are comparable within one run of one program.
         """
 
 
@@ -78,28 +83,28 @@ class ArrowStorage:
             with system.open_input_file(inner) as file:
                 yield file
         else:
-            with open(local_path(path), "rb", opener=_without_waiting) as local:
+            no_wait = getattr(os, "O_NONBLOCK", 0)  # for a pipe that nobody writes to
+            with open(local_path(path), "rb", opener=lambda name, flags: os.open(name, flags | no_wait)) as local:
                 if not stat.S_ISREG(os.fstat(local.fileno()).st_mode):
                     raise OSError("it is no file but a pipe, a socket or a device; write what it gives to a file first")
                 yield local
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder.
-
-        Raises:
-            OSError: if the file system cannot be asked.
-        """
+        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder."""
         system, inner = _locate(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
         try:
-            found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
+            infos = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
         except NotADirectoryError:
             return {}
-        return {one.base_name: one.size for one in found if one.is_file}
+        return {info.base_name: info.size for info in infos if info.is_file}
 
     def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
         if "://" not in local_path(path):
-            found = local_status(path, file)
-            return None if found is None else _local_stamp(found)
+            known = local_status(path, file)
+            if known is None:
+                return None
+            at = f"{known.st_dev}:{known.st_ino}"
+            return f"{at}, {known.st_size} bytes of {known.st_mtime_ns}, {known.st_ctime_ns}"  # which nobody sets back
         info = _info(path) if file is None else None
         return f"{info.size} bytes of {info.mtime_ns}" if info is not None and info.is_file else None
 
@@ -145,25 +150,11 @@ def local_path(path: str) -> str:
 
 
 def local_status(path: str, file: BinaryIO | None) -> os.stat_result | None:
-    """That of a local file, of the open ``file`` where there is one; None where the path leads to none.
-
-    Raises:
-        OSError: if the file system cannot be asked.
-    """
+    """That of a local file, of the open ``file`` where there is one; None where the path leads to none."""
     try:
         return Path(local_path(path)).stat() if file is None else os.fstat(file.fileno())
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to is opened, too, and not waited for."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _local_stamp(found: os.stat_result) -> str:
-    """Device, inode and size, and when content and inode last changed; the latter cannot be set back by hand."""
-    return f"{found.st_dev}:{found.st_ino}, {found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}"
 
 
 def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
@@ -173,11 +164,7 @@ def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
 
 
 def fingerprint(file: BinaryIO) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one."""
     digest, size = hashlib.sha256(), 0
     while block := file.read(_BLOCK_BYTES):
         digest.update(block)
@@ -190,8 +177,7 @@ def match_files(
 ) -> tuple[list[str], list[str]]:
     """The files of all patterns as ``find_logs`` has them, and its notes.
 
-    Raises:
-        UsageError: as ``find_logs``, or if rows of a file are deleted.
+    Raises ``UsageError`` as ``find_logs`` does, and if rows of a file are deleted.
     """
     found = find_logs(patterns, suffix, storage, option=option)
     for table in found.tables:
@@ -208,11 +194,8 @@ def find_logs(
 ) -> TableFiles:
     """The files of all patterns, sorted, each once, and the tables that they belong to, of which ``version`` is read.
 
-    There is a note if several paths lead to one file, and one for each table.
-
-    Raises:
-        UsageError: if a pattern matches nothing, its file system cannot be asked, a path is no text, or a table cannot
-            be read.
+    There is a note if several paths lead to one file, and one for each table. Raises ``UsageError`` if a pattern
+    matches nothing, its file system cannot be asked, a path is no text, or a table cannot be read.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -238,11 +221,16 @@ def find_logs(
     return replace(of_tables, notes=[*notes, *of_tables.notes])
 
 
-def _each_once(found: Iterable[str], option: str) -> tuple[list[str], list[str]]:
+def _each_once(found: set[str], option: str) -> tuple[list[str], list[str]]:
     """One path per file: the one that is no link, if there is one, else the first."""
+
+    def is_linked(path: str) -> bool:
+        here = Path(local_path(path))
+        return "://" not in local_path(path) and here.resolve() != here.absolute()
+
     paths: dict[str, str] = {}
     notes: list[str] = []
-    for path in sorted(found, key=lambda one: (_is_linked(one), one)):
+    for path in sorted(found, key=lambda path: (is_linked(path), path)):
         here = local_path(path)
         first = paths.setdefault(here if "://" in here else _local_entry(here, here).identity, path)
         if first != path:
@@ -252,22 +240,130 @@ def _each_once(found: Iterable[str], option: str) -> tuple[list[str], list[str]]
     return sorted(paths.values()), notes
 
 
-def _is_linked(path: str) -> bool:
-    here = Path(local_path(path))
-    return "://" not in local_path(path) and here.resolve() != here.absolute()
-
-
 def check_is_unicode(path: str, option: str) -> None:
-    """Refuse a path that records cannot hold: bytes that are no UTF-8.
-
-    Raises:
-        UsageError: if it is one.
-    """
+    """Raise ``UsageError`` for a path that records cannot hold: bytes that are no UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError as error:
         encoding = sys.getfilesystemencoding()
         raise UsageError(f"{option} names {path!a}, which is no text in this system's {encoding}; rename it") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a folder; a link is what it leads to, and ``identity`` tells folders apart whatever their path."""
+
+    name: str
+    is_folder: bool
+    identity: str
+
+
+class Folders(Protocol):
+    """What a search asks of a file system; a path is as its user writes it."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """What is in a folder; empty where there is no such folder."""
+
+    def entry(self, path: str) -> Entry | None:
+        """The file or folder of exactly this path, None where there is none."""
+
+
+def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
+    """The files of a pattern, sorted, each once; links to folders are followed.
+
+    ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
+    folder that matches means all files below it that end in ``suffix``, in either case, which may have braces, too. A
+    file or folder of exactly the pattern's own text is found besides. Files whose names begin with "." or "_" are
+    passed over, and so are such folders unless the pattern spells that character out. What audits wrote into their
+    output directories is passed over, too, where a folder or ``**`` stands for it.
+
+    Raises:
+        FileNotFoundError: if a folder that matches is named like a log, and holds other things alone.
+    """
+    either_case = "".join(f"[{char.lower()}{char.upper()}]" if char.isalpha() else char for char in suffix)
+    below = [[_ANY_DEPTH, name] for name in expand_braces(f"*{either_case}")]
+    entries, found = cache(folders.entries), set[str]()
+    for text in {pattern, *expand_braces(pattern)}:
+        exact = folders.entry(text)
+        if exact is not None:  # with what is below it: an object store may have a file and a folder
+            folder = text if text.endswith("/") else f"{text}/"
+            if exact.is_folder or not _is_hidden(text.rpartition("/")[2]):
+                found.add(folder if exact.is_folder else text)
+            for parts in below:
+                found.update(_matches(folder, parts, entries, (exact.identity,)))
+        fixed, parts = _split(text)
+        top = folders.entry(fixed or ".") if _WILD.search(text) else None
+        if top is not None:
+            found.update(_matches(fixed, parts, entries, (top.identity,)))
+            for inner in below:
+                found.update(_matches(fixed, [*filter(None, parts), *inner], entries, (top.identity,), any_depth=True))
+    files = sorted(path for path in found if not path.endswith("/"))
+    logs = [f"{name}/" for _, name in below] if suffix else []
+    for folder in found.difference(files):
+        is_log = any(fnmatchcase(folder, log) for log in logs) and bool(entries(folder))
+        if is_log and not any(path.startswith(folder) for path in files):
+            raise FileNotFoundError(f"{folder!r} holds no *{suffix}; if it is not being written, remove or rename it")
+    return files
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """``a{b,c}d`` as ``abd`` and ``acd``; braces without a comma stay, as in a shell."""
+    match = _INNERMOST_BRACES.search(pattern)
+    if match is None:
+        return [pattern]
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    texts = [text for choice in match[1].split(",") for text in expand_braces(f"{before}{choice}{after}")]
+    return list(dict.fromkeys(texts))
+
+
+def _split(pattern: str) -> tuple[str, list[str]]:
+    """The folder that a pattern names without wildcards, "" or with a slash at its end, and the names below it."""
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        own_depth = _ANY_DEPTH in part and part != _ANY_DEPTH  # **.parquet means **/*.parquet
+        parts += [_ANY_DEPTH, part.replace(_ANY_DEPTH, "*")] if own_depth else [part]
+    wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts) - 1)
+    return "".join(f"{part}/" for part in parts[:wild]), parts[wild:]
+
+
+def _matches(
+    folder: str,
+    parts: list[str],
+    entries: Callable[[str], list[Entry]],
+    above: tuple[str, ...],
+    *,
+    any_depth: bool = False,
+) -> Iterator[str]:
+    """The files and, with a slash, the folders below ``folder`` that match ``parts``; ``above`` leads to it.
+
+    A link that leads back to one of these is not followed by ``**``, which would never end. ``any_depth`` says that
+    ``**`` stood before ``parts``.
+    """
+    while parts[:2] == [_ANY_DEPTH, _ANY_DEPTH]:
+        parts = parts[1:]
+    part, below = parts[0], parts[1:]
+    any_depth = any_depth or part == _ANY_DEPTH
+    inside = entries(folder)
+    if any_depth and _WILD.search(part):
+        is_marked = any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in inside)
+        if is_marked or {entry.name for entry in inside if entry.is_folder} >= _FOLDERS_OF_AUDIT:
+            inside = [entry for entry in inside if entry.name not in _OF_AUDIT]
+    if part == _ANY_DEPTH:
+        yield from _matches(folder, below or ["*"], entries, above, any_depth=True)
+    for entry in inside:
+        path, within, is_hidden = f"{folder}{entry.name}", (*above, entry.identity), _is_hidden(entry.name)
+        if part == _ANY_DEPTH:
+            if entry.is_folder and not is_hidden and entry.identity not in above:
+                yield from _matches(f"{path}/", parts, entries, within, any_depth=True)
+        elif fnmatchcase(entry.name, part) and (part[:1] == entry.name[:1] or not is_hidden):
+            if below and entry.is_folder:
+                yield from _matches(f"{path}/", below, entries, within, any_depth=any_depth)
+            elif not below and not is_hidden:
+                yield f"{path}/" if entry.is_folder else path
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
 
 
 class _LocalFolders:
@@ -278,8 +374,8 @@ class _LocalFolders:
 
     def entries(self, folder: str) -> list[Entry]:
         try:
-            with os.scandir(folder or ".") as found:
-                return [_local_entry(one.name, one.path) for one in found if not _is_special(one.path)]
+            with os.scandir(folder or ".") as inside:
+                return [_local_entry(entry.name, entry.path) for entry in inside if not _is_special(entry.path)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -312,12 +408,11 @@ class _RemoteFolders:
             raise OSError(f"{folder!r} has an empty name, which Arrow's client cannot read; rename such keys")
         system, inner = _locate(folder)
         inner = inner.rstrip("/") or "/"
-        found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
-        names = ["" if one.path.rstrip("/") == inner else one.base_name for one in found]
-        return [
-            Entry(name, one.type == fs.FileType.Directory, identity=f"{folder}{name}")
-            for name, one in zip(names, found, strict=True)
-        ]
+        inside = []
+        for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)):
+            name = "" if info.path.rstrip("/") == inner else info.base_name
+            inside.append(Entry(name, info.type == fs.FileType.Directory, identity=f"{folder}{name}"))
+        return inside
 
     def entry(self, path: str) -> Entry | None:
         info = _info(path)

@@ -1,7 +1,6 @@
-"""``attribeam import`` of logs of any format: one QA log in our own, and dead letters beside it.
+"""``attribeam import`` of logs of any format: one QA log of the rows that an audit accepts, and dead letters beside it.
 
-The log has the rows that an audit accepts. The options of the command, which files it reads and what it prints stand
-here, too.
+The options of the command, which files it reads and what it prints stand here, too.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -28,16 +27,12 @@ from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named,
 from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
-from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.paths import PRESETS, TraceOptions
-from attribeam.logs.traces.providers import PROVIDERS
-from attribeam.logs.traces.trace_log import ExportRows, Seen, passages_table
-from attribeam.logs.traces.trace_reader import TableFile, checked, log_schema
+from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions, guess_lines, guessed
+from attribeam.logs.traces.trace_log import ExportRows, Seen, checked, log_schema, passages_table, table_file
 from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
-from attribeam.schemas.dead_letter import reading_stage
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
-from attribeam.schemas.qa_record import labelled_log_schema
+from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
 from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:
@@ -45,7 +40,6 @@ if TYPE_CHECKING:
 
 
 Outcome = QARecord | FaultyRow
-Progress = Callable[[Iterator[Outcome]], Iterable[Outcome]]
 
 
 @dataclass(slots=True)
@@ -85,12 +79,10 @@ def import_exports(
     *,
     limit: int | None = None,
     storage: LogStorage | None = None,
-    progress: Progress = iter,
 ) -> ImportSummary:
     """Write the rows of exports of a trace store to ``output``, and the others to ``letters_path(output)``.
 
-    Memory does not grow with the export, apart from some 100 bytes a row. ``limit`` takes the
-    first rows.
+    Memory does not grow with the export, apart from some 100 bytes a row. ``limit`` takes the first rows.
 
     Raises:
         UsageError: if a path to question, passages or answer is none, or the table of passages is none.
@@ -104,31 +96,8 @@ def import_exports(
         if options.passages_table is not None:
             rows.texts = stack.enter_context(passages_table(store, options.passages_table))
         placed = rows.read([export_opener(store, path) for path in paths])
-        found = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
-        schema = import_schema(of_traces=kind.is_of_traces)
-        _write(output, schema, progress(islice(_once_each(found), limit)), summary)
-    return summary
-
-
-def import_logs(
-    paths: Sequence[str],
-    output: Path,
-    options: LogOptions,
-    *,
-    limit: int | None = None,
-    storage: LogStorage | None = None,
-    progress: Progress = iter,
-) -> ImportSummary:
-    """As ``import_exports``, for a format that a ``LogReader`` reads row by row.
-
-    Raises:
-        UsageError: if there is no such format.
-        DataError, RunError: as ``import_exports``.
-    """
-    store = storage or ArrowStorage()
-    summary = ImportSummary(len(paths))
-    records = (one for path in paths for one in QALog(path, options, store).outcomes())
-    _write(output, import_schema(), progress(islice(_once_each(records), limit)), summary)
+        outcomes = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
+        _write(output, log_schema(of_traces=kind.is_of_traces), islice(_once_each(outcomes), limit), summary)
     return summary
 
 
@@ -146,26 +115,38 @@ def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContex
 def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     """The outcomes; a record with the id of an earlier one is faulty. Remembers 16 bytes of each id."""
     digests = set[bytes]()
-    for one in outcomes:
-        if isinstance(one, QARecord):
-            digest = blake2b(one.record_id.encode(), digest_size=16).digest()
+    for outcome in outcomes:
+        if isinstance(outcome, QARecord):
+            digest = blake2b(outcome.record_id.encode(), digest_size=16).digest()
             if digest in digests:
                 message = "record_id should name each row once, an earlier row has the same id; keep one of the rows"
                 fault = RowFault(Reason.DUPLICATE_RECORD_ID, message, column="record_id")
-                yield FaultyRow(one.source, one.record_id, fault, one.answer)
-                continue
+                outcome = FaultyRow(outcome.source, outcome.record_id, fault, outcome.answer)
             digests.add(digest)
-        yield one
+        yield outcome
 
 
 def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
     """Write all, and put both files in their places at the end; dead letters only where there are some."""
     letters = letters_path(output)
+    schema = schema.append(labelled_log_schema().field("target_spans"))  # which some logs have
     try:
         with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
             log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
-            with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
-                _write_rows(rows, faulty, outcomes, summary)
+            with table_file(log, schema) as rows, table_file(refused, dead_letter_schema()) as faulty:
+                for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):
+                    if isinstance(outcome, QARecord):
+                        rows.add(_log_row(outcome))
+                        summary.written += 1
+                        continue
+                    fault, message = outcome.fault, str(valid_text(str(outcome.fault)))
+                    stage, column = reading_stage(fault.reason), fault.column
+                    letter = DeadLetter(outcome.record_id, outcome.source, stage, fault.reason, message, column=column)
+                    faulty.add(dead_letter_row(letter))
+                    summary.reasons[str(fault.reason)] += 1
+                    summary.example = summary.example or message
+                if summary.seen:
+                    rows.describe(with_reading_notes(summary.seen.notes))
             if summary.dead_letters:
                 refused.replace(letters)
             elif summary.written:
@@ -186,64 +167,32 @@ def _why_none(summary: ImportSummary, letters: Path) -> str:
     return f"{counts}; {letters} says why, the first of them: {summary.example}"
 
 
-def _write_rows(rows: TableFile, refused: TableFile, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
-    for one in outcomes:
-        if isinstance(one, QARecord):
-            rows.add(_log_row(one))
-            summary.written += 1
-        else:
-            refused.add(dead_letter_row(_dead_letter(one)))
-            summary.reasons[str(one.fault.reason)] += 1
-            summary.example = summary.example or str(valid_text(str(one.fault)))
-    if summary.seen:
-        rows.describe(with_reading_notes(summary.seen.notes))
-
-
-def import_schema(*, of_traces: bool = False) -> pa.Schema:
-    """The schema of an imported log: that of rows of traces, and ``target_spans``, which some logs have."""
-    spans = labelled_log_schema().field("target_spans")
-    return log_schema(of_traces=of_traces).append(spans)
-
-
 def _log_row(record: QARecord) -> dict[str, object]:
     spans = record.target_spans
     return {
         "record_id": record.record_id,
         "question": record.question,
-        "passages": [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages],
+        "passages": [*map(asdict, record.passages)],
         "answer": record.answer,
         "answered_at": record.answered_at,
         "generator": record.generator,
         **dict(record.extra_columns),
-        "target_spans": None
-        if spans is None
-        else [{"char_start": a.char_start, "char_end": a.char_end} for a in spans],
+        "target_spans": None if spans is None else [*map(asdict, spans)],
     }
-
-
-def _dead_letter(row: FaultyRow) -> DeadLetter:
-    reason = row.fault.reason
-    return DeadLetter(
-        row.record_id,
-        row.source,
-        reading_stage(reason),
-        reason,
-        str(valid_text(str(row.fault))),
-        column=row.fault.column,
-    )
 
 
 _BUFFER_BYTES = 1 << 16
 _EVERY_MESSAGE = 2**31
 _PATHS = ("question_path", "passages_path", "answer_path")
+_EXAMPLES = ("input.question", "observations[?type=='RETRIEVER'].output[]", "output.answer")
 _OPTIONS = ("history", "retrievals", "tool_outputs", "passages_table")
 
 
 def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options; what is not given is None."""
     add = parser.add_argument_group("logs of trace stores").add_argument
-    for name in ("question", "passages", "answer"):
-        add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {_EXAMPLES[name]}")
+    for name, example in zip(PathSet._fields, _EXAMPLES, strict=True):
+        add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {example}")
     add("--preset", choices=[*PRESETS, *PROVIDERS], help="paths under one name; see docs/importing_logs.md")
     add(
         "--history",
@@ -255,13 +204,6 @@ def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tool-outputs", action="store_true", default=None, help="take what tools returned as passages, too")
     add("--passages-table", metavar="FILE", help="table of passage_id and text, for traces that have only ids")
     add("--guess", action="store_true", default=None, help="look at the first records, print what is where, and stop")
-
-
-_EXAMPLES = {
-    "question": "input.question",
-    "passages": "observations[?type=='RETRIEVER'].output[]",
-    "answer": "output.answer",
-}
 
 
 def trace_options(arguments: argparse.Namespace) -> TraceOptions:
@@ -292,11 +234,7 @@ def log_formats() -> list[str]:
 
 
 def check_output(output: Path | None, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written to, or that is there.
-
-    Raises:
-        UsageError: with the way out.
-    """
+    """Raise ``UsageError``, with the way out, for a file that cannot be written to, or that is there."""
     if output is None:
         raise UsageError("--output is needed: the log to write, such as logs.parquet")
     if output.is_dir() or not output.parent.is_dir():
@@ -306,11 +244,7 @@ def check_output(output: Path | None, *, overwrite: bool) -> None:
 
 
 def check_apart(output: Path, paths: Sequence[str]) -> None:
-    """Refuse to write to one of the files to read: it would be replaced by what was made of it.
-
-    Raises:
-        UsageError: with the way out.
-    """
+    """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
     if output.exists() and any(Path(path).exists() and output.samefile(path) for path in paths):
         raise UsageError(f"{output} is one of the files to read; write the log elsewhere")
 
@@ -318,13 +252,23 @@ def check_apart(output: Path, paths: Sequence[str]) -> None:
 def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
     """Import a log, or guess its paths; yields what is to be printed.
 
-    Raises:
-        UsageError: if the request makes no sense, nothing matches ``--data``, or a file is of another format.
-        DataError, RunError: as ``import_exports``.
+    Raises ``UsageError`` if the request makes no sense, nothing matches ``--data``, or a file is of another format;
+    other errors as ``import_exports``.
     """
-    _check_options(arguments)
-    kind = LOG_KINDS.get(arguments.source)
-    suffix = reader_named(arguments.source).suffix if kind is None else kind.suffix
+    source, kind = arguments.source, LOG_KINDS.get(arguments.source)
+    given = given_trace_options(arguments)
+    if kind is None and given:
+        raise UsageError(f"{given[0]} says nothing to {source}, which is read row by row; leave it out")
+    if kind is not None and arguments.preset in PROVIDERS and source != "responses":
+        raise UsageError(
+            f"--preset {arguments.preset} says nothing to {source}; use it with attribeam import responses"
+        )
+    if kind is not None and arguments.columns is not None:
+        raise UsageError(
+            f"--columns says nothing to {source}; name where a field stands with --question-path, --passages-path and "
+            "--answer-path"
+        )
+    suffix = reader_named(source).suffix if kind is None else kind.suffix
     if not arguments.guess:
         check_output(arguments.output, overwrite=arguments.overwrite)
         check_output(letters_path(arguments.output), overwrite=arguments.overwrite)
@@ -344,15 +288,17 @@ def _imported(
     try:
         if kind is None:
             options = LogOptions(parse_column_mapping(arguments.columns or ""), format=name)
-            summary = import_logs(paths, output, options, limit=limit, storage=storage, progress=_progress)
+            records = (outcome for path in paths for outcome in QALog(path, options, storage).outcomes())
+            summary = ImportSummary(len(paths))
+            _write(output, log_schema(of_traces=False), islice(_once_each(records), limit), summary)
         elif arguments.guess:
-            found = guessed(kind, trace_options(arguments), [export_opener(storage, path) for path in paths])
+            export = ExportRows(kind, trace_options(arguments))
+            guess = guessed(export, [export_opener(storage, path) for path in paths])
             command = f"attribeam import {name} --data {' '.join(arguments.data)} --output {output or 'logs.parquet'}"
-            yield from guess_lines(found, command)
+            yield from guess_lines(guess, command)
             return
         else:
-            given = trace_options(arguments)
-            summary = import_exports(kind, paths, output, given, limit=limit, storage=storage, progress=_progress)
+            summary = import_exports(kind, paths, output, trace_options(arguments), limit=limit, storage=storage)
     except LogFormatError as error:
         raise UsageError(f"--data: {error}") from error
     yield from summary_lines(summary, output)
@@ -371,22 +317,6 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
         if summary.seen.skipped:
             yield f"passed over, since they are no spans: {summary.seen.skipped} records"
         yield from (f"note: {ReadingNote(note, rows)}" for note, rows in summary.seen.notes.items() if rows)
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    is_trace = arguments.source in LOG_KINDS
-    given = given_trace_options(arguments)
-    if given and not is_trace:
-        raise UsageError(f"{given[0]} says nothing to {arguments.source}, which is read row by row; leave it out")
-    if is_trace and arguments.preset in PROVIDERS and arguments.source != "responses":
-        raise UsageError(
-            f"--preset {arguments.preset} says nothing to {arguments.source}; use it with attribeam import responses"
-        )
-    if is_trace and arguments.columns is not None:
-        raise UsageError(
-            f"--columns says nothing to {arguments.source}; name where a field stands with --question-path, "
-            "--passages-path and --answer-path"
-        )
 
 
 @dataclass(frozen=True)
@@ -418,29 +348,20 @@ class _WatchedFile(io.RawIOBase):
         bar.total = (bar.total or 0) + self.unread
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
         return True
 
     def fileno(self) -> int:
-        """As the file."""
         return self._file.fileno()
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As the file."""
         return self._file.seek(offset, whence)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """As the file's ``read``."""
         content = self._file.read(max(0, min(len(memoryview(buffer)), self._size - self._file.tell())))
         memoryview(buffer)[: len(content)] = content
         self._bar.update(min(len(content), self.unread))
         self.unread -= min(len(content), self.unread)
         return len(content)
-
-
-def _progress(rows: Iterator[Outcome]) -> Iterator[Outcome]:
-    yield from tqdm(rows, desc="import", unit="row", disable=None)

@@ -7,10 +7,10 @@ import io
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -28,9 +28,10 @@ _BATCH_BYTES = 1 << 24
 _MOST_MEMBERS = 10_000
 """Different members of the objects of one field of a file."""
 
-_KEPT_OUTLINES = 8
-_outlines: dict[tuple[int, ...], _Outline] = {}
+_MOST_KEPT = 8
+_outlines: dict[tuple[object, ...], _Outline] = {}
 _Object = Mapping[str, object]
+_T = TypeVar("_T")
 
 
 class Line(NamedTuple):
@@ -48,7 +49,7 @@ def text_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
     while block := file.read(BLOCK_BYTES):
         for number, piece in enumerate(block.split(b"\n")):
             if number:
-                line = _line(start, pieces, length)
+                line = Line(start, b"".join(pieces).removeprefix(codecs.BOM_UTF8) if length <= MOST_BYTES else None)
                 start, pieces, length = start + length + 1, [], 0
                 yield line
             length += len(piece)
@@ -57,11 +58,7 @@ def text_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
             else:
                 pieces.clear()
     if length:
-        yield _line(start, pieces, length)
-
-
-def _line(start: int, pieces: Sequence[bytes], length: int) -> Line:
-    return Line(start, b"".join(pieces).removeprefix(codecs.BOM_UTF8) if length <= MOST_BYTES else None)
+        yield Line(start, b"".join(pieces).removeprefix(codecs.BOM_UTF8) if length <= MOST_BYTES else None)
 
 
 def line_value(line: Line, place: str) -> object:
@@ -92,11 +89,7 @@ class JsonlReader:
 
     def open(self, file: BinaryIO) -> JsonlLog:
         """Read the file through for names, types and rows, unless this process did; see ``LogReader``."""
-        identity = file_identity(file)
-        outline = _outlines.get(identity) or _read_outline(file)
-        if identity:
-            _keep_outline(identity, outline)
-        return JsonlLog(file, outline)
+        return JsonlLog(file, kept(_outlines, file, lambda: _read_outline(file)))
 
 
 class JsonlLog:
@@ -110,7 +103,12 @@ class JsonlLog:
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """Parse the blocks of lines that hold a wanted row."""
-        kinds = {part.column: _picked(self.schema.field(part.column).type, part.members) for part in parts}
+        kinds = {part.column: self.schema.field(part.column).type for part in parts}
+        for part in parts:  # without the members of structs that nobody asked for
+            kind = kinds[part.column]
+            if part.members is not None and pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+                fields = [field for field in kind.value_type if field.name in part.members]
+                kinds[part.column] = pa.list_(pa.struct(fields))
         for (first_row, start), (last_row, _) in pairwise([*self._outline.blocks, (self.row_count, 0)]):
             wanted = rows[bisect_left(rows, first_row) : bisect_left(rows, last_row)]
             if not wanted:
@@ -148,13 +146,6 @@ def _read_outline(file: BinaryIO) -> _Outline:
     if fault is not None and not has_objects:
         raise LogFormatError(f"{fault}; if the file is of another format, name that with --log-format")
     return _Outline(types.schema(), row_count, tuple(blocks))
-
-
-def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
-    _outlines.pop(identity, None)
-    _outlines[identity] = outline
-    if len(_outlines) > _KEPT_OUTLINES:
-        del _outlines[next(iter(_outlines))]
 
 
 def _block(lines: Iterator[Line]) -> list[tuple[int, _Object | RowFault]]:
@@ -222,16 +213,13 @@ class _Types:
             for name, value in () if isinstance(one, RowFault) else one.items():
                 columns.setdefault(name, []).append((row, value))
         for name, found in columns.items():
-            self._widen(name, found)
-
-    def _widen(self, name: str, found: Sequence[tuple[int, object]]) -> None:
-        known = self._members.setdefault(name, set())
-        for _, value in found:
+            known = self._members.setdefault(name, set())
+            for _, value in found:
+                if len(known) <= _MOST_MEMBERS:
+                    known.update(_members(value))
             if len(known) <= _MOST_MEMBERS:
-                known.update(_members(value))
-        if len(known) <= _MOST_MEMBERS:
-            values = [(row, _encoded(value)) for row, value in found]
-            self._types[name] = _wider_type(name, self._types.get(name), values)
+                values = [(row, _encoded(value)) for row, value in found]
+                self._types[name] = _wider_type(name, self._types.get(name), values)
 
 
 def _members(value: object, path: str = "") -> Iterator[str]:
@@ -261,18 +249,11 @@ def _wider_type(name: str, known: pa.DataType | None, found: Sequence[tuple[int,
 
 
 def _with_type(known: pa.DataType | None, values: Sequence[object]) -> pa.DataType:
-    kind = _text_type(pa.array(values).type)
+    kind = with_leaves(pa.array(values).type, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
     if known is None or known == kind:
         return kind
     both = [pa.schema([("", one)]) for one in (known, kind)]
     return pa.unify_schemas(both, promote_options="permissive").field(0).type
-
-
-def _picked(kind: pa.DataType, members: Sequence[str] | None) -> pa.DataType:
-    """The type without the members of its structs that nobody asked for."""
-    if members is None or not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
-        return kind
-    return pa.list_(pa.struct([field for field in kind.value_type if field.name in members]))
 
 
 def _values(
@@ -288,22 +269,19 @@ def _values(
                 _array([one], name, kind)
             except pa.ArrowInvalid:
                 fitting[index] = {}
-                faults[first_row + index] = _misfit(name, kind)
+                faults[first_row + index] = RowFault(
+                    Reason.INVALID_VALUE,
+                    f"column {name!r} should hold {kind}, holds a value that it cannot hold, such as a whole number "
+                    "beyond 2**53 beside fractions in other rows; write such values as strings in all rows",
+                    column=name,
+                )
         return _array(fitting, name, kind)
-
-
-def _misfit(name: str, kind: pa.DataType) -> RowFault:
-    return RowFault(
-        Reason.INVALID_VALUE,
-        f"column {name!r} should hold {kind}, holds a value that it cannot hold, such as a whole number beyond 2**53 "
-        "beside fractions in other rows; write such values as strings in all rows",
-        column=name,
-    )
 
 
 def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array:
     """The values of a field; texts reach the array as they are, valid Unicode or not."""
-    return _retyped(pa.array([_encoded(one.get(name)) for one in objects], _bytes_type(kind)), kind)
+    bytes_kind = with_leaves(kind, lambda leaf: pa.binary() if pa.types.is_string(leaf) else leaf)
+    return _retyped(pa.array([_encoded(one.get(name)) for one in objects], bytes_kind), kind)
 
 
 def _encoded(value: object) -> object:
@@ -312,16 +290,6 @@ def _encoded(value: object) -> object:
     if isinstance(value, list):
         return [_encoded(one) for one in value]
     return {name: _encoded(one) for name, one in value.items()} if isinstance(value, dict) else value
-
-
-def _bytes_type(kind: pa.DataType) -> pa.DataType:
-    """The same type with bytes in the place of texts."""
-    return with_leaves(kind, lambda leaf: pa.binary() if pa.types.is_string(leaf) else leaf)
-
-
-def _text_type(kind: pa.DataType) -> pa.DataType:
-    """The same type with texts in the place of bytes."""
-    return with_leaves(kind, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -334,10 +302,15 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), array.buffers()[: kind.num_buffers], children=children)
 
 
-def file_identity(file: BinaryIO) -> tuple[int, ...]:
-    """What tells a local file from all others; empty where it is not one."""
+def kept(known: dict[tuple[object, ...], _T], file: BinaryIO, make: Callable[[], _T], *key: object) -> _T:
+    """What ``make`` gives for a local file, from ``known`` if it was made there already; the last eight are kept."""
     try:
-        found = os.fstat(file.fileno())
+        status = os.fstat(file.fileno())
     except (OSError, AttributeError, io.UnsupportedOperation):
-        return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return make()
+    whole = (*key, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    value = known.pop(whole) if whole in known else make()
+    known[whole] = value
+    if len(known) > _MOST_KEPT:
+        del known[next(iter(known))]
+    return value

@@ -13,7 +13,7 @@ from functools import cache, lru_cache, partial
 from glob import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attribeam.logs.arrow_logs import open_parquet
 from attribeam.logs.columns import ColumnPart, TableVersion
-from attribeam.logs.reader import LogBatch, OpenLog
+from attribeam.logs.reader import LogBatch, OpenLog, open_parquet
 from attribeam.schemas.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -42,12 +41,11 @@ Gone = npt.NDArray[np.int64]
 """0-based rows of a file that were deleted, ascending."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(NamedTuple):
     """One version of a table: its files by their absolute paths, and the rows of them that are gone."""
 
     version: int
-    files: tuple[str, ...]
+    files: Sequence[str]
     gone: Mapping[str, Gone]
 
 
@@ -69,49 +67,52 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
         OSError: if the file system cannot be asked.
     """
     kind_of = cache(partial(_kind_of, storage))
-    roots = {path: root for path in paths if (root := _root_of(path, kind_of)) is not None}
-    found = sorted(set(roots.values()))
-    if version is not None and len(found) != 1:
+    roots = {path: where for path in paths if (where := _root_of(path, kind_of)) is not None}
+    places = sorted(set(roots.values()))
+    if version is not None and len(places) != 1:
         raise UsageError(
             f"--table-version {version} should name a version of one Delta or Iceberg table, {option} leads to "
-            f"{len(found)}; leave it out, or name one table"
+            f"{len(places)}; leave it out, or name one table"
         )
     kept = {path for path in paths if path not in roots}
     tables, notes = [], []
-    for place in found:
-        table, snapshot = _opened(*place, version, storage)
-        live = frozenset(snapshot.files)
-        inside = [path for path, root in roots.items() if root == place]
+    for kind, root in places:
+        snapshot = _read(kind, root, version, storage)
+        name, live = _named(kind, root), frozenset(snapshot.files)
+        inside = [path for path, place in roots.items() if place == (kind, root)]
         of_version = [path for path in inside if _absolute(path) in live]
-        _check_all_there(table, live, of_version, storage)
+        if len(live) != len(of_version):
+            below = {_absolute(path) for path in storage.find(f"{escape(root)}/**", suffix="")}
+            if missing := sorted(live - below):
+                raise UsageError(
+                    f"{name} should have all files of its version {snapshot.version} in its folder, {len(missing)} of "
+                    f"{len(live)} are not there, such as {missing[0]!r}; bring them back, name a later "
+                    "--table-version, or copy the table"
+                )
         if not of_version:
             raise UsageError(
-                f"{option} leads to {len(inside)} files of {_named(table)}, none of which belongs to its version "
-                f"{table.version}; name the table's folder, or another --table-version"
+                f"{option} leads to {len(inside)} files of {name}, none of which belongs to its version "
+                f"{snapshot.version}; name the table's folder, or another --table-version"
             )
         kept.update(of_version)
-        tables.append(table)
+        tables.append(TableVersion(kind, root, snapshot.version, deletes_rows=bool(snapshot.gone)))
         notes.append(
-            f"{_named(table)} is read at version {table.version}: {len(of_version)} of {len(inside)} files found there"
+            f"{name} is read at version {snapshot.version}: {len(of_version)} of {len(inside)} files found there"
         )
     return TableFiles(sorted(kept), tuple(tables), notes)
 
 
 def without_gone_rows(log: OpenLog, path: str, tables: Sequence[TableVersion], storage: LogStorage) -> OpenLog:
-    """The log of a file without the rows that its table has deleted; as it is where there are none.
-
-    Raises:
-        UsageError: if the table cannot be read any more.
-    """
-    place = _absolute(path)
-    table = next((one for one in tables if one.deletes_rows and place.startswith(f"{one.root}/")), None)
-    gone = None if table is None else _gone_rows(table, storage).get(place)  # type: ignore[arg-type]
+    """The log of a file without the rows that its table has deleted; as it is where there are none."""
+    whole = _absolute(path)
+    table = next((one for one in tables if one.deletes_rows and whole.startswith(f"{one.root}/")), None)
+    gone = None if table is None else _gone_rows(table, storage).get(whole)  # type: ignore[arg-type]
     return log if gone is None else _LiveRows(log, gone)
 
 
 @lru_cache(maxsize=8)
 def _gone_rows(table: TableVersion, storage: LogStorage) -> Mapping[str, Gone]:
-    return _opened(table.kind, table.root, table.version, storage)[1].gone  # of a version, which never changes
+    return _read(table.kind, table.root, table.version, storage).gone  # of a version, which never changes
 
 
 class _LiveRows:
@@ -127,20 +128,16 @@ class _LiveRows:
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """See ``OpenLog``."""
-        for one in self._log.batches(parts, self._rows[np.asarray(rows)].tolist()):
-            faults = {self._number(row): fault for row, fault in one.faults.items()}
-            yield LogBatch(self._number(one.first_row), one.rows, faults)
+        for batch in self._log.batches(parts, self._rows[np.asarray(rows)].tolist()):
+            faults = {self._number(row): fault for row, fault in batch.faults.items()}
+            yield LogBatch(self._number(batch.first_row), batch.rows, faults)
 
     def _number(self, row: int) -> int:
         return int(np.searchsorted(self._rows, row))
 
 
 def _kind_of(storage: LogStorage, folder: str) -> str | None:
-    """The kind of the table that stands in a folder, None where none does, or nobody lets us look: far above the logs.
-
-    Raises:
-        OSError: if the file system cannot be asked.
-    """
+    """The kind of the table in a folder, None where there is none, or nobody lets us look: far above the logs."""
     try:
         if storage.find(f"{escape(folder)}/_delta_log/*", suffix=".json"):
             return "delta"
@@ -157,8 +154,7 @@ def _root_of(path: str, kind_of: Callable[[str], str | None]) -> tuple[str, str]
     while "/" in inner:
         inner = inner.rpartition("/")[0].rstrip("/")
         folder = f"{scheme}{separator}{inner}"
-        kind = kind_of(folder)
-        if kind is not None:
+        if (kind := kind_of(folder)) is not None:
             return kind, folder
     return None
 
@@ -169,117 +165,77 @@ def _absolute(path: str) -> str:
     return here if "://" in here else str(Path(here).absolute())
 
 
-def _named(table: TableVersion) -> str:
-    return f"the {table.kind.capitalize()} table {table.root!r}"
+def _named(kind: str, root: str) -> str:
+    return f"the {kind.capitalize()} table {root!r}"
 
 
-def _check_all_there(table: TableVersion, live: frozenset[str], found: Sequence[str], storage: LogStorage) -> None:
-    """Refuse a table some of whose files a search of its folder does not find.
-
-    Raises:
-        UsageError: if there is one.
-    """
-    if len(live) == len(found):
-        return
-    below = {_absolute(path) for path in storage.find(f"{escape(table.root)}/**", suffix="")}
-    if missing := sorted(live - below):
-        raise UsageError(
-            f"{_named(table)} should have all files of its version {table.version} in its folder, {len(missing)} of "
-            f"{len(live)} are not there, such as {missing[0]!r}; bring them back, name a later --table-version, or "
-            "copy the table"
-        )
-
-
-def _opened(kind: str, root: str, version: int | None, storage: LogStorage) -> tuple[TableVersion, _Snapshot]:
-    read: Callable[[str, int | None, LogStorage], _Snapshot] = _delta if kind == "delta" else _iceberg
-    snapshot = read(root, version, storage)
-    return TableVersion(kind, root, snapshot.version, deletes_rows=bool(snapshot.gone)), snapshot
-
-
-def _refused(kind: str, root: str, problem: str) -> UsageError:
-    return UsageError(f"the {kind.capitalize()} table {root!r} {problem}")
-
-
-def _lacking(kind: str, root: str) -> UsageError:
-    return _refused(
-        kind,
-        root,
-        f"needs the extra {kind!r}, which is not installed: pip install 'attribeam[{kind}]' (read as loose files, rows "
-        "that were removed would come back)",
-    )
-
-
-def _delta(root: str, version: int | None, _: LogStorage) -> _Snapshot:
-    """Read by ``deltalake``.
-
-    Raises:
-        UsageError: if it is not installed, there is no such version, or the table has what we do not read.
-    """
+def _read(kind: str, root: str, version: int | None, storage: LogStorage) -> _Snapshot:
+    """A version of a table, or its current one; ``UsageError`` if it cannot be read as it is."""
+    at = "" if version is None else f" at version {version}"
     try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
+        return _delta(root, version) if kind == "delta" else _iceberg(root, version, storage)
     except ImportError as error:
-        raise _lacking("delta", root) from error
+        raise UsageError(
+            f"{_named(kind, root)} needs the extra {kind!r}, which is not installed: pip install 'attribeam[{kind}]' "
+            "(read as loose files, rows that were removed would come back)"
+        ) from error
+    except (OSError, ValueError, NotImplementedError, pa.ArrowException) as error:
+        message = f"{_named(kind, root)} cannot be read{at}: {' '.join(str(error).split())}"
+        raise UsageError(message) from error
+
+
+def _delta(root: str, version: int | None) -> _Snapshot:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
     try:
         table = DeltaTable(root, version=version)
         features = {*(table.protocol().reader_features or ())} - _READ_FEATURES
         mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
         if mapping != "none" or features - {"columnMapping"}:
             wanted = "column mapping" if mapping != "none" else f"the feature {', '.join(sorted(features))}"
-            raise _refused(
-                "delta", root, f"has {wanted}, which is not read; write its rows to a table or to Parquet files without"
+            raise UsageError(
+                f"{_named('delta', root)} has {wanted}, which is not read; write its rows to a table or to Parquet "
+                "files without"
             )
         added = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
         vectors = pa.table(table.deletion_vectors())
-    except (DeltaError, OSError, ValueError) as error:
-        raise _refused("delta", root, f"cannot be read{_at(version)}: {' '.join(str(error).split())}") from error
+    except DeltaError as error:
+        raise ValueError(str(error)) from error
     gone = {
         _absolute(path): np.flatnonzero(~np.asarray(keep, bool))
         for path, keep in zip(*(vectors.column(name).to_pylist() for name in vectors.column_names), strict=True)
     }
-    return _Snapshot(int(table.version()), tuple(_below(root, path) for path in added), gone)
-
-
-def _below(root: str, path: str) -> str:
-    """Where a file lies that a Delta log names, which writes names as URIs do."""
-    decoded = unquote(path)
-    return _absolute(decoded) if "://" in decoded or decoded.startswith("/") else f"{root}/{decoded}"
-
-
-def _at(version: int | None) -> str:
-    return "" if version is None else f" at version {version}"
+    paths = map(unquote, added)  # a log writes names as URIs do
+    files = [_absolute(path) if "://" in path or path.startswith("/") else f"{root}/{path}" for path in paths]
+    return _Snapshot(int(table.version()), files, gone)
 
 
 def _iceberg(root: str, version: int | None, storage: LogStorage) -> _Snapshot:
-    """Read by ``pyiceberg``, from the newest metadata; a version is the id of a snapshot.
+    """By the newest metadata; a version is the id of a snapshot."""
+    from pyiceberg.table import StaticTable
 
-    Raises:
-        UsageError: if it is not installed, there is no such snapshot, or the table has what we do not read.
-    """
-    try:
-        from pyiceberg.table import StaticTable
-    except ImportError as error:
-        raise _lacking("iceberg", root) from error
-    try:
-        table = StaticTable.from_metadata(_newest_metadata(root, storage))
-        snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
-        if snapshot is None:
-            known = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-8:])
-            raise _refused("iceberg", root, f"should have the snapshot{_at(version)}, the last ones are: {known}")
-        tasks = list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
-        base = str(table.metadata.location).rstrip("/")
-        paths = {task.file.file_path: _moved(task.file.file_path, base, root) for task in tasks}
-        _check_names(table, [*paths.values()], storage)
-        deletes = {one.file_path: one for task in tasks for one in task.delete_files}
-        gone: dict[str, list[int]] = {}
-        for one in deletes.values():
-            for path, rows in _deleted(one, _moved(one.file_path, base, root), storage):
-                if path in paths:
-                    gone.setdefault(paths[path], []).extend(rows)
-    except (OSError, ValueError, NotImplementedError, pa.ArrowException) as error:
-        raise _refused("iceberg", root, f"cannot be read{_at(version)}: {' '.join(str(error).split())}") from error
+    def moved(path: str) -> str:
+        """A file's path below the folder, wherever the table stood when it was written."""
+        return f"{root}{path.removeprefix(base)}" if path.startswith(f"{base}/") else _absolute(path)
+
+    table = StaticTable.from_metadata(_newest_metadata(root, storage))
+    base = str(table.metadata.location).rstrip("/")
+    snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
+    if snapshot is None:
+        known = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-8:])
+        at = "" if version is None else f" at version {version}"
+        raise UsageError(f"{_named('iceberg', root)} should have the snapshot{at}, the last ones are: {known}")
+    tasks = list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+    paths = {task.file.file_path: moved(task.file.file_path) for task in tasks}
+    _check_names(table, [*paths.values()], storage)
+    gone: dict[str, list[int]] = {}
+    for file in {one.file_path: one for task in tasks for one in task.delete_files}.values():
+        for path, rows in _deleted(file, moved(file.file_path), storage):
+            if path in paths:
+                gone.setdefault(paths[path], []).extend(rows)
     rows_gone = {path: np.unique(np.asarray(rows, np.int64)) for path, rows in gone.items()}
-    return _Snapshot(snapshot.snapshot_id, tuple(paths.values()), rows_gone)
+    return _Snapshot(snapshot.snapshot_id, [*paths.values()], rows_gone)
 
 
 def _iceberg_metadata(root: str, storage: LogStorage) -> list[str]:
@@ -288,31 +244,17 @@ def _iceberg_metadata(root: str, storage: LogStorage) -> list[str]:
 
 
 def _newest_metadata(root: str, storage: LogStorage) -> str:
-    """The metadata of the highest number; a table without a catalog has no other mark of its current state.
-
-    Raises:
-        ValueError: if two of them have it.
-    """
-    found = _iceberg_metadata(root, storage)
-    numbers = [int(re.findall(r"\d+", path.rpartition("/")[2])[0]) for path in found]
-    newest = [path for path, number in zip(found, numbers, strict=True) if number == max(numbers)]
+    """The metadata of the highest number; a table without a catalog has no other mark of its current state."""
+    numbers = {path: int(re.findall(r"\d+", path.rpartition("/")[2])[0]) for path in _iceberg_metadata(root, storage)}
+    newest = [path for path, number in numbers.items() if number == max(numbers.values())]
     if len(newest) > 1:
         names = " and ".join(path.rpartition("/")[2] for path in newest[:2])
         raise ValueError(f"{names} are both its newest metadata; remove the one that its catalog does not name")
     return newest[0]
 
 
-def _moved(path: str, base: str, root: str) -> str:
-    """A file's path below the folder, wherever the table stood when it was written."""
-    return f"{root}{path.removeprefix(base)}" if path.startswith(f"{base}/") else _absolute(path)
-
-
 def _check_names(table: Any, paths: Sequence[str], storage: LogStorage) -> None:
-    """Refuse files whose columns have other names than the table's, since columns were renamed.
-
-    Raises:
-        ValueError: if there is one.
-    """
+    """Refuse files whose columns have other names than the table's, since columns were renamed."""
     if len(table.schemas()) == 1:
         return
     names = {field.field_id: field.name for field in table.schema().fields}
@@ -328,11 +270,7 @@ def _check_names(table: Any, paths: Sequence[str], storage: LogStorage) -> None:
 
 
 def _deleted(file: Any, path: str, storage: LogStorage) -> Iterator[tuple[str, list[int]]]:
-    """(data file, its deleted rows) of a file of position deletes or of deletion vectors.
-
-    Raises:
-        ValueError: if it is another kind of file.
-    """
+    """(data file, its deleted rows) of a file of position deletes or of deletion vectors."""
     kind = str(getattr(file.file_format, "value", file.file_format)).upper()
     with storage.open(path) as opened:
         content = opened.read()

@@ -1,37 +1,52 @@
-"""One file of a QA log as everybody reads it: checked records and faulty rows, repeated ids, passages' ids."""
+"""A QA log as everybody reads it, a file or a table in memory: checked records and faulty rows, in order.
+
+Names of folders, as in ``dt=2026-01-01/part-0.parquet``, give columns that stand in no file.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import re
 import tempfile
+import warnings
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, cast, runtime_checkable
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from attribeam.logs.arrow_logs import with_partitions
-from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
+from attribeam.logs.columns import (
+    IMPORT_HINT,
+    ColumnMap,
+    ColumnPart,
+    LogOptions,
+    is_text,
+    list_item_type,
+    plain_array,
+    plain_type,
+)
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
 from attribeam.logs.lake_tables import without_gone_rows
-from attribeam.logs.reader import LogBatch, OpenLog, RowsMemoryError, reader_named
-from attribeam.logs.rows import NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
-from attribeam.schemas import QARecord, RowSource
-from attribeam.schemas.errors import DataError, LogReadError, RunError
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, OpenLog, RowsMemoryError, reader_named
+from attribeam.logs.rows import LESS_HINT, NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
+from attribeam.schemas import QARecord, RowFault, RowSource
+from attribeam.schemas.errors import DataError, LogFormatError, LogReadError, RunError, UsageError
 from attribeam.schemas.run_manifest import ReadingNote
 
 _LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 """Why a file cannot be opened as long as nobody changes it."""
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What never comes of reading, but of the temporary files that some readers need."""
-
-
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 _NOTES = b"attribeam.reading_notes"
 
 
@@ -43,9 +58,9 @@ def with_reading_notes(notes: Mapping[str, int]) -> dict[bytes, bytes]:
 def reading_notes(schema: pa.Schema) -> tuple[ReadingNote, ...]:
     """What ``with_reading_notes`` wrote; none where others wrote it."""
     with suppress(ValueError):
-        found = json.loads((schema.metadata or {}).get(_NOTES, b"{}"))
-        if isinstance(found, dict):
-            return tuple(ReadingNote(note, rows) for note, rows in found.items() if type(rows) is int and rows > 0)
+        notes = json.loads((schema.metadata or {}).get(_NOTES, b"{}"))
+        if isinstance(notes, dict):
+            return tuple(ReadingNote(note, rows) for note, rows in notes.items() if type(rows) is int and rows > 0)
     return ()
 
 
@@ -142,10 +157,9 @@ class QALog:
     ) -> Iterator[QARecord | FaultyRow]:
         validator = RowValidator(columns, self.options.max_text_chars)
         for batch in self._batches(log, columns.parts(), rows):
-            found = raw_rows(batch.rows, columns, self.options.max_text_chars)
-            for row, raw in enumerate(found, start=batch.first_row):
-                source = RowSource(self.path, row)
-                fault = batch.faults.get(row)
+            raws = raw_rows(batch.rows, columns, self.options.max_text_chars)
+            for row, raw in enumerate(raws, start=batch.first_row):
+                source, fault = RowSource(self.path, row), batch.faults.get(row)
                 if fault is not None:
                     yield validator.refusal(raw, source, fault)
                 else:
@@ -212,7 +226,7 @@ class QALog:
         with self.opened() as file:
             with reader_errors_named(self.path):
                 log = without_gone_rows(reader.open(file), self.path, self.options.tables, self.storage)
-            yield with_partitions(log, self.path)
+            yield _with_partitions(log, self.path)
 
     def _batches(self, log: OpenLog, parts: Sequence[ColumnPart], rows: Sequence[int] | None) -> Iterator[LogBatch]:
         wanted = range(log.row_count) if rows is None else rows
@@ -253,7 +267,10 @@ def file_errors_named(path: str) -> Iterator[None]:
         found = " ".join(str(error).split())
         if isinstance(error, OSError) and error.errno in _OF_WRITING:
             raise temporary_file_failed(error) from error
-        kind = LogReadError if isinstance(error, OSError) and _may_pass(error, path) else DataError
+        kind = DataError
+        if isinstance(error, OSError):  # one of a local file without a number is Arrow's, of damage
+            may_pass = "://" in path if error.errno is None else error.errno not in _LASTING
+            kind = LogReadError if may_pass else DataError
         raise kind(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
 
 
@@ -263,11 +280,6 @@ def temporary_file_failed(error: Exception) -> RunError:
         f"a temporary file cannot be written: {' '.join(str(error).split())}; free space in {tempfile.gettempdir()} or "
         "name another folder with TMPDIR, and raise `ulimit -f` if it is too low"
     )
-
-
-def _may_pass(error: OSError, path: str) -> bool:
-    """Whether another attempt may read the file; an error of a local file without a number is Arrow's, of damage."""
-    return "://" in path if error.errno is None else error.errno not in _LASTING
 
 
 def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int64]) -> Iterator[int]:
@@ -286,3 +298,153 @@ def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int
 
 def _id_hashes(ids: list[object]) -> npt.NDArray[np.int64]:
     return np.fromiter((hash(value) for value in ids), np.int64, len(ids))
+
+
+def _with_partitions(log: OpenLog, path: str) -> OpenLog:
+    """The log with a column of text for each folder ``name=value`` above its file.
+
+    A column of the file goes before, and the innermost folder of a name counts. Both are decoded as URLs are.
+    """
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    decoded = {unquote(name): unquote(value) for name, sign, value in pairs if name and sign}
+    values = {
+        name: None if value == _NULL else value for name, value in decoded.items() if name not in log.schema.names
+    }
+    return _PartitionedLog(log, values) if values and log.schema.names else log
+
+
+class _PartitionedLog:
+    """A log with columns of one value, see ``OpenLog``."""
+
+    def __init__(self, log: OpenLog, values: Mapping[str, str | None]) -> None:
+        self._log = log
+        self._values = values
+        self.schema: pa.Schema = pa.schema([*log.schema, *(pa.field(name, pa.string()) for name in values)])
+        self.row_count = log.row_count
+
+    def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
+        """See ``OpenLog``."""
+        own = [part for part in parts if part.column not in self._values]
+        for batch in self._log.batches(own or [ColumnPart(self._log.schema.names[0])], rows):
+            table = batch.rows
+            for name, value in self._values.items():
+                table = table.append_column(name, pa.array([value] * table.num_rows, pa.string()))
+            yield replace(batch, rows=table.select([part.column for part in parts]))
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table of any library by Arrow's PyCapsule interface: of pyarrow, pandas, polars, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """What is used of a ``datasets.Dataset``, whose chosen and shuffled rows its own iterator knows."""
+
+    features: object
+
+    def with_format(self, type: str) -> Dataset: ...
+
+    def iter(self, batch_size: int) -> Iterator[pa.Table]: ...
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """A table that is read once, from its first row to its last; its rows are checked as a file's rows are.
+
+    Attributes:
+        data: what holds the rows.
+        name: what stands for the file's name in records and messages.
+        options: as for a file; the format says nothing.
+    """
+
+    data: object
+    name: str
+    options: LogOptions
+
+    @cached_property
+    def columns(self) -> ColumnMap:
+        """Which columns hold which fields.
+
+        Raises ``UsageError`` if the data are no table, and ``LogFormatError`` as ``ColumnMap.from_schema``.
+        """
+        schema, _ = self._opened
+        if self.row_count == 0:  # columns without a type are taken for what they should be
+            types = {dict(self.options.columns).get("passages", "passages"): pa.list_(pa.string())}
+            typed = (
+                one.with_type(types.get(one.name, pa.string())) if pa.types.is_null(one.type) else one for one in schema
+            )
+            schema = pa.schema(typed)
+        try:
+            columns = ColumnMap.from_schema(self.name, schema, self.options)
+        except LogFormatError as error:
+            raise LogFormatError(in_python(str(error))) from error
+        for note in columns.notes:
+            warnings.warn(in_python(note), stacklevel=2)
+        return columns
+
+    @property
+    def row_count(self) -> int | None:
+        """Number of rows where the table knows it; None for a stream or a query, which asking might use up."""
+        counts = [getattr(self.data, name, None) for name in ("num_rows", "height")]
+        if hasattr(self.data, "iloc"):
+            counts.append(len(cast(Sized, self.data)))
+        return next((count for count in counts if isinstance(count, int)), None)
+
+    def outcomes(self) -> Iterator[QARecord | FaultyRow]:
+        """Exactly one outcome per row, in order; a row whose id an earlier one has is faulty."""
+        validator = RowValidator(self.columns, self.options.max_text_chars)
+        names = list(dict.fromkeys(part.column for part in self.columns.parts()))
+        pieces = (
+            batch.slice(start, BATCH_ROWS).select(names)
+            for batch in self._opened[1]
+            for start in range(0, batch.num_rows, BATCH_ROWS)
+        )
+        raws = (raw for piece in pieces for raw in raw_rows(piece, self.columns, self.options.max_text_chars))
+        seen: set[object] = set()
+        for row, raw in enumerate(raws):
+            is_repeated = raw.record_id is not None and raw.record_id in seen
+            seen.add(raw.record_id)
+            outcome = validator.outcome(raw, RowSource(self.name, row), duplicate=is_repeated)
+            if isinstance(outcome, FaultyRow):
+                fault = outcome.fault
+                outcome = replace(outcome, fault=RowFault(fault.reason, in_python(str(fault)), column=fault.column))
+            yield outcome
+
+    @cached_property
+    def _opened(self) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+        data = self.data
+        if isinstance(data, ArrowStream):
+            try:
+                reader = pa.RecordBatchReader.from_stream(data)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise UsageError(
+                    "the table should be one that Arrow can hold, with one name and one type of values for each "
+                    "column; the error before this one says what is in the way"
+                ) from error
+            return reader.schema, reader
+        if isinstance(data, pa.RecordBatch):
+            return data.schema, [data]
+        if isinstance(data, Dataset):
+            tables = data.with_format("arrow").iter(batch_size=BATCH_ROWS)
+            first = next(tables, None)
+            if first is None:
+                return getattr(data.features, "arrow_schema", pa.schema([])), []
+            return first.schema, (batch for table in chain([first], tables) for batch in table.to_batches())
+        raise UsageError(
+            "a table is needed that gives Arrow data (__arrow_c_stream__), as those of pyarrow, pandas, polars and "
+            f"DuckDB do, or a datasets.Dataset; was a {type(data).__name__}; collect a lazy one, and give a list of "
+            "dicts to attribute_many"
+        )
+
+
+def in_python(message: str) -> str:
+    """A message that names options of the command line, with the keywords of the same names."""
+    message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
+    message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
+    message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
+    message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
+    message = message.replace(LESS_HINT, f"{LESS_HINT}, or raise max_text_chars")
+    return re.sub(r"--(columns|extra-columns)", lambda found: found[1].replace("-", "_"), message)

@@ -6,9 +6,10 @@ Texts stay bytes until they are checked, so that a broken one harms no other row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,7 +63,6 @@ class Unread:
 
 RawText = bytes | int | Unread | None
 RawSpan = tuple[int | None, int | None]
-_Reader = Callable[[pa.Array, int], list[Any]]
 
 BATCH_BYTES = 1 << 28
 """The most bytes that are read of a log at once, unless a few rows have more."""
@@ -124,16 +124,34 @@ def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, max_text_chars: int) 
     most_bytes = _BYTES_PER_CODE_POINT * max_text_chars
     rows = max(1, BATCH_BYTES // max(1, batch.nbytes))  # each row may stand for the whole of a dictionary
     for start in range(0, batch.num_rows, rows):
-        yield from _raw_rows(batch.slice(start, rows), column_map, most_bytes)
+        some = batch.slice(start, rows)
+        fields = {name: _field_values(name, some, column_map, most_bytes) for name in _FIELDS}
+        carried = [(field.name, plain_array(some.column(field.name))) for field in column_map.extra_fields]
+        for index in range(some.num_rows):
+            values = {name: column[index] for name, column in fields.items()}
+            extra = tuple((name, _extra_value(name, array, index)) for name, array in carried)
+            yield RawRow(**values, extra_columns=extra)
 
 
-def _raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int) -> Iterator[RawRow]:
-    values = {name: _field_values(name, column, batch, column_map, most_bytes) for name, column in _READERS.items()}
-    extra = [(field.name, plain_array(batch.column(field.name))) for field in column_map.extra_fields]
-    for index in range(batch.num_rows):
-        row = {name: column[index] for name, column in values.items()}
-        carried = tuple((name, _read_extra_value(name, array, index)) for name, array in extra)
-        yield RawRow(**row, extra_columns=carried)
+_FIELDS = ("record_id", "question", "passages", "answer", "target_spans", "answered_at", "generator")
+
+
+def _field_values(name: str, batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int) -> list[Any]:
+    if not column_map.has(name):
+        return [None] * batch.num_rows
+    array = plain_array(batch.column(column_map.column_of(name)))
+    if name in ("passages", "target_spans"):
+        read = _passages_of if name == "passages" else _ranges_of
+        return _list_values(array, lambda items: read(items, most_bytes))
+    if name != "answered_at" or is_text(array.type):
+        return text_values(array, most_bytes)
+    if pa.types.is_date32(array.type):
+        return [None if days is None else days * 86_400 * 10**6 for days in array.cast(pa.int32()).to_pylist()]
+    ticks = array.cast(pa.int64()).to_pylist()
+    unit = "ms" if pa.types.is_date64(array.type) else array.type.unit
+    if unit == "ns":
+        return [None if tick is None else tick // 1000 for tick in ticks]
+    return [None if tick is None else tick * _MICROSECONDS[unit] for tick in ticks]
 
 
 def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
@@ -149,31 +167,18 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     return [Unread(f"{size} bytes") if (size or 0) > most_bytes else one.as_py() for one, size in pairs]
 
 
-def _field_values(
-    name: str, reader: _Reader, batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int
-) -> list[Any]:
-    if not column_map.has(name):
-        return [None] * batch.num_rows
-    return reader(batch.column(column_map.column_of(name)), most_bytes)
-
-
-def _passage_values(array: pa.Array, most_bytes: int) -> list[list[RawPassage | None] | Unread | None]:
-    return _list_values(array, lambda items: _passages_of(items, most_bytes))
-
-
 def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
     if is_text(items.type) or pa.types.is_null(items.type):
         return [None if text is None else RawPassage(text, None, None) for text in text_values(items, most_bytes)]
-    columns = [_member(items, name, most_bytes) for name in ("text", "title", "passage_id")]
+    columns = []
+    for name in ("text", "title", "passage_id"):
+        has = items.type.get_field_index(name) >= 0
+        columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
     valid = items.is_valid().to_pylist()
     return [RawPassage(*values) if there else None for there, *values in zip(valid, *columns, strict=True)]
 
 
-def _range_values(array: pa.Array, _: int) -> list[list[RawSpan | None] | Unread | None]:
-    return _list_values(array, _ranges_of)
-
-
-def _ranges_of(items: pa.Array) -> list[RawSpan | None]:
+def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
     if pa.types.is_null(items.type):
         return [None] * len(items)
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
@@ -183,13 +188,12 @@ def _ranges_of(items: pa.Array) -> list[RawSpan | None]:
 
 def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list[Any]:
     """The list of each row, of the items that ``read`` gives; None where the list itself is null."""
-    plain = plain_array(array)
-    if pa.types.is_null(plain.type):
-        return [None] * len(plain)
-    sizes = pc.list_value_length(plain)
+    if pa.types.is_null(array.type):
+        return [None] * len(array)
+    sizes = pc.list_value_length(array)
     if (pc.max(sizes).as_py() or 0) > MOST_ITEMS:
-        plain = pc.if_else(pc.greater(sizes, MOST_ITEMS), pa.scalar(None, plain.type), plain)
-    items, start = read(plain_array(pc.list_flatten(plain))), 0
+        array = pc.if_else(pc.greater(sizes, MOST_ITEMS), pa.scalar(None, array.type), array)
+    items, start = read(plain_array(pc.list_flatten(array))), 0
     grouped: list[Any] = []
     for size in sizes.to_pylist():
         if size is None or size > MOST_ITEMS:
@@ -200,69 +204,29 @@ def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list
     return grouped
 
 
-def _moment_values(array: pa.Array, most_bytes: int) -> list[RawText]:
-    plain = plain_array(array)
-    if is_text(plain.type):
-        return text_values(plain, most_bytes)
-    if pa.types.is_date32(plain.type):
-        return [None if days is None else days * 86_400 * 10**6 for days in plain.cast(pa.int32()).to_pylist()]
-    ticks = plain.cast(pa.int64()).to_pylist()
-    unit = "ms" if pa.types.is_date64(plain.type) else plain.type.unit
-    if unit == "ns":
-        return [None if tick is None else tick // 1000 for tick in ticks]
-    return [None if tick is None else tick * _MICROSECONDS[unit] for tick in ticks]
-
-
-_READERS: dict[str, _Reader] = {
-    "record_id": text_values,
-    "question": text_values,
-    "passages": _passage_values,
-    "answer": text_values,
-    "target_spans": _range_values,
-    "answered_at": _moment_values,
-    "generator": text_values,
-}
-
-
-def _member(items: pa.Array, name: str, most_bytes: int) -> list[RawText]:
-    """A field of structs; None everywhere if they have no such field."""
-    index = items.type.get_field_index(name)
-    return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name), most_bytes)
-
-
-def _read_extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
-    if array.nbytes > MOST_CARRIED_BYTES and (size := array.slice(index, 1).nbytes) > MOST_CARRIED_BYTES:
-        expected = f"values of at most {MOST_CARRIED_BYTES} bytes"
-        return RowFault(Reason.TEXT_TOO_LONG, _unreadable_message(name, expected, f"one of {size}"), column=name)
-    scalar = array[index]
+def _extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
     try:
-        if pa.types.is_temporal(scalar.type):
-            return _ticks(scalar)
-        return cast(object, scalar.as_py())
+        if array.nbytes > MOST_CARRIED_BYTES and (size := array.slice(index, 1).nbytes) > MOST_CARRIED_BYTES:
+            reason, expected = Reason.TEXT_TOO_LONG, f"values of at most {MOST_CARRIED_BYTES} bytes"
+            found = f"one of {size}"
+        else:
+            return _ticks(array[index]) if pa.types.is_temporal(array.type) else cast(object, array[index].as_py())
     except UnicodeDecodeError:
-        return RowFault(Reason.INVALID_UTF8, _unreadable_message(name, "UTF-8", "other bytes"), column=name)
+        reason, expected, found = Reason.INVALID_UTF8, "UTF-8", "other bytes"
     except (ValueError, OverflowError):
-        return RowFault(
-            Reason.INVALID_VALUE, _unreadable_message(name, shown(scalar.type), "a value beyond it"), column=name
-        )
+        reason, expected, found = Reason.INVALID_VALUE, shown(array.type), "a value beyond it"
+    way_out = "clean the log, or leave it out of --extra-columns"
+    return RowFault(reason, f"column {name!r} should hold {expected}, holds {found}; {way_out}", column=name)
 
 
 def _ticks(scalar: pa.Scalar) -> object:
-    """The number that a time is stored as, which keeps its nanoseconds.
-
-    Raises:
-        ValueError, OverflowError: if Python has no such time, in the zone of its column.
-    """
+    """The number that a time is stored as, which keeps its nanoseconds; ``ValueError`` if Python has no such time."""
     kind = scalar.type
     if getattr(kind, "unit", None) == "ns":
         to_microseconds = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
         kind = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else to_microseconds
     scalar.cast(kind, safe=False).as_py()
     return cast(object, scalar.value)
-
-
-def _unreadable_message(column: str, expected: str, found: str) -> str:
-    return f"column {column!r} should hold {expected}, holds {found}; clean the log, or leave it out of --extra-columns"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -286,58 +250,59 @@ class RowValidator:
     max_text_chars: int
 
     def outcome(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord | FaultyRow:
-        """The QA record of a row, or what is wrong with it."""
+        """The QA record of a row, or the first thing that is wrong with it, in the order of the fields."""
         try:
-            return self.validate(raw, source, duplicate=duplicate)
+            record_id = self._record_id(raw)
+            if duplicate:
+                column = self.column_map.column_of("record_id")
+                message = f"column {column!r} should name each row of a file once, an earlier row has the same id"
+                raise RowFault(Reason.DUPLICATE_RECORD_ID, f"{message}; keep one of the rows", column=column)
+            question = self._needed_text("question", raw.question)
+            passages = self._passages(raw.passages)
+            answer = self._answer(raw)
+            answered_at = self._answered_at(raw.answered_at)
+            raw_passages = raw.passages if isinstance(raw.passages, list) else []
+            notes = [EMPTY_PASSAGE] if any(one is None or one.text is None for one in raw_passages) else []
+            if answered_at is None and raw.answered_at is not None:
+                notes.append(unreadable_moment(self.column_map.column_of("answered_at")))
+            spans = self._target_spans(raw.target_spans, len(answer))
+            generator = self._text("generator", raw.generator)
+            for _, value in raw.extra_columns:
+                if isinstance(value, RowFault):
+                    raise value
+            record = QARecord(
+                record_id=record_id,
+                question=question,
+                passages=passages,
+                answer=answer,
+                source=source,
+                target_spans=spans,
+                answered_at=answered_at,
+                generator=generator,
+                extra_columns=raw.extra_columns,
+                notes=tuple(notes),
+            )
+            check_size(record, self.max_text_chars, column=self.column_map.column_of("passages"))
         except RowFault as fault:
             return self.refusal(raw, source, fault)
-
-    def refusal(self, raw: RawRow, source: RowSource, fault: RowFault) -> FaultyRow:
-        """The row with a fault, and what can be read of it."""
-        return FaultyRow(source, _value_or_none(self.record_id, raw), fault, _value_or_none(self.answer, raw))
-
-    def validate(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord:
-        """The QA record of a row.
-
-        Raises:
-            RowFault: the first fault of the row, in the order of the fields.
-        """
-        record_id = self.record_id(raw)
-        if duplicate:
-            column = self.column_map.column_of("record_id")
-            message = f"column {column!r} should name each row of a file once, an earlier row has the same id"
-            raise RowFault(Reason.DUPLICATE_RECORD_ID, f"{message}; keep one of the rows", column=column)
-        question = self._needed_text("question", raw.question)
-        passages = self._passages(raw.passages)
-        answer = self.answer(raw)
-        answered_at = self._answered_at(raw.answered_at)
-        notes = [EMPTY_PASSAGE] if _has_gaps(raw.passages) else []
-        if answered_at is None and raw.answered_at is not None:
-            notes.append(unreadable_moment(self.column_map.column_of("answered_at")))
-        record = QARecord(
-            record_id=record_id,
-            question=question,
-            passages=passages,
-            answer=answer,
-            source=source,
-            target_spans=self._target_spans(raw.target_spans, answer),
-            answered_at=answered_at,
-            generator=self._text("generator", raw.generator),
-            extra_columns=tuple(_checked_extra_value(name, value) for name, value in raw.extra_columns),
-            notes=tuple(notes),
-        )
-        check_size(record, self.max_text_chars, column=self.column_map.column_of("passages"))
         return record
 
-    def record_id(self, raw: RawRow) -> str:
-        """The row's id as text; RowFault where it is missing, empty or unreadable."""
+    def refusal(self, raw: RawRow, source: RowSource, fault: RowFault) -> FaultyRow:
+        """The row with a fault, and its id and answer unless they are what is faulty."""
+        record_id = answer = None
+        with suppress(RowFault):
+            record_id = self._record_id(raw)
+        with suppress(RowFault):
+            answer = self._answer(raw)
+        return FaultyRow(source, record_id, fault, answer)
+
+    def _record_id(self, raw: RawRow) -> str:
         text = self._needed_text("record_id", raw.record_id)
         if not text:
             raise self._fault(Reason.MISSING_VALUE, "record_id", "an id", "an empty string")
         return text
 
-    def answer(self, raw: RawRow) -> str:
-        """The row's answer; RowFault where it is null, white space only, too long or unreadable."""
+    def _answer(self, raw: RawRow) -> str:
         text = self._text("answer", raw.answer)
         if text is None or not text.strip():
             found = "null" if text is None else "no character besides white space"
@@ -347,41 +312,39 @@ class RowValidator:
     def _passages(self, raw: list[RawPassage | None] | Unread | None) -> tuple[Passage, ...]:
         if isinstance(raw, Unread):
             raise self._long_list("passages", raw)
+        way_out = "log what was retrieved"
         if not raw:
             found = "null" if raw is None else "an empty list"
-            raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, "log what was retrieved")
-        passages = tuple(self._passage(index, one) for index, one in enumerate(raw))
+            raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, way_out)
+        passages = tuple(
+            Passage("")
+            if one is None
+            else Passage(
+                text=self._text("passages", one.text, f" in passage {index}") or "",
+                title=self._text("passages", one.title, f" in the title of passage {index}"),
+                passage_id=self._text("passages", one.passage_id, f" in the id of passage {index}"),
+            )
+            for index, one in enumerate(raw)
+        )
         if not any(passage.text.strip() for passage in passages):
-            expected, found = "a passage with text", "white space only"
-            raise self._fault(Reason.NO_PASSAGES, "passages", expected, found, "log what was retrieved")
+            raise self._fault(Reason.NO_PASSAGES, "passages", "a passage with text", "white space only", way_out)
         return passages
 
-    def _passage(self, index: int, raw: RawPassage | None) -> Passage:
-        if raw is None:
-            return Passage("")
-        where = f" in passage {index}"
-        return Passage(
-            text=self._text("passages", raw.text, where) or "",
-            title=self._text("passages", raw.title, f" in the title of passage {index}"),
-            passage_id=self._text("passages", raw.passage_id, f" in the id of passage {index}"),
-        )
-
-    def _target_spans(self, raw: list[RawSpan | None] | Unread | None, answer: str) -> tuple[CharRange, ...] | None:
+    def _target_spans(self, raw: list[RawSpan | None] | Unread | None, length: int) -> tuple[CharRange, ...] | None:
         if isinstance(raw, Unread):
             raise self._long_list("target_spans", raw)
-        return tuple(self._target_span(index, one, len(answer)) for index, one in enumerate(raw)) if raw else None
-
-    def _target_span(self, index: int, raw: RawSpan | None, length: int) -> CharRange:
-        char_start, char_end = raw or (None, None)
-        if char_start is None or char_end is None:
-            expected = "char_start and char_end in every span"
-            raise self._fault(Reason.MISSING_VALUE, "target_spans", expected, f"null in span {index}")
-        if not 0 <= char_start < char_end <= length:
-            expected = f"code points with 0 <= char_start < char_end <= {length}, the answer's length"
-            found = f"[{char_start}, {char_end}) in span {index}"
-            way_out = "count code points, not bytes or UTF-16 units"
-            raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, found, way_out)
-        return CharRange(char_start, char_end)
+        spans = []
+        for index, span in enumerate(raw or ()):
+            start, end = span or (None, None)
+            if start is None or end is None:
+                expected = "char_start and char_end in every span"
+                raise self._fault(Reason.MISSING_VALUE, "target_spans", expected, f"null in span {index}")
+            if not 0 <= start < end <= length:
+                expected = f"code points with 0 <= char_start < char_end <= {length}, the answer's length"
+                found, way_out = f"[{start}, {end}) in span {index}", "count code points, not bytes or UTF-16 units"
+                raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, found, way_out)
+            spans.append(CharRange(start, end))
+        return tuple(spans) if raw else None
 
     def _answered_at(self, raw: RawText) -> datetime | None:
         """A moment in UTC, one without a time zone is taken as UTC; None where there is none that can be read."""
@@ -430,11 +393,6 @@ class RowValidator:
         return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
 
 
-def _has_gaps(passages: list[RawPassage | None] | Unread | None) -> bool:
-    found = passages if isinstance(passages, list) else []
-    return any(one is None or one.text is None for one in found)
-
-
 def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
     """Refuse a row whose time or memory could stop an audit.
 
@@ -445,27 +403,12 @@ def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
     texts = [record.question, record.answer, *(one.text for one in record.passages)]
     chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
     if chars > max_text_chars:
-        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, LESS_HINT)
-    of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
-    if of_answer * sum(of_passages) > MOST_BYTE_PAIRS:
+        most, found, way_out = f"{max_text_chars} code points, all of a row together", str(chars), LESS_HINT
+    else:
+        of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
+        if of_answer * sum(of_passages) <= MOST_BYTE_PAIRS:
+            return
+        most, way_out = f"{MOST_BYTE_PAIRS} pairs of bytes", "log fewer passages or a shorter answer"
         found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"
-        _refuse_size(column, f"{MOST_BYTE_PAIRS} pairs of bytes", found, "log fewer passages or a shorter answer")
-
-
-def _refuse_size(column: str, most: str, found: object, way_out: str) -> NoReturn:
     message = f"column {column!r} should hold, with question and answer, at most {most}, holds {found}; {way_out}"
     raise RowFault(Reason.TEXT_TOO_LONG, message, column=column)
-
-
-def _checked_extra_value(name: str, value: object | RowFault) -> tuple[str, object]:
-    if isinstance(value, RowFault):
-        raise value
-    return name, value
-
-
-def _value_or_none(part: Callable[[RawRow], str], raw: RawRow) -> str | None:
-    """A part of the row, None where it is what is faulty."""
-    try:
-        return part(raw)
-    except RowFault:
-        return None

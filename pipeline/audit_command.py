@@ -7,19 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attribeam.pipeline.audit_options import (
-    LOCAL,
-    RunOptions,
-    add_audit_arguments,
-    read_run_options,
-    read_settings,
-)
+from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.config_file import asked_console as asked_console
 from attribeam.pipeline.config_file import read_options
-from attribeam.pipeline.measures.metrics_export import choose_exporters
-from attribeam.pipeline.workers.worker_messages import RESUME_HINT, is_disk_full
-from attribeam.pipeline.workers.worker_process import start_import_server
+from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.worker_process import RESUME_HINT, is_disk_full, start_import_server
 from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -47,7 +40,7 @@ def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
     exporters = choose_exporters(messages=options.messages)
     try:
         if options.dry_run:
-            from attribeam.pipeline.dry_run import run_dry
+            from attribeam.pipeline.local_driver import run_dry
 
             run_dry(settings, options)
             return ExitCode.DONE

@@ -15,9 +15,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.audit_row import options_read, thresholds_of
 from attribeam.attribution.methods.method import Need, resolve_method
-from attribeam.attribution.methods.provenance import options_read
 from attribeam.attribution.option_declaration import (
     AUTO_DTYPE,
     BUNDLED_MODEL_NAME,
@@ -46,12 +45,12 @@ from attribeam.attribution.options import (
     ModelOptions,
 )
 from attribeam.attribution.verdict.judge import probe_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.logs.columns import PARQUET, parse_column_mapping
 from attribeam.logs.files import check_is_unicode
-from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
+from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.reader import COLUMNS_HELP, LOG_FORMAT_HELP
-from attribeam.pipeline.measures.metrics import QualityGate, check_gates, quality_gate
+from attribeam.pipeline.metrics import QualityGate, check_gates, quality_gate
 from attribeam.report.messages import ConsoleKind, Messages
 from attribeam.schemas.errors import UsageError, did_you_mean
 from attribeam.transforms.audit_settings import AuditSettings
@@ -244,7 +243,7 @@ class _EverydayHelp(argparse.Action):
 def audit_groups() -> Mapping[str, list[Option]]:
     """The options of the command line by the headings of its help."""
     every = declared(AuditOptions).values()
-    return {heading: [one for one in every if one.group in groups] for heading, groups in _GROUPS.items()}
+    return {heading: [option for option in every if option.group in groups] for heading, groups in _GROUPS.items()}
 
 
 def setting_of_model(name: str) -> str:
@@ -269,10 +268,15 @@ def read_settings(options: AuditOptions) -> AuditSettings:
     """The settings that decide the records.
 
     Raises:
-        UsageError: if options contradict each other.
+        UsageError: if options contradict each other, say nothing to the method, or it cannot be used.
     """
     method = _method(options)
-    _check_reads(method)
+    resolve_method(method)
+    read = options_read(method)
+    for name, value in method.explicit().items():
+        if value is not False and name not in read:
+            flag = declared(MethodOptions)[name].flag
+            raise UsageError(f"{flag} says nothing to --method {method.method}; leave it out, or choose another method")
     model = options.only(ModelOptions)
     if model.dtype == AUTO_DTYPE:
         model = model.replaced(dtype=None)
@@ -303,40 +307,23 @@ def _method(options: AuditOptions) -> MethodOptions:
     return with_calibrated_mass(options.only(MethodOptions), model=options.model)
 
 
-def _check_reads(options: MethodOptions) -> None:
-    """Refuse a method that cannot be used, and options that say nothing to it.
-
-    Raises:
-        UsageError: with the way out.
-    """
-    resolve_method(options)
-    read = options_read(options)
-    for name, value in options.explicit().items():
-        if value is not False and name not in read:
-            flag = declared(MethodOptions)[name].flag
-            raise UsageError(
-                f"{flag} says nothing to --method {options.method}; leave it out, or choose another method"
-            )
-
-
 def read_run_options(options: AuditOptions) -> RunOptions:
-    """How to run the audit.
+    """How to run the audit; paths are absolute where workers are started elsewhere.
 
     Raises:
         UsageError: if an argument is unknown, or no output is named.
     """
     _check_run(options)
+
+    def as_workers_find(path: str) -> str:
+        return path if not path or options.runner == LOCAL or "://" in path else str(Path(path).absolute())
+
     return options.only(RunOptions).replaced(
-        input=tuple(_as_workers_find(path, options.runner) for path in options.input),
-        output=_as_workers_find(options.output, options.runner),
+        input=tuple(map(as_workers_find, options.input)),
+        output=as_workers_find(options.output),
         gpus=named_gpus(options.device),
         fail_if=tuple(dict.fromkeys(options.fail_if)),
     )
-
-
-def _as_workers_find(path: str, runner: str) -> str:
-    """A path for workers that are started elsewhere: absolute, unless it is a local run's or names a file system."""
-    return path if not path or runner == LOCAL or "://" in path else str(Path(path).absolute())
 
 
 def _check_run(options: AuditOptions) -> None:

@@ -71,14 +71,10 @@ COMMANDS = (
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "attribeam.report.show_command"),
-    Command(
-        "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
-    ),
+    Command("export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.labelling"),
     Command("send", "send an audit's verdicts to a trace store", "attribeam.integrations.send_command"),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
-    Command(
-        "calibrate", "fit the verdict to marks made on an audit's page", "attribeam.evaluation.calibration.command"
-    ),
+    Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.evaluation.calibrate_command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.evaluation.command"),
     Command(
         "import",
@@ -89,7 +85,7 @@ COMMANDS = (
     Command(
         "models",
         "check whether a model can serve, and choose its layer",
-        "attribeam.evaluation.model_check.check_command",
+        "attribeam.evaluation.check_command",
     ),
 )
 

@@ -42,12 +42,9 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One option in a file.
+    """One option in a file: what the command gets, the same as TOML has it with variables expanded, and its origin.
 
-    Attributes:
-        value: what the command gets.
-        shown: the same as TOML has it, variables expanded.
-        origin: file and line, if it can be told, and whether the environment had a part in it.
+    The origin is file and line, if it can be told, and whether the environment had a part in it.
     """
 
     value: object
@@ -130,7 +127,7 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
     return ConfigFile(path, entries)
 
 
-def check_together(config: ConfigFile) -> None:
+def _check_together(config: ConfigFile) -> None:
     """Refuse options that contradict each other; input and output may be left to the command line.
 
     Raises:
@@ -162,8 +159,7 @@ def _read_toml(path: str) -> tuple[dict[str, object], str]:
 def _line_of(key: str, text: str) -> str:
     """The line of a key at the top in words, if one line alone looks like it."""
     pattern = rf"""^[ \t]*(?:\[[ \t]*)?["']?{re.escape(key)}["']?[ \t]*[.=\]]"""
-    found = [one.start() for one in re.finditer(pattern, text, flags=re.MULTILINE)]
-    lines = [text.count("\n", 0, start) + 1 for start in found]
+    lines = [text.count("\n", 0, match.start()) + 1 for match in re.finditer(pattern, text, flags=re.MULTILINE)]
     return f", line {lines[0]}" if len(lines) == 1 else ""
 
 
@@ -187,10 +183,8 @@ def _expanded(value: object, environment: Mapping[str, str]) -> object:
     if isinstance(value, str):
         return expand_variables(value, environment)
     if isinstance(value, list):
-        return [_expanded(one, environment) for one in value]
-    if isinstance(value, dict):
-        return {name: _expanded(one, environment) for name, one in value.items()}
-    return value
+        return [_expanded(item, environment) for item in value]
+    return {name: _expanded(item, environment) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _value(one: Option, shown: object) -> object:
@@ -231,9 +225,9 @@ def expand_variables(text: str, environment: Mapping[str, str]) -> str:
         ValueError: if a variable is not set, or something after ``${`` is no variable.
     """
 
-    def value(found: re.Match[str]) -> str:
-        name, default = found.groups()
-        if found[0] == "$${":
+    def value(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        if match[0] == "$${":
             return "${"
         if name is None:
             raise ValueError("after ${ there should be NAME} or NAME:-default}; write $${ for ${ itself")
@@ -251,22 +245,14 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + "".join(map(_toml_char, value)) + '"'
+        escaped = value.replace("\\", r"\\").replace('"', r"\"")
+        return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
     if isinstance(value, Mapping):
         pairs = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(toml_value, value))}]"
     return str(value)
-
-
-def _toml_char(char: str) -> str:
-    if char in ('"', "\\"):
-        return f"\\{char}"
-    return char if char.isprintable() else f"\\U{ord(char):08x}"
-
-
-_WIDTH = 44
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -285,19 +271,16 @@ def run(arguments: argparse.Namespace) -> None:
         UsageError: if something is wrong in it.
     """
     config = ConfigFile("") if arguments.file is None else read_config(arguments.file)
-    check_together(config)
-    print_lines(*(_checked_lines(config) if arguments.form == "check" else config_lines(config)))
-
-
-def _checked_lines(config: ConfigFile) -> Iterator[str]:
+    _check_together(config)
+    if arguments.form == "print":
+        print_lines(*_config_lines(config))
+        return
     count = len(config.entries)
-    yield f"{config.path}: {count} option{'s' * (count != 1)} can be used together"
-    for name in LEFT_OPEN:
-        if name not in config.entries:
-            yield f"{config.path}: {name} is left to the command line"
+    left = [f"{config.path}: {name} is left to the command line" for name in LEFT_OPEN if name not in config.entries]
+    print_lines(f"{config.path}: {count} option{'s' * (count != 1)} can be used together", *left)
 
 
-def config_lines(config: ConfigFile) -> Iterator[str]:
+def _config_lines(config: ConfigFile) -> Iterator[str]:
     """Every option as TOML that ``--config`` reads; what nobody set and has no value of its own is a comment."""
     yield f"# Options of attribeam audit {__version__}, each with where its value comes from."
     for heading, options in {**audit_groups(), "what a Beam runner gets": [OPTIONS[BEAM_ARGUMENTS]]}.items():
@@ -315,4 +298,4 @@ def _line(one: Option, config: ConfigFile) -> str:
         origin = f"default: {one.default_in_words}" if one.default_in_words else "not set"
     else:
         value, origin = toml_value(one.default), "default"
-    return f"{f'{name} = {value}':<{_WIDTH}}  # {origin}"
+    return f"{f'{name} = {value}':<44}  # {origin}"

@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
-from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.metrics import RunMetrics
+from attribeam.pipeline.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, one_line, print_line, print_lines
 from attribeam.report.overview import disagreement
 from attribeam.schemas import VERDICTS, AnswerKind, SpanKind, Support
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.run_manifest import AuditCounts, ReadingNote, RunManifest
+from attribeam.schemas.run_manifest import AuditCounts, ReadingNote
 
 _LINE_SECONDS = 10
 _MIN_ROWS_FOR_SPEED = 20
@@ -66,21 +66,14 @@ class BarProgress(Progress):
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
+        shown: Any = {"unit": " rows", "smoothing": 0, "desc": "audit", "dynamic_ncols": True}
         with suppress(OSError):
-            self._bar = tqdm(
-                total=total,
-                initial=finished,
-                unit=" rows",
-                smoothing=0,
-                file=self._stream,
-                desc="audit",
-                dynamic_ncols=True,
-            )
+            self._bar = tqdm(total=total, initial=finished, file=self._stream, **shown)
 
     def advance(self, rows: int) -> None:
         """See ``Progress``."""
-        if self._bar is not None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if self._bar is not None:
                 self._bar.update(rows)
                 self._bar.refresh()
 
@@ -91,8 +84,8 @@ class BarProgress(Progress):
 
     def close(self) -> None:
         """See ``Progress``."""
-        if self._bar is not None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if self._bar is not None:
                 self._bar.close()
 
 
@@ -178,21 +171,11 @@ def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: i
     if options.quiet:
         return
     if options.console is ConsoleKind.JSON:
-        print_result(result_line(finished, options, earlier_rows=earlier_rows))
+        own: Any = {"output": options.output, "exit_code": finished.exit_code, "earlier_rows": earlier_rows}
+        print_result(event_line("result", **own, **metrics_fields(finished.metrics, finished.verdicts)))
         return
     summary = summary_lines(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
     print_result(*summary)
-
-
-def result_line(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> str:
-    """The result as one line of JSON: what ``metrics.json`` holds, where the output is, and the exit code."""
-    return event_line(
-        "result",
-        output=options.output,
-        exit_code=finished.exit_code,
-        earlier_rows=earlier_rows,
-        **metrics_fields(finished.metrics, finished.verdicts),
-    )
 
 
 def print_result(*lines: str) -> None:
@@ -208,19 +191,27 @@ def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pa
 
     ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``.
     """
-    counts = [*_row_lines(metrics.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
-    head = _headline(metrics.manifest, earlier_rows)
-    return [*head, "", *counts, *_remarks(metrics), "", *_file_lines(output, page=page), *_hints(metrics.counts)]
-
-
-def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
-    loading = readable_duration(manifest.load_seconds)
-    speed = f"{manifest.rows_per_second:,.1f} rows/s after {loading} of loading"
-    if manifest.counts.rows <= earlier_rows:
-        speed = "nothing left to do"
-    yield f"Audit {manifest.status} in {readable_duration(manifest.seconds)} ({speed})"
-    if earlier_rows:
-        yield f"{earlier_rows:,} of {manifest.counts.rows:,} rows were finished by an earlier run"
+    manifest, counts, root = metrics.manifest, metrics.counts, output.rstrip("/")
+    speed = f"{manifest.rows_per_second:,.1f} rows/s after {readable_duration(manifest.load_seconds)} of loading"
+    speed = speed if counts.rows > earlier_rows else "nothing left to do"
+    earlier = f"{earlier_rows:,} of {counts.rows:,} rows were finished by an earlier run"
+    return [
+        f"Audit {manifest.status} in {readable_duration(manifest.seconds)} ({speed})",
+        *[earlier] * bool(earlier_rows),
+        "",
+        *_row_lines(counts),
+        "",
+        *_claim_lines(metrics),
+        *_answer_lines(metrics),
+        *_remarks(metrics),
+        "",
+        *[f"page to look at {root}/{REPORT_PAGE}"] * page,
+        f"evidence        {root}/evidence/*.parquet",
+        f"dead letters    {root}/dead_letters/*.parquet",
+        f"run manifest    {root}/run_manifest.json",
+        f"metrics         {root}/metrics.json, {root}/metrics.prom",
+        *_hints(counts),
+    ]
 
 
 def _row_lines(counts: AuditCounts) -> Iterator[str]:
@@ -242,9 +233,9 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
         if (claims := metrics.claims(support)) or support in VERDICTS:
             yield _count_line(f"  {support}", claims, counts.claim_count)
         yield from _why_lines(metrics, support)
-    if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
-        yield _count_line("  isolated", isolated, counts.claim_count)
     evidence = metrics.evidence
+    if evidence is not None and evidence.isolated_spans:
+        yield _count_line("  isolated", evidence.isolated_spans, counts.claim_count)
     if evidence is not None and evidence.cited_claims:
         cited, agreeing = evidence.cited_claims, evidence.agreeing_claims
         yield _count_line("  with a citation", cited, counts.claim_count)
@@ -297,16 +288,6 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
         yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
     if told := disagreement(evidence.told_claims, evidence.attended_claims):
         yield f"warning: {told}"
-
-
-def _file_lines(output: str, *, page: bool) -> Iterator[str]:
-    root = output.rstrip("/")
-    if page:
-        yield f"page to look at {root}/{REPORT_PAGE}"
-    yield f"evidence        {root}/evidence/*.parquet"
-    yield f"dead letters    {root}/dead_letters/*.parquet"
-    yield f"run manifest    {root}/run_manifest.json"
-    yield f"metrics         {root}/metrics.json, {root}/metrics.prom"
 
 
 def _hints(counts: AuditCounts) -> Iterator[str]:

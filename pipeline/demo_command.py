@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
+from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas.errors import ExitCode
 

@@ -26,24 +26,21 @@ from apache_beam.runners.runner import PipelineState
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.chunk_attempt import ChunkAttempt, read_attempt
-from attribeam.pipeline.chunks.chunk_store import FOLDERS, ChunkStore
-from attribeam.pipeline.chunks.configuration import OutputSchemas, with_pinned_model
-from attribeam.pipeline.chunks.input_plan import Chunk, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, OutputDirectory
+from attribeam.pipeline.chunk_store import FOLDERS, ChunkAttempt, ChunkStore, read_attempt
 from attribeam.pipeline.console import print_outcome
-from attribeam.pipeline.measures.metrics_export import FinishedRun
+from attribeam.pipeline.input_plan import Chunk, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.output_directory import OWN_FOLDERS, OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
-from attribeam.pipeline.workers.worker_messages import RESUME_HINT
-from attribeam.pipeline.workers.worker_pool import RowIsolation, WorkerPool, start_first_worker
+from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker
+from attribeam.pipeline.worker_process import RESUME_HINT
 from attribeam.schemas.errors import RunError, UsageError, did_you_mean
-from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest
+from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_answers import through_stages
-from attribeam.transforms.audit_settings import AuditSettings, with_template_text
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, with_pinned_model, with_template_text
 from attribeam.transforms.beam_storage import BeamStorage, check_extra
-from attribeam.transforms.prepare_rows import read_rows
-from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.write_group import write_group
+from attribeam.transforms.row_groups import RowGroup, write_group
+from attribeam.transforms.stages import read_rows
 
 
 def build_graph(
@@ -79,9 +76,6 @@ def _started(group: RowGroup, settings: AuditSettings, storage: LogStorage) -> R
     return read_rows(replace(group, started=time.time()), settings, storage)
 
 
-_MARK_DIGITS = 12
-
-
 def beam_options(options: RunOptions) -> PipelineOptions:
     """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
 
@@ -98,13 +92,13 @@ def beam_options(options: RunOptions) -> PipelineOptions:
         if argument.startswith("--"):
             hint = did_you_mean(flag := argument.partition("=")[0], known)
             options.messages.say(f"Beam's Python half has no option {flag}{'; ' * bool(hint)}{hint}")
-    found = PipelineOptions([f"--runner={options.runner}", *options.beam_arguments])
+    given = PipelineOptions([f"--runner={options.runner}", *options.beam_arguments])
     try:
         create_runner(options.runner)
     except (ValueError, ImportError, AttributeError) as error:
         raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
-    FileSystems.set_options(found)
-    return found
+    FileSystems.set_options(given)
+    return given
 
 
 def _refuse(message: str) -> NoReturn:
@@ -210,24 +204,20 @@ def _output_root(options: RunOptions) -> str:
     Raises:
         UsageError: if it cannot be used.
     """
-    root = options.output if "://" in options.output else str(Path(options.output).resolve())
+    root = options.output
     check_extra(root)
     try:
-        _check_foreign(root)
+        if "://" not in root:
+            root = str(Path(root).resolve())
+            OutputDirectory(Path(root)).check_foreign()
+            return root
+        for folder in FOLDERS:
+            for name in BeamStorage().sizes(f"{root.rstrip('/')}/{folder}"):
+                if not OWN_FOLDERS[folder].fullmatch(name) and not name.startswith("."):
+                    raise UsageError(f"--output holds '{root}/{folder}/{name}', which no audit wrote; move it away")
     except OSError as error:
-        raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
+        raise UsageError(f"--output {root!r} cannot be read: {error}") from error
     return root
-
-
-def _check_foreign(root: str) -> None:
-    """Refuse an output whose folders hold what this run must not remove; changes nothing."""
-    if "://" not in root:
-        OutputDirectory(Path(root)).check_foreign()
-        return
-    for folder in FOLDERS:
-        for name in BeamStorage().sizes(f"{root.rstrip('/')}/{folder}"):
-            if not OWN_FOLDERS[folder].fullmatch(name) and not name.startswith("."):
-                raise UsageError(f"--output holds '{root}/{folder}/{name}', which no audit wrote; move it away")
 
 
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:
@@ -261,7 +251,7 @@ def commit_group(group: RowGroup, store: ChunkStore, settings: AuditSettings, sc
     """
     with TemporaryDirectory(prefix="attribeam-") as name:
         folder = Path(name)
-        write_group(group, folder, schemas.evidence, schemas.dead_letters, schemas.privacy)
+        write_group(group, folder, schemas)
         attempt = read_attempt(group.chunk.rows, folder, settings, group.counts, storage=BeamStorage())
         _commit(store, group.chunk, replace(attempt, seconds=max(0.0, time.time() - group.started)))
 
@@ -288,12 +278,9 @@ def commit_isolated(chunk: Chunk, store: ChunkStore, settings: AuditSettings, sc
 
 
 def _commit(store: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
-    store.commit(chunk, attempt, mark=f"-{uuid4().hex[:_MARK_DIGITS]}")
-    _count(attempt.counts)
-
-
-def _count(counts: AuditCounts) -> None:
-    """Add a committed chunk to Beam's counters of the run, in the namespace "attribeam"."""
+    """Commit the chunk, and add it to Beam's counters of the run, in the namespace "attribeam"."""
+    store.commit(chunk, attempt, mark=f"-{uuid4().hex[:12]}")
+    counts = attempt.counts
     numbers = {
         "chunks_committed": 1,
         "rows_audited": counts.audited,

@@ -12,46 +12,42 @@ from pathlib import Path
 
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunks.chunk_store import ChunkStore, damage_notes
-from attribeam.pipeline.chunks.configuration import (
-    OutputSchemas,
-    configuration_hash,
-    output_schemas,
-    package_versions,
-    plain_settings,
-)
-from attribeam.pipeline.chunks.input_plan import Chunk, InputCheck, InputPlan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.console import Progress, choose_progress
-from attribeam.pipeline.measures.evidence_totals import sum_evidence
-from attribeam.pipeline.measures.metrics import GateVerdict, RunMetrics, judge_gates
-from attribeam.pipeline.measures.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan
+from attribeam.pipeline.metrics import GateVerdict, RunMetrics, judge_gates, sum_evidence
+from attribeam.pipeline.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.report.audit_directory import RUN_MANIFEST, AuditDirectory
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.passage_sample import cut_passages, merge_samples
 from attribeam.schemas.run_manifest import (
     ChunkManifest,
     InputFile,
     ReadingNote,
     RunManifest,
     RunStatus,
+    cut_passages,
+    merge_samples,
     sum_counts,
     sum_stage_seconds,
 )
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import (
+    AuditSettings,
+    OutputSchemas,
+    configuration_hash,
+    output_schemas,
+    package_versions,
+    plain_settings,
+)
 
 
 class RunClock:
-    """When a run started and how long it has been running."""
+    """When a run started, how long it has been running, and what of that was loading, which does not count."""
 
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._started = time.monotonic()
         self.load_seconds = 0.0
-
-    def mark_loaded(self) -> None:
-        """Count the time until now as loading, which does not count for rows/s."""
-        self.load_seconds = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -61,13 +57,11 @@ class RunClock:
 
 def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest]) -> tuple[InputFile, ...]:
     """The inputs with what their chunks tell of rows behind their own notes."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    notes: dict[str, Counter[str]] = defaultdict(Counter)
     for chunk in chunks:
-        found[chunk.source_file].update({one.note: one.rows for one in chunk.notes})
-    return tuple(
-        replace(one, notes=(*one.notes, *(ReadingNote(note, rows) for note, rows in sorted(found[one.path].items()))))
-        for one in inputs
-    )
+        notes[chunk.source_file].update({note.note: note.rows for note in chunk.notes})
+    of_rows = {path: tuple(ReadingNote(*item) for item in sorted(found.items())) for path, found in notes.items()}
+    return tuple(replace(file, notes=(*file.notes, *of_rows.get(file.path, ()))) for file in inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +107,14 @@ class RunRecord:
         progress = choose_progress(quiet=options.quiet, console=options.console)
         store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
         finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks, digests="://" not in root)
-        for note in (*plan.notes, *damage_notes(damaged, finished)):
+        for note in plan.notes:
             progress.note(note)
-        clock.mark_loaded()
+        if damaged:
+            progress.note(
+                f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, "
+                f"first in {damaged[0]}; these chunks are audited again"
+            )
+        clock.load_seconds = clock.seconds
         return cls(
             settings=settings,
             options=options,
@@ -169,26 +168,10 @@ class RunRecord:
         Raises:
             OSError: if they cannot be written.
         """
-        manifest = self._manifest(status, finished)
-        self.store.put(RUN_MANIFEST, manifest.to_json())
-        if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
-            _put_metrics(self.store.put, RunMetrics(manifest))
-        return manifest
-
-    def _check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
-        """Refuse chunks that do not hold every row of the input once."""
-        counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
-        if not (counts.is_reconciled and counts.rows == rows):
-            raise RunError(
-                f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
-                f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
-            )
-
-    def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
         seconds, load_seconds = self.clock.seconds, self.clock.load_seconds
         counts = sum_counts(one.counts for one in finished.values())
         own_rows = max(0, counts.rows - self.earlier_rows)
-        return RunManifest(
+        manifest = RunManifest(
             status=status,
             attribeam_version=__version__,
             runner=self.options.runner,
@@ -206,6 +189,19 @@ class RunRecord:
             stages=sum_stage_seconds(one.stages for one in finished.values()),
             cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
         )
+        self.store.put(RUN_MANIFEST, manifest.to_json())
+        if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
+            _put_metrics(self.store.put, RunMetrics(manifest))
+        return manifest
+
+    def _check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
+        """Refuse chunks that do not hold every row of the input once."""
+        counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
+        if not (counts.is_reconciled and counts.rows == rows):
+            raise RunError(
+                f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
+                f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
+            )
 
 
 def end_status(error: BaseException) -> RunStatus:

@@ -5,17 +5,14 @@ Answers that have a verdict come by risk, then refusals, then those that cannot 
 if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the share of its attention that does not
 lie on evidence (1 - evidence_mass), grows by 1/2 if it has unmatched values, and is at most 1. The answer's risk is two
 thirds of its claims' largest risk plus one third of their mean.
-
-Answers of two audits are the same if they have the same ``record_id``. Where several answers of an audit have one id,
-as in several logs or behind masks, nobody knows which is which, so they are not compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -25,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AnswerRisk, EmbeddedAnswer, audited_answers, with_texts, without_texts
+from attribeam.report.audited_answer import EmbeddedAnswer, audited_answers, with_texts, without_texts
 from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
@@ -33,38 +30,25 @@ from attribeam.schemas.evidence_record import CLAIM_COLUMNS, CLAIM_SUPPORTS, cla
 UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3
 _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 1.0, Support.NOT_CALIBRATED: 0.5}
-_START_RISK = np.array([_START_RISKS[support] for support in CLAIM_SUPPORTS])
 _KINDS = pa.array([kind.value for kind in AnswerKind])
 
 
-class AnswerGroup(IntEnum):
-    """Where an answer stands in the ranking: by its risk, or apart."""
-
-    JUDGED = 0
-    REFUSAL = 1
-    NOT_JUDGED = 2
-
-
-_GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: AnswerGroup.NOT_JUDGED}
-_GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
-_SUMS = {"risk": ("max", "sum"), "claim": ("sum",), "unsupported": ("sum",), "group": ("max",), "given": ("max",)}
-_RESERVED = 10
+_JUDGED, _REFUSAL, _NOT_JUDGED = range(3)
+"""Where an answer stands in the ranking: by its risk, or apart."""
+_GROUPS = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
+_GROUP_OF_KIND = np.array([_GROUPS.get(kind, _JUDGED) for kind in AnswerKind])
+_SUMS = {"worst": "max", "risk": "sum", "claims": "sum", "unsupported": "sum", "group": "max", "given": "max"}
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRanking:
-    """The first answers: by risk, largest first, then refusals, then those that cannot be judged.
+    """The first answers with their risks, 0 to 1, None where they cannot be judged; ties in the order of the input.
 
-    Ties stay in the order of the input.
-
-    Attributes:
-        answer_count: number of all answers.
-        judged_count: those that have claims, or with calibrated risks those that have one.
-        flagged_count: those that have an unsupported claim.
-        mean_risk: mean of the calibrated risks; None where the audit has none, and the risks are made of the claims.
+    Counted as judged are answers that have claims, or with calibrated risks those that have one. ``mean_risk`` is None
+    where the audit has no calibrated risks.
     """
 
-    riskiest: tuple[AnswerRisk, ...]
+    riskiest: Mapping[RowSource, float | None]
     answer_count: int
     judged_count: int
     flagged_count: int
@@ -81,61 +65,51 @@ class RiskTally:
             "answer_risk",
         )  # fmt: skip
         self._keys = ["file", "row", *ids]
-        self._files: dict[str, int] = {}
+        self.files: dict[str, int] = {}
         self._parts: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
+        files = batch["source_file"].dictionary_encode()
+        numbers = [self.files.setdefault(name, len(self.files)) for name in files.dictionary.to_pylist()]
         claims = claim_mask(batch).to_numpy(zero_copy_only=False)
         kinds = pc.index_in(batch["answer_kind"], value_set=_KINDS).to_numpy(zero_copy_only=False)
         unsupported = pc.equal(batch["support"], str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
+        risks = span_risks(batch) * claims
         columns = {
-            "file": self._file_numbers(batch),
+            "file": pa.array(numbers, pa.int32()).take(files.indices),
             "row": batch["source_row"],
             "record_id": batch["record_id"] if "record_id" in self._keys else pa.nulls(batch.num_rows),
-            "risk": span_risks(batch) * claims,
-            "claim": claims.astype(np.int64),
+            "worst": risks,
+            "risk": risks,
+            "claims": claims.astype(np.int64),
             "unsupported": (claims & unsupported).astype(np.int64),
             "group": _GROUP_OF_KIND[kinds],
             "given": batch["answer_risk"].cast(pa.float64()),
         }
-        sums = [(name, how) for name, every in _SUMS.items() for how in every]
-        self._parts.append(pa.table(columns).group_by(self._keys).aggregate(sums))
+        self._parts.append(self._summed(pa.table(columns)))
+
+    def _summed(self, parts: pa.Table) -> pa.Table:
+        sums = parts.group_by(self._keys).aggregate([*_SUMS.items()])
+        names = {**{key: key for key in self._keys}, **{name: f"{name}_{how}" for name, how in _SUMS.items()}}
+        return pa.table({name: sums[summed] for name, summed in names.items()})
 
     def answers(self) -> pa.Table:
-        """One row per answer: file, row, risk, group (an ``AnswerGroup``), unsupported claims, and its id if kept.
+        """One row per answer: file (a number), row, id if kept, risk, counts of claims, and group.
 
-        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk. There is no risk where the answer
-        cannot be judged. The spans of an answer may have come in several batches.
-
-        Raises:
-            ValueError: if no batch was added.
+        ``given`` is the calibrated risk. There is no risk where the answer cannot be judged.
         """
-        if not self._parts:
-            raise ValueError("answers are added up batch by batch, there was none")
-        sums = [(f"{name}_{how}", how) for name, every in _SUMS.items() for how in every]
-        sums_of = pa.concat_tables(self._parts).group_by(self._keys).aggregate(sums)
-        claims, given = sums_of["claim_sum_sum"], sums_of["given_max_max"]
-        mean = pc.divide(sums_of["risk_sum_sum"], pc.max_element_wise(claims, 1).cast(pa.float64()))
-        made = pc.add(pc.multiply(sums_of["risk_max_max"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
-        group = sums_of["group_max_max"]
-        cannot = pc.and_(pc.equal(group, AnswerGroup.NOT_JUDGED), pc.equal(claims, 0))
-        judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
+        sums = self._summed(pa.concat_tables(self._parts))
+        claims, given, group = sums["claims"], sums["given"], sums["group"]
+        mean = pc.divide(sums["risk"], pc.max_element_wise(claims, 1).cast(pa.float64()))
+        made = pc.add(pc.multiply(sums["worst"], WORST_SHARE), pc.multiply(mean, 1 - WORST_SHARE))
+        cannot = pc.and_(pc.equal(group, _NOT_JUDGED), pc.equal(claims, 0))
         return pa.table(
             {
-                **{name: sums_of[name] for name in self._keys},
+                **{name: sums[name] for name in (*self._keys, "given", "claims", "unsupported")},
                 "risk": pc.if_else(cannot, None, pc.coalesce(given, made)),
-                "given": given,
-                "unsupported": sums_of["unsupported_sum_sum"],
-                "claims": pc.greater(claims, 0),
-                "group": pc.if_else(pc.equal(group, AnswerGroup.REFUSAL), int(AnswerGroup.REFUSAL), judged),
+                "group": pc.if_else(pc.equal(group, _REFUSAL), _REFUSAL, pc.if_else(cannot, _NOT_JUDGED, _JUDGED)),
             }
         )
-
-    @property
-    def file_names(self) -> list[str]:
-        """The file of each number."""
-        return list(self._files)
 
     def ranking(self, size: int, also: Collection[RowSource] = ()) -> AnswerRanking:
         """The first ``size`` answers; a tenth of them are kept for refusals, and a tenth for what cannot be judged.
@@ -143,32 +117,23 @@ class RiskTally:
         Judged answers of the rows ``also`` are among them, however small their risk.
         """
         if not self._parts:
-            return AnswerRanking((), 0, 0, 0)
-        answers, names = self.answers(), self.file_names
-        numbers = {(self._files.get(one.source_file), one.source_row) for one in also}
-        groups = [answers.filter(pc.equal(answers["group"], group)) for group in AnswerGroup]
-        chosen = tuple(
-            AnswerRisk(RowSource(names[one["file"]], one["row"]), one["risk"])
-            for group, places in zip(groups, _places([one.num_rows for one in groups], size), strict=True)
-            for one in _first(group, places, numbers)
-        )
-        flagged = pc.sum(pc.greater(answers["unsupported"], 0), min_count=0).as_py()
-        judged = pc.count(answers["given"]).as_py() or pc.sum(answers["claims"], min_count=0).as_py()
+            return AnswerRanking({}, 0, 0, 0)
+        answers, names = self.answers(), [*self.files]
+        wanted = {(self.files.get(one.source_file), one.source_row) for one in also}
+        groups = [answers.filter(pc.equal(answers["group"], group)) for group in (_JUDGED, _REFUSAL, _NOT_JUDGED)]
+        chosen = {
+            RowSource(names[row["file"]], row["row"]): row["risk"]
+            for group, count in zip(groups, _shown_counts([one.num_rows for one in groups], size), strict=True)
+            for row in _first(group, count, wanted)
+        }
+        some = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
+        flagged, with_claims = (pc.sum(one, min_count=0).as_py() for one in some)
+        judged = pc.count(answers["given"]).as_py() or with_claims
         return AnswerRanking(chosen, answers.num_rows, judged, flagged, pc.mean(answers["given"]).as_py())
-
-    def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
-        """Each span's file as a number, in the order in which files were first seen."""
-        encoded = batch["source_file"].dictionary_encode()
-        numbers = [self._files.setdefault(name, len(self._files)) for name in encoded.dictionary.to_pylist()]
-        return pa.array(numbers, pa.int32()).take(encoded.indices)
 
 
 def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | None = None) -> AnswerRanking:
-    """The first ``size`` answers of an audit, or of its rows ``where`` something holds.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """The first ``size`` answers of an audit, or of its rows ``where`` something holds."""
     tally = RiskTally()
     for batch in audit.evidence_batches(tally.columns, where=where):
         tally.add(batch)
@@ -178,7 +143,8 @@ def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | Non
 def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
     """The risk of each span, shape (spans,), 0 for what is no claim; without evidence mass it counts as of mass 0."""
     codes = pc.index_in(batch["support"], value_set=pa.array([one.value for one in CLAIM_SUPPORTS]))
-    start = np.append(_START_RISK, 0.0)[pc.fill_null(codes, len(CLAIM_SUPPORTS)).to_numpy(zero_copy_only=False)]
+    starts = np.array([*(_START_RISKS[one] for one in CLAIM_SUPPORTS), 0.0])
+    start = starts[pc.fill_null(codes, len(CLAIM_SUPPORTS)).to_numpy(zero_copy_only=False)]
     mass = pc.fill_null(batch["evidence_mass"], 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
     return _risk(start, mass, pc.list_value_length(batch["unmatched_values"]).to_numpy(zero_copy_only=False) > 0)
 
@@ -191,34 +157,33 @@ def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
 def _claim_risk(span: SpanEvidence) -> float:
     if span.support_score is not None:
         return 1 - span.support_score
-    start = np.array(_START_RISKS[span.support])
-    return float(_risk(start, np.array(span.evidence_mass or 0.0), np.array(bool(span.unmatched_values))))
+    return float(_risk(_START_RISKS[span.support], span.evidence_mass or 0.0, bool(span.unmatched_values)))
 
 
-def _risk(
-    start: npt.NDArray[np.float64], mass: npt.NDArray[np.float64], unmatched: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.float64]:
-    return np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
+def _risk(start: npt.ArrayLike, mass: npt.ArrayLike, unmatched: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    start, mass, unmatched = map(np.asarray, (start, mass, unmatched))
+    risk: npt.NDArray[np.float64] = np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
+    return risk
 
 
-def _places(counts: Sequence[int], size: int) -> list[int]:
+def _shown_counts(counts: Sequence[int], size: int) -> list[int]:
     """How many answers of each group are shown; what one group does not need falls to the others."""
     judged, refusals, not_judged = counts
-    kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
+    kept = [min(refusals, size // 10), min(not_judged, size // 10)]
     first = min(judged, size - sum(kept))
     second = min(refusals, size - first - kept[1])
     return [first, second, min(not_judged, size - first - second)]
 
 
 def _first(answers: pa.Table, size: int, also: Collection[tuple[int | None, int]]) -> list[dict[str, Any]]:
-    """The ``size`` riskiest rows and those of ``also``, (file, row), in order."""
+    """The ``size`` riskiest rows and those of ``also``, (file, row), in order; none for none."""
     if not size:
         return []
     order = [("risk", "descending"), ("file", "ascending"), ("row", "ascending")]
     taken = pc.select_k_unstable(answers, k=size, sort_keys=order).to_pylist()
     if also and answers.num_rows > size:
         sources = zip(answers["file"].to_pylist(), answers["row"].to_pylist(), strict=True)
-        taken = [*{*taken, *(place for place, source in enumerate(sources) if source in also)}]
+        taken = [*{*taken, *(index for index, source in enumerate(sources) if source in also)}]
     chosen: list[dict[str, Any]] = answers.take(taken).sort_by(order).to_pylist()
     return chosen
 
@@ -242,62 +207,54 @@ class AnswerChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditComparison:
-    """What changed between two audits.
+    """What changed between two audits. Answers of one ``record_id`` are the same.
 
-    Attributes:
-        in_both, only_now, only_before: numbers of answers whose ids are unique.
-        repeated: ids that several answers of an audit have.
-        changes: numbers of the answers in both, by change.
-        shows_texts: whether the earlier audit's texts may be shown beside this one's: its masks, if any, are the same.
-        changed: rows of this audit whose answers changed, the largest change first: a verdict before a risk.
+    Where several answers of an audit have one id, as in several logs or behind masks, nobody knows which is which:
+    these ids are ``repeated`` and not compared. The earlier audit's texts may be shown if its masks, if any, are the
+    same.
     """
 
     earlier: AuditDirectory
-    in_both: int
     only_now: int
     only_before: int
-    changes: Mapping[AnswerChange, int]
-    changed: tuple[RowSource, ...]
     repeated: frozenset[str]
     shows_texts: bool
-    _by_id: Mapping[str, _ChangedAnswer]
+    answers: Mapping[str, ChangedAnswer]
+
+    @property
+    def changed(self) -> list[RowSource]:
+        """Rows of this audit whose answers changed, the largest change first: a verdict before a risk."""
+        changed = [one for one in self.answers.values() if one.change is not AnswerChange.SAME]
+        risks = (AnswerChange.RISKIER, AnswerChange.LESS_RISKY)
+        changed.sort(key=lambda one: (one.change not in risks, abs(one.step)), reverse=True)
+        return [one.source for one in changed]
 
     def change_of(self, record_id: str) -> AnswerChange:
         """What became of an answer of this audit."""
         if record_id in self.repeated:
             return AnswerChange.REPEATED
-        return self._by_id[record_id].change if record_id in self._by_id else AnswerChange.NEW
+        return self.answers[record_id].change if record_id in self.answers else AnswerChange.NEW
 
     def words(self) -> str:
         """The numbers of changes in a sentence's words, such as "2 newly flagged, 1 about the same"."""
-        counted = ((change, self.changes.get(change, 0)) for change in AnswerChange)
-        return ", ".join(f"{count:,} {change}" for change, count in counted if count)
+        counts = Counter(one.change for one in self.answers.values())
+        return ", ".join(f"{counts[change]:,} {change}" for change in AnswerChange if counts[change])
 
     def earlier_answers(self, record_ids: list[str]) -> dict[str, EmbeddedAnswer]:
-        """Those of the answers that the earlier audit has, by id, as it saw them.
-
-        Raises:
-            RunError: if a file of the earlier audit cannot be read.
-        """
-        found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self._by_id]))
+        """Those of the answers that the earlier audit has, by id, as it saw them."""
+        found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self.answers]))
         shown = map(with_texts if self.shows_texts else without_texts, found)
-        return {one.record_id: EmbeddedAnswer(one, self._by_id[one.record_id].risk_before, None) for one in shown}
+        return {one.record_id: EmbeddedAnswer(one, self.answers[one.record_id].risk_before, None) for one in shown}
 
 
 @dataclass(frozen=True, slots=True)
-class _ChangedAnswer:
-    """An answer of both audits; its risk then, and the change of its risk."""
+class ChangedAnswer:
+    """An answer of both audits: its row now, its risk then, and the change of its risk."""
 
-    record_id: str
     source: RowSource
     change: AnswerChange
     risk_before: float | None
     step: float
-
-    @property
-    def size(self) -> tuple[bool, float]:
-        """By which the largest change is found: a verdict before a risk."""
-        return self.change not in (AnswerChange.RISKIER, AnswerChange.LESS_RISKY), abs(self.step)
 
 
 def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditComparison:
@@ -305,84 +262,57 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
 
     Raises:
         UsageError: if the audits have no answer in common.
-        RunError: if a file of one cannot be read.
     """
     all_now, all_before = _answers(audit), _answers(earlier)
-    repeated = _repeated(all_now) | _repeated(all_before)
-    now, before = _without(all_now, repeated), _without(all_before, repeated)
+    counts = [Counter(answers["record_id"].to_pylist()) for answers in (all_now, all_before)]
+    repeated = frozenset(record_id for one in counts for record_id, count in one.items() if count > 1)
+    ids = pa.array(sorted(repeated), pa.string())
+    now, before = (all_.filter(pc.invert(pc.is_in(all_["record_id"], ids))) for all_ in (all_now, all_before))
     both = now.join(before, keys="record_id", right_suffix="_before", join_type="inner", use_threads=False)
     if not both.num_rows:
-        raise UsageError(_unrelated(audit, earlier, all_now, all_before))
-    answers = [*_changes(both)]
-    changed = sorted(
-        (one for one in answers if one.change is not AnswerChange.SAME), key=lambda one: one.size, reverse=True
-    )
+        first = " and ".join(repr(min(one)) if one else "none" for one in reversed(counts))
+        shared = (
+            "has no record id that is unique in both and is one of" if repeated else "has none of the record ids of"
+        )
+        raise UsageError(
+            f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
+            f"{str(audit.root)!r}: {all_before.num_rows:,} and {all_now.num_rows:,} answers, the first ids are "
+            f"{first}; name another audit, or leave --previous out"
+        )
+    answers = {row["record_id"]: _changed_answer(row) for row in both.to_pylist()}
     hidden, hidden_before = (one.manifest.options.get("privacy", {}) for one in (audit, earlier))
     return AuditComparison(
         earlier=earlier,
-        in_both=len(answers),
         only_now=now.num_rows - len(answers),
         only_before=before.num_rows - len(answers),
-        changes=Counter(one.change for one in answers),
-        changed=tuple(one.source for one in sorted(changed, key=lambda one: one.size, reverse=True)),
         repeated=repeated,
         shows_texts=hidden in ({}, hidden_before),
-        _by_id={one.record_id: one for one in answers},
+        answers=answers,
     )
 
 
 def _answers(audit: AuditDirectory) -> pa.Table:
-    """One row per answer: record_id, file, row, risk, group, and number of unsupported claims.
-
-    Raises:
-        UsageError: if the audit has no answer.
-    """
+    """As ``RiskTally.answers``, with the names of files."""
     tally = RiskTally(with_ids=True)
     for batch in audit.evidence_columns(sorted(tally.columns)):
         tally.add(batch)
-    if not tally.file_names:
+    if not tally.files:
         raise UsageError(f"--previous compares answers, but the audit {str(audit.root)!r} has none; leave it out")
     answers = tally.answers()
-    files = pa.array(tally.file_names).take(answers["file"].combine_chunks())
+    files = pa.array([*tally.files]).take(answers["file"].combine_chunks())
     return answers.select(["record_id", "row", "risk", "group", "unsupported"]).append_column("file", files)
 
 
-def _repeated(answers: pa.Table) -> frozenset[str]:
-    """Ids that several answers have."""
-    counts = answers["record_id"].value_counts()
-    return frozenset(counts.field("values").filter(pc.greater(counts.field("counts"), 1)).to_pylist())
-
-
-def _without(answers: pa.Table, ids: frozenset[str]) -> pa.Table:
-    return answers.filter(pc.invert(pc.is_in(answers["record_id"], pa.array(sorted(ids), pa.string()))))
-
-
-def _changes(both: pa.Table) -> Iterator[_ChangedAnswer]:
-    for one in both.to_pylist():
-        risk, before = one["risk"], one["risk_before"]
-        step = 0.0 if risk is None or before is None else risk - before
-        source = RowSource(one["file"], one["row"])
-        yield _ChangedAnswer(one["record_id"], source, _change(one, step), before, step)
-
-
-def _change(one: Mapping[str, int], step: float) -> AnswerChange:
-    if one["group"] != one["group_before"]:
-        return AnswerChange.OTHER_KIND
-    flagged, flagged_before = one["unsupported"] > 0, one["unsupported_before"] > 0
-    if flagged is not flagged_before and one["group"] == AnswerGroup.JUDGED:
-        return AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
-    if abs(step) < RISK_STEP:
-        return AnswerChange.SAME
-    return AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
-
-
-def _unrelated(audit: AuditDirectory, earlier: AuditDirectory, now: pa.Table, before: pa.Table) -> str:
-    ids = [pc.min(answers["record_id"]).as_py() for answers in (before, now)]
-    first = " and ".join("none" if one is None else repr(one) for one in ids)
-    shared = "has no record id that is unique in both and is one of"
-    shared = shared if _repeated(now) | _repeated(before) else "has none of the record ids of"
-    return (
-        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
-        f"{str(audit.root)!r}: {before.num_rows:,} and {now.num_rows:,} answers, the first ids are {first}; "
-        "name another audit, or leave --previous out"
-    )
+def _changed_answer(row: Mapping[str, Any]) -> ChangedAnswer:
+    risk, before = row["risk"], row["risk_before"]
+    step = 0.0 if risk is None or before is None else risk - before
+    flagged, flagged_before = row["unsupported"] > 0, row["unsupported_before"] > 0
+    if row["group"] != row["group_before"]:
+        change = AnswerChange.OTHER_KIND
+    elif flagged is not flagged_before and row["group"] == _JUDGED:
+        change = AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
+    elif abs(step) < RISK_STEP:
+        change = AnswerChange.SAME
+    else:
+        change = AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
+    return ChangedAnswer(RowSource(row["file"], row["row"]), change, before, step)

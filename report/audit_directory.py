@@ -1,7 +1,6 @@
 """Reads an audit's output directory, here or in an object store: its committed chunks, evidence and dead letters.
 
-A chunk is committed when its manifest ``_chunks/<chunk>.json`` exists. Only the files that a manifest names count:
-others are what a killed run or a slower attempt left.
+A chunk is committed when its manifest ``_chunks/<chunk>.json`` exists; files that no manifest names do not count.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,35 +19,21 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from attribeam.logs.columns import is_carried
-from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.files import ArrowStorage
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError, check_version
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
 
 CHUNKS, EVIDENCE, DEAD_LETTERS = "_chunks", "evidence", "dead_letters"
-_SUFFIX = ".json"
 RUN_MANIFEST = "run_manifest.json"
 _READERS = 16
 """Threads that read small files at once: what takes long on an object store is the answer, not the content."""
 BATCH_ROWS = 4096
 _COLUMN_BATCH_ROWS = 65_536
 _MEND = "start the audit's command again, which audits damaged chunks again"
-_MASS = "evidence_mass"
-"""May be null if the method has none."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-class AuditStorage(LogStorage, Protocol):
-    """Where an audit's directory and its logs lie, such as ``ArrowStorage``."""
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder.
-
-        Raises:
-            OSError: if the file system cannot be asked.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +41,7 @@ class CommittedChunks:
     """Reads the manifests of the chunks below ``root``, a local directory or a URI that ``storage`` knows."""
 
     root: str
-    storage: AuditStorage
+    storage: ArrowStorage
 
     def path(self, *names: str) -> str:
         """A path below the root."""
@@ -64,8 +49,8 @@ class CommittedChunks:
 
     def names(self) -> list[str]:
         """The chunks that have a manifest, in the order of the input."""
-        files = (name for name in self.storage.sizes(self.path(CHUNKS)) if not name.startswith("."))
-        return sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
+        files = self.storage.sizes(self.path(CHUNKS))
+        return sorted(name.removesuffix(".json") for name in files if name.endswith(".json") and name[0] != ".")
 
     def read(self, name: str) -> ChunkManifest:
         """The manifest of a chunk that has one.
@@ -75,7 +60,7 @@ class CommittedChunks:
             SchemaVersionError: if it is of another version of the schema.
             ValueError: if it is damaged: no manifest of this chunk.
         """
-        path = self.path(CHUNKS, f"{name}{_SUFFIX}")
+        path = self.path(CHUNKS, f"{name}.json")
         with self.storage.open(path) as file:
             content = file.read()
         try:
@@ -88,21 +73,8 @@ class CommittedChunks:
             raise ValueError(f"{path}: {error}") from error
         return manifest
 
-    def manifests(self) -> tuple[ChunkManifest, ...]:
-        """The manifests of all chunks in the order of the input.
-
-        Raises:
-            OSError, ValueError: as ``read``.
-        """
-        return tuple(in_threads(self.read, self.names()))
-
     def manifests_by_name(self) -> dict[str, ChunkManifest | None]:
-        """The manifests by the chunks' names; None for a damaged one.
-
-        Raises:
-            SchemaVersionError: if one is of another version of the schema.
-            OSError: if one cannot be read.
-        """
+        """The manifests by the chunks' names, None for a damaged one; raises what else ``read`` does."""
         names = self.names()
         return dict(zip(names, in_threads(self._read_if_valid, names), strict=True))
 
@@ -125,23 +97,18 @@ def in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iter
 class AuditDirectory:
     """The output directory of an audit; only its finished chunks are read.
 
-    Attributes:
-        root: the directory, or a URI.
-        storage: where it lies; ``ArrowStorage`` for what Arrow's clients reach.
-        manifest: its ``run_manifest.json``; the audit is complete only if its status is "done".
-        chunks: the manifests of the finished chunks in the order of the input.
-        evidence_files: Parquet files in the order of the input; ``dead_letter_files`` likewise.
+    Chunks and files are in the order of the input. The audit is complete only if its manifest's status is "done".
     """
 
     root: str
-    storage: AuditStorage
+    storage: ArrowStorage
     manifest: RunManifest
     chunks: tuple[ChunkManifest, ...]
     evidence_files: tuple[str, ...]
     dead_letter_files: tuple[str, ...]
 
     @classmethod
-    def open(cls, root: str | Path, storage: AuditStorage | None = None) -> AuditDirectory:
+    def open(cls, root: str | Path, storage: ArrowStorage | None = None) -> AuditDirectory:
         """Read the manifests.
 
         Raises:
@@ -151,7 +118,7 @@ class AuditDirectory:
         committed = CommittedChunks(str(root), storage or ArrowStorage())
         manifest = _read_manifest(committed)
         try:
-            chunks = committed.manifests()
+            chunks = tuple(in_threads(committed.read, committed.names()))
         except SchemaVersionError:
             raise
         except (OSError, ValueError) as error:
@@ -182,7 +149,7 @@ class AuditDirectory:
 
     @cached_property
     def dead_letter_schema(self) -> pa.Schema:
-        """The schema of ``dead_letters/``, metadata included."""
+        """Likewise of dead letters."""
         return self._schema_of(self.dead_letter_files, dead_letter_schema())
 
     @property
@@ -194,7 +161,7 @@ class AuditDirectory:
     def evidence_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch; memory use stays constant.
+        """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch.
 
         Raises:
             UsageError: if a file is of another schema version.
@@ -209,13 +176,9 @@ class AuditDirectory:
         return self._batches(self.dead_letter_files, self.dead_letter_schema, dead_letter_schema(), columns, where)
 
     def evidence_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
+        """As ``evidence_batches``, up to 65,536 spans per batch.
 
         A column is a field's name, or ``field.member`` for one member of a list of structs.
-
-        Raises:
-            UsageError: if a file is of another schema version.
-            RunError: if a file cannot be read.
         """
         for path in self.evidence_files:
             with (
@@ -223,7 +186,8 @@ class AuditDirectory:
                 pq.ParquetFile(opened, pre_buffer=False, page_checksum_verification=True) as file,
             ):
                 _checked(file.schema_arrow, evidence_schema(), path)
-                leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
+                paths = [file.schema.column(index).path for index in range(len(file.schema))]
+                leaves = [path for name in columns for path in paths if _is_leaf_of(path, name)]
                 yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
 
     def evidence_of(self, record_ids: Sequence[str]) -> pa.Table:
@@ -239,7 +203,7 @@ class AuditDirectory:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[str | BinaryIO]:
-        """What Arrow reads a file from: its path where it is a local one, which is faster."""
+        """What Arrow reads a file from; of a local one its path, which is faster."""
         try:
             if "://" in path:
                 with self.storage.open(path) as file:
@@ -299,18 +263,16 @@ def _read_manifest(committed: CommittedChunks) -> RunManifest:
 
 
 def _check_whole(committed: CommittedChunks, manifest: RunManifest, chunks: Sequence[ChunkManifest]) -> None:
-    """Refuse an audit that lost a chunk's manifest after it was done, or whose files are not as they were written."""
+    """Refuse an audit that lost a chunk's manifest after it was done, or whose files have other sizes."""
     if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in chunks}):
         raise RunError(
             f"{committed.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
             f"first {min(lost)}; {_MEND}"
         )
-    files = [file for one in chunks for file in (one.evidence, one.dead_letters)]
-    folders = {file.path.rpartition("/")[0] for file in files}
-    sizes = {folder: committed.storage.sizes(committed.path(folder)) for folder in folders}
-    for file in files:
+    sizes = cache(lambda folder: committed.storage.sizes(committed.path(folder)))
+    for file in (file for one in chunks for file in (one.evidence, one.dead_letters)):
         folder, _, name = file.path.rpartition("/")
-        size = sizes[folder].get(name)
+        size = sizes(folder).get(name)
         if size != file.size_bytes:
             there = "it is missing" if size is None else f"it has {size:,}"
             raise RunError(
@@ -324,27 +286,18 @@ def _in_order(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *columns: st
 
 
 def _checked(schema: pa.Schema, record: pa.Schema, path: str) -> pa.Schema:
-    """The schema of a file at ``path``, which is one of records of this version.
-
-    Raises:
-        SchemaVersionError: if it is of another version.
-        OSError: if a field of ``record`` is missing, has another type, or may be null although it never is.
-    """
+    """The schema of a file at ``path``, which must be of this version and have the fields of ``record``."""
     version = (schema.metadata or {}).get(b"attribeam.schema_version", b"none")
     check_version(version.decode(errors="replace"), path)
     for field in record:
         found = schema.field(field.name) if schema.get_field_index(field.name) >= 0 else None
-        may_be_null = field.nullable or field.name == _MASS
+        may_be_null = field.nullable or field.name == "evidence_mass"  # if the method has none
         if found is None or found.type != field.type or (found.nullable and not may_be_null):
             is_now = "missing" if found is None else f"{found.type}{', perhaps null' if found.nullable else ''}"
             raise OSError(f"its column {field.name!r} should be {field.type}, is {is_now}")
     return schema
 
 
-def _leaf_columns(schema: pq.ParquetSchema, name: str) -> Iterator[str]:
+def _is_leaf_of(path: str, name: str) -> bool:
     field, _, member = name.partition(".")
-    for index in range(len(schema)):
-        path = schema.column(index).path
-        inside = path.startswith(f"{field}.") and (not member or path.endswith(f".{member}"))
-        if path == field or inside:
-            yield path
+    return path == field or (path.startswith(f"{field}.") and (not member or path.endswith(f".{member}")))

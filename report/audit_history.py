@@ -1,10 +1,6 @@
 """What the audits of a folder found, in the order of their answers' times, and what moved: shares out of their range.
 
 Only small files are read and no evidence, so hundreds of audits are read in seconds.
-
-A range is the mean of up to fourteen finished audits before, and as much to both sides that 99.73% of shares that did
-not change lie within it: three standard errors, if only chance moves a share from night to night, or Student's factor
-times the spread of the nights before, if that is more.
 """
 
 from __future__ import annotations
@@ -41,10 +37,8 @@ from attribeam.schemas.run_manifest import (
 
 DAMAGED = "damaged"
 """The status of an audit whose manifest cannot be read."""
-
 _MARKER = "_attribeam"
-_METRICS = "metrics.json"
-_PAGE = "report.html"
+PAGE = "report.html"
 _DATE = re.compile(r"(?<!\d)(20\d\d)(?:[-_]?|/(?:month=)?)([01]\d)(?:[-_]?|/(?:day=)?)([0-3]\d)(?!\d)")
 _LATEST = datetime(2999, 12, 31, tzinfo=UTC).timestamp()
 
@@ -57,13 +51,9 @@ class AuditEntry:
         name: of its folder, as far as it can be written as text.
         moment: when its answers were given, as ``metrics.json`` tells, else the last date in the paths of its inputs or
             in its own name, else when its last run started; of a damaged audit, when its files were last written.
-        status: that of the manifest, or ``DAMAGED``.
-        note: what is wrong with its files; empty if nothing is.
-        metrics: shares by the names of ``--fail-if``; those without a value are missing.
-        errors: standard errors of these, where they are known.
+        note: what is wrong with its files.
+        metrics: shares by the names of ``--fail-if``, and their standard ``errors``, as far as they are known.
         groups: claims by support for the values of the generator and of carried columns.
-        failed_gates: its quality gates that failed.
-        page: whether it has a ``report.html``.
     """
 
     name: str
@@ -85,24 +75,28 @@ class AuditEntry:
         """Whether its figures are those of all its rows."""
         return self.status == RunStatus.DONE
 
+    @property
+    def when(self) -> str:
+        """Day and minute in UTC."""
+        return f"{self.moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
     def to_json(self) -> str:
         """This entry on one line."""
         fields = asdict(self) | {"moment": self.moment.isoformat()}
         return json.dumps(fields, ensure_ascii=True, allow_nan=False)
 
 
-def is_audit(folder: Path) -> bool:
-    """Whether a folder is the output directory of an audit, whole or not."""
-    return (folder / _MARKER).is_file() or (folder / RUN_MANIFEST).is_file()
-
-
 def audit_folders(root: Path) -> list[Path]:
-    """The audits right below a folder, by name; links and hidden folders are passed over.
+    """The audits right below a folder, whole or not, by name; links and hidden folders are passed over.
 
     Raises:
         UsageError: if it is no folder, or itself an audit.
         RunError: if it cannot be read.
     """
+
+    def is_audit(folder: Path) -> bool:
+        return (folder / _MARKER).is_file() or (folder / RUN_MANIFEST).is_file()
+
     if not root.is_dir():
         raise UsageError(f"expected a folder that holds audits, there is no folder {str(root)!r}")
     if is_audit(root):
@@ -116,11 +110,10 @@ def audit_folders(root: Path) -> list[Path]:
 
 
 def read_history(root: Path) -> list[AuditEntry]:
-    """The audits right below a folder, oldest first.
+    """What ``audit_folders`` found, oldest first.
 
     Raises:
-        UsageError: if there is none, or the folder is itself an audit.
-        RunError: if the folder cannot be read.
+        UsageError: if there is none.
     """
     entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.moment, entry.name))
     if not entries:
@@ -148,7 +141,7 @@ def read_entry(folder: Path) -> AuditEntry:
         supports=SupportCounts(*(counts.claims.get(support, 0) for support in VERDICTS)),
         metrics=_shares(counts),
         configuration=manifest.configuration,
-        page=(folder / _PAGE).is_file() and name == folder.name,
+        page=(folder / PAGE).is_file() and name == folder.name,
     )
     return _with_metrics(entry, folder, manifest) if entry.is_done else entry
 
@@ -173,7 +166,7 @@ def _shares(counts: AuditCounts) -> dict[str, float]:
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
     """With what only ``metrics.json`` has."""
     try:
-        found = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
+        found = read_json(_Metrics, _content(folder / "metrics.json"), extra="ignore")
     except FileNotFoundError:
         return replace(entry, note="it has no metrics.json")
     except (OSError, ValueError):
@@ -241,10 +234,13 @@ def _content(path: Path) -> bytes:
 
 def _written_at(folder: Path) -> datetime:
     """When a damaged audit was last written to, as far as its two files tell."""
-    paths = [folder / name for name in (RUN_MANIFEST, _MARKER)]
-    times = [path.stat().st_mtime for path in paths if path.is_file()]
+    times = [path.stat().st_mtime for path in (folder / RUN_MANIFEST, folder / _MARKER) if path.is_file()]
     return datetime.fromtimestamp(max(0, min(max(times, default=0), _LATEST)), UTC)
 
+
+# A range is the mean of up to fourteen finished audits before, and as much to both sides that 99.73% of shares that did
+# not change lie within it: three standard errors, if only chance moves a share from night to night, or Student's factor
+# times the spread of the nights before, if that is more.
 
 WATCHED = {
     "unsupported_share": "unsupported claims",
@@ -254,12 +250,10 @@ WATCHED = {
     "dead_letter_share": "dead letters",
 }
 """Shares that are watched, with their names in words; of each, less is better."""
-
 BEFORE = 14
 _LIMIT = 3.0
 _STUDENT = (6.62, 5.51, 4.90, 4.53, 4.28, 4.09, 3.96, 3.85, 3.76, 3.69)
 """The same limit for a spread that 5, 6, ... and 14 nights tell: quantiles of Student's distribution."""
-
 _FEWEST_NIGHTS = 5
 _ROUNDING = 1e-9
 
@@ -299,27 +293,25 @@ def expected_ranges(entries: Sequence[AuditEntry], metric: str) -> list[Expected
     calm: list[AuditEntry] = []
     outside: list[AuditEntry] = []
     for entry in entries:
-        expected = _expected_range(calm, entry, metric)
+        has_share = entry.is_done and metric in entry.metrics
+        expected = _expected_range(calm, entry, metric) if has_share else None
         ranges.append(expected)
-        if not entry.is_done or metric not in entry.metrics:
-            continue
-        if expected is None or expected.holds(entry.metrics[metric]):
+        if has_share and (expected is None or expected.holds(entry.metrics[metric])):
             calm, outside = [*calm, entry], []
-        elif outside:
-            calm, outside = [*outside, entry], []
-        else:
-            outside = [entry]
+        elif has_share:
+            calm, outside = ([*outside, entry], []) if outside else (calm, [entry])
     return ranges
 
 
 def _expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> ExpectedRange | None:
     same = [one for one in before if one.configuration == entry.configuration]
     reference = (same or before)[-BEFORE:]
-    if not reference or not entry.is_done or metric not in entry.metrics:
-        return None
-    count = len(reference)
     values = [one.metrics[metric] for one in reference]
-    reaches = [_LIMIT * sqrt(one) for one in _chance(reference, entry, metric)]
+    count, own = len(reference), entry.errors.get(metric)
+    errors = [one.errors[metric] for one in reference if metric in one.errors]
+    reaches = []
+    if reference and own is not None and len(errors) == count:
+        reaches.append(_LIMIT * sqrt(own**2 + sum(error**2 for error in errors) / count**2))
     if count >= _FEWEST_NIGHTS:
         reaches.append(_STUDENT[count - _FEWEST_NIGHTS] * sqrt(variance(values) * (1 + 1 / count)))
     if not reaches:
@@ -328,31 +320,17 @@ def _expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str
     return ExpectedRange(max(middle - reach, 0.0), min(middle + reach, 1.0), count, changed=not same)
 
 
-def _chance(reference: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> Iterator[float]:
-    """The variance of the difference if only chance moves the share, where all errors are known."""
-    errors = [one.errors.get(metric) for one in reference]
-    own = entry.errors.get(metric)
-    known = [error for error in errors if error is not None]
-    if own is not None and len(known) == len(errors):
-        yield own**2 + sum(error**2 for error in known) / len(known) ** 2
-
-
 def find_alerts(entries: Sequence[AuditEntry]) -> list[Alert]:
     """All alerts of a history, oldest first."""
     ranges = {metric: expected_ranges(entries, metric) for metric in WATCHED}
-    return [
-        alert
-        for place, entry in enumerate(entries)
-        for alert in _alerts_of(entry, {metric: of_all[place] for metric, of_all in ranges.items()})
-    ]
+    of_each = ({metric: of_all[index] for metric, of_all in ranges.items()} for index in range(len(entries)))
+    return [alert for entry, own in zip(entries, of_each, strict=True) for alert in _alerts_of(entry, own)]
 
 
 def _alerts_of(entry: AuditEntry, ranges: Mapping[str, ExpectedRange | None]) -> Iterator[Alert]:
-    if entry.status == DAMAGED:
-        yield Alert(entry, "broken", f"is damaged: {entry.note}")
-        return
     if not entry.is_done:
-        yield Alert(entry, "broken", f"is not complete, its status is {entry.status}")
+        damaged, unfinished = f"is damaged: {entry.note}", f"is not complete, its status is {entry.status}"
+        yield Alert(entry, "broken", damaged if entry.status == DAMAGED else unfinished)
         return
     if entry.note:
         yield Alert(entry, "broken", entry.note)
@@ -360,11 +338,8 @@ def _alerts_of(entry: AuditEntry, ranges: Mapping[str, ExpectedRange | None]) ->
     for metric, expected in ranges.items():
         value = entry.metrics.get(metric)
         if expected is not None and value is not None and not expected.holds(value):
+            by = f"{expected.audits} audits before" if expected.audits > 1 else "audit before"
+            changed = ", which had other options, models or versions" * expected.changed
+            range_text = f"{expected.low:.2%} to {expected.high:.2%} was expected by the {by}{changed}"
             kind = "worse" if value > expected.high else "better"
-            yield Alert(entry, kind, _moved(WATCHED[metric], value, expected), metric)
-
-
-def _moved(words: str, value: float, expected: ExpectedRange) -> str:
-    by = f"{expected.audits} audits before" if expected.audits > 1 else "audit before"
-    changed = ", which had other options, models or versions" * expected.changed
-    return f"{words} {value:.2%}, where {expected.low:.2%} to {expected.high:.2%} was expected by the {by}{changed}"
+            yield Alert(entry, kind, f"{WATCHED[metric]} {value:.2%}, where {range_text}", metric)

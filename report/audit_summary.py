@@ -1,15 +1,14 @@
 """Sums up an audit: the figures at the top of the page, and the facts about how it was made.
 
-A figure carries its change since an earlier audit. The facts are the manifest's: run, models, options, inputs and
-versions. How often a verdict is right is known only where it was measured: the models in the manifest then have
-figures, and say what they were measured on.
+How often a verdict is right is known only where it was measured: the models in the manifest then have figures, and say
+what they were measured on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -25,7 +24,6 @@ _MEANINGS = {
     Support.WEAK: "The passages may say it; have a look.",
     Support.UNSUPPORTED: "The passages do not say it, or say something else.",
 }
-_BUNDLED = "bundled"
 _PART_NAME = re.compile(r"(part|data|file|chunk|shard)([-_.]?\d+[-_.]|\.)|\d{1,6}\.", re.IGNORECASE)
 """What writers call the files of a data set, which says nothing."""
 
@@ -40,10 +38,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure as shown; ``name`` is a stable key, ``change`` is None without an earlier audit.
-
-    ``meaning`` says in plain words what is counted, for whoever points at the figure.
-    """
+    """One figure as shown; ``name`` is a stable key, ``meaning`` says in plain words what is counted."""
 
     name: str
     label: str
@@ -66,8 +61,7 @@ def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | 
 
 
 def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
-    contents = {file.sha256 for file in manifest.inputs}
-    earlier = {file.sha256 for file in previous.inputs}
+    contents, earlier = ({file.sha256 for file in one.inputs} for one in (manifest, previous))
     if not contents & earlier:
         first = previous.inputs[0].path if previous.inputs else "none"
         yield f"read other logs, none of which this one read (the first is {first})"
@@ -81,13 +75,7 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
     A change since an audit with other options, models or versions is neither better nor worse.
     """
     counts, before = audit.counts, None if previous is None else previous.counts
-    figures = (
-        *_count_figures(counts, before or AuditCounts()),
-        *_support_figures(counts, before),
-        *_apart_figures(counts),
-        _dead_letter_figure(counts, before),
-        _duration_figure(audit.manifest),
-    )
+    figures = (*_compared_figures(counts, before), *_run_figures(audit, before))
     if previous is None or previous.manifest.configuration == audit.manifest.configuration:
         return figures
     return tuple(replace(one, change=one.change and replace(one.change, verdict="neutral")) for one in figures)
@@ -101,27 +89,21 @@ def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
         yield Figure("citations", "Citations agree", share, f"of {citations.told:,} claims with one", meaning=meaning)
 
 
-def _count_figures(counts: AuditCounts, before: AuditCounts) -> Iterator[Figure]:
-    change = _growth(counts.rows, before.rows)
-    yield Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", change)
-    claims, change = counts.claim_count, _growth(counts.claim_count, before.claim_count)
+def _compared_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
+    """Rows, claims, shares by support, and what is counted apart from the verdicts where there is any of it."""
+    rows, claims = counts.rows, counts.claim_count
+    change = _growth(rows, before.rows if before else 0)
+    yield Figure("rows", "Rows", f"{rows:,}", f"{counts.audited:,} audited", change)
     note = f"{claims / counts.audited:.1f} an answer" if counts.audited else "no answer was audited"
     meaning = "Statements of the answers. Headings, questions and words about the answer itself are none."
+    change = _growth(claims, before.claim_count if before else 0)
     yield Figure("claims", "Claims", f"{claims:,}", note, change, meaning)
-
-
-def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
     for support in VERDICTS:
-        claims, name = counts.claims.get(support, 0), str(support)
+        own, name = counts.claims.get(support, 0), str(support)
         earlier = None if before is None else (before.claims.get(support, 0), before.claim_count)
-        change = _points((claims, counts.claim_count), earlier, more_is_better=support is Support.SUPPORTED)
-        note = f"{claims:,} claim{'s' * (claims != 1)}"
-        share = _percent(claims, counts.claim_count)
-        yield Figure(name, name.capitalize(), share, note, change, _MEANINGS[support])
-
-
-def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
-    """What is counted apart from the verdicts, where there is any of it."""
+        change = _points((own, claims), earlier, more_is_better=support is Support.SUPPORTED)
+        note = f"{own:,} claim{'s' * (own != 1)}"
+        yield Figure(name, name.capitalize(), _percent(own, claims), note, change, _MEANINGS[support])
     if uncalibrated := counts.claims.get(Support.NOT_CALIBRATED, 0):
         yield Figure("not_calibrated", "Not calibrated", f"{uncalibrated:,}", "claims without a verdict")
     if refusals := counts.answers.get(AnswerKind.REFUSAL, 0):
@@ -133,23 +115,19 @@ def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
         yield Figure("not_judged", "Not judged", f"{counts.not_judged_count:,}", f"spans: {reasons}", meaning=meaning)
 
 
-def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figure:
+def _run_figures(audit: AuditDirectory, before: AuditCounts | None) -> Iterator[Figure]:
+    """Dead letters and duration."""
+    manifest, dead, rows = audit.manifest, audit.counts.dead_lettered, audit.counts.rows
     earlier = None if before is None else (before.dead_lettered, before.rows)
-    change = _points((counts.dead_lettered, counts.rows), earlier, more_is_better=False)
-    note = f"{counts.dead_lettered:,} of {counts.rows:,} rows"
-    reasons = {letter.reason for letter in counts.dead_letters}
-    if len(reasons) == 1:
-        note += f": {reasons.pop()}"
+    change = _points((dead, rows), earlier, more_is_better=False)
+    reasons = {letter.reason for letter in audit.counts.dead_letters}
+    note = f"{dead:,} of {rows:,} rows" + (f": {reasons.pop()}" if len(reasons) == 1 else "")
     meaning = "Rows of the log that could not be audited; each comes with its reason."
-    share = _percent(counts.dead_lettered, counts.rows)
-    return Figure("dead_letters", "Dead letters", share, note, change, meaning)
-
-
-def _duration_figure(manifest: RunManifest) -> Figure:
+    yield Figure("dead_letters", "Dead letters", _percent(dead, rows), note, change, meaning)
     note = "nothing was left to do"
     if manifest.rows_per_second:
         note = f"{manifest.rows_per_second:,.1f} rows/s after {_duration_text(manifest.load_seconds)} of loading"
-    return Figure("duration", "Duration", _duration_text(manifest.seconds), note)
+    yield Figure("duration", "Duration", _duration_text(manifest.seconds), note)
 
 
 def _duration_text(seconds: float) -> str:
@@ -187,29 +165,21 @@ def _signed(number: float) -> str:
 def audit_facts(audit: AuditDirectory) -> dict[str, list[tuple[str, str]]]:
     """How the audit was made, by heading: every setting and source in the manifest that has a value."""
     manifest = audit.manifest
-    run = [
-        ("status", str(manifest.status)),
-        ("started at", manifest.started_at),
-        ("runner", manifest.runner),
-        ("attribeam version", manifest.attribeam_version),
-        ("schema version", manifest.schema_version),
-        ("configuration", manifest.configuration),
-    ]
+    names = ("status", "started_at", "runner", "attribeam_version", "schema_version", "configuration")
+    run = [(_words(name), str(getattr(manifest, name))) for name in names]
     if manifest.counts.tokens is not None:
         run.append(("tokens", f"{manifest.counts.tokens:,}"))
+    inputs = []
+    for one in manifest.inputs:
+        inputs.append((one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"))
+        inputs.extend((f"{one.path}: how it was read", str(note)) for note in one.notes)
     return {
         "Run": run,
         "Models": [(_words(name), value) for name, value in manifest.models.items()],
         "Options": [*_option_facts(manifest.options)],
-        "Inputs": [*_input_facts(manifest)],
+        "Inputs": inputs,
         "Versions": [*manifest.versions.items()],
     }
-
-
-def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
-    for one in manifest.inputs:
-        yield one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"
-        yield from ((f"{one.path}: how it was read", str(note)) for note in one.notes)
 
 
 def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -250,15 +220,14 @@ def model_line(audit: AuditDirectory) -> str:
         f"supported from {models['supported_threshold']}" if "supported_threshold" in models else "",
         f"unsupported below {models['weak_threshold']}" if "weak_threshold" in models else "",
     )
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, parts))
 
 
 def fitted_verdict(models: Mapping[str, str]) -> str:
     """A fitted verdict other than the package's own, and the risk from which it flags answers; else empty."""
-    name = models.get("verdict", _BUNDLED)
-    if name == _BUNDLED or "verdict_model" not in models:
+    if models.get("verdict", "bundled") == "bundled" or "verdict_model" not in models:
         return ""
-    return f"verdict {name}, risk from {models.get('answer_risk_threshold', '?')}"
+    return f"verdict {models['verdict']}, risk from {models.get('answer_risk_threshold', '?')}"
 
 
 def audit_key(audit: AuditDirectory) -> str:
@@ -274,24 +243,21 @@ def no_proof(models: Mapping[str, str]) -> str:
     These are the share of the flagged answers that have an unsupported claim (precision), of the answers with one that
     are flagged (recall), and of those without that are flagged all the same (false alarms); and the same of short ones.
     """
-    proof = "A verdict is a measurement and no proof: it says where to look first."
-    return " ".join([*_measured(models), proof])
-
-
-def _measured(models: Mapping[str, str]) -> Iterator[str]:
-    if both := _shares(models, ("verdict_precision", "verdict_recall")):
+    said = []
+    if both := _shares(models, "precision", "recall"):
         measured = f" (measured on {models[MEASURED_ON]})" if MEASURED_ON in models else ""
-        yield (
+        said.append(
             f"Of the answers that the verdict flags, {both[0]} do have an unsupported claim; of those that have one, "
             f"it flags {both[1]}{measured}."
         )
-    if alarms := _shares(models, ["verdict_false_alarms"]):
-        yield f"Of the answers that people found nothing wrong with, it flags {alarms[0]}."
-    if short := _shares(models, [f"verdict_short_{name}" for name in ("precision", "recall", "false_alarms")]):
-        yield f"With short answers, of up to three claims, these are {short[0]}, {short[1]} and {short[2]}."
+    if alarms := _shares(models, "false_alarms"):
+        said.append(f"Of the answers that people found nothing wrong with, it flags {alarms[0]}.")
+    if short := _shares(models, "short_precision", "short_recall", "short_false_alarms"):
+        said.append(f"With short answers, of up to three claims, these are {short[0]}, {short[1]} and {short[2]}.")
+    return " ".join([*said, "A verdict is a measurement and no proof: it says where to look first."])
 
 
-def _shares(models: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """The shares of these names in per cent; none where one is missing."""
-    found = [models.get(name) for name in names]
+def _shares(models: Mapping[str, str], *names: str) -> list[str]:
+    """The verdict's shares of these names in per cent; none where one is missing."""
+    found = [models.get(f"verdict_{name}") for name in names]
     return [] if None in found else [f"{float(share or 0):.0%}" for share in found]

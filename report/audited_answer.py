@@ -1,19 +1,36 @@
-"""Audited answers: rebuilt from their evidence rows, each with its spans, and with the texts of its log."""
+"""Audited answers: rebuilt from their evidence rows, each with its spans, and with the texts of its log.
+
+A log is read only while it is still what was audited, and its texts come with the masks that the audit made.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from attribeam.logs.columns import LogOptions, TableVersion, plain_array
+from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.privacy import (
+    LostPatternsError,
+    PrivacySettings,
+    Redactor,
+    SlowPatternError,
+    masked_record,
+    masking,
+    recorded_settings,
+)
+from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
 from attribeam.schemas import (
     AnswerKind,
     CharRange,
@@ -25,8 +42,115 @@ from attribeam.schemas import (
     Support,
     evidence_schema,
 )
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.evidence_record import span_of_row
 from attribeam.schemas.qa_record import RETRIEVALS
+from attribeam.schemas.run_manifest import InputFile
+
+NO_MASKS = Redactor(PrivacySettings())
+TEXTS_HELP = "read the texts from the logs although the audit was made with --no-texts"
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One input file of the manifest, looked at once, when its problem is first asked for; masked as the audit was."""
+
+    audited: InputFile
+    options: LogOptions = field(default_factory=LogOptions)
+    storage: LogStorage = field(default_factory=ArrowStorage)
+    redactor: Redactor = NO_MASKS
+
+    def records(self, rows: Sequence[int]) -> Iterator[QARecord]:
+        """The records of these rows, which ascend, without extra columns; rows that have none are left out."""
+        for one in self._log.outcomes(rows):
+            if isinstance(one, QARecord):
+                with suppress(SlowPatternError):
+                    yield masked_record(one, self.redactor)
+
+    def passage_ids(self) -> Iterator[pa.Table]:
+        """The ids of rows' passages, batch by batch: ``row`` counts the rows of the batch, ``passage`` is a text."""
+        for lists in self._log.passage_ids():
+            ids = plain_array(pc.struct_field(pc.list_flatten(lists), "passage_id")).cast(pa.string())
+            shown = masking(self.redactor).array("passage_id", ids) if self.redactor.settings.masks else ids
+            yield pa.table({"row": pc.list_parent_indices(lists), "passage": shown})
+
+    @cached_property
+    def _log(self) -> QALog:
+        return QALog(self.audited.path, self.options, self.storage).stamped()
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why it is not what was audited, and the way out; None where size and SHA-256 are. Never a text of the log."""
+        name = f"log {self.audited.path!r}"
+        try:
+            if self._log.stamp is None:
+                way_out = "bring it back, or start where the audit was started if its path is a relative one"
+                return f"{name} is not there any more; {way_out}"
+            if self._log.fingerprint() == (self.audited.size_bytes, self.audited.sha256):
+                return None
+        except DataError as error:
+            return str(error)
+        return f"{name} has another content than when it was audited; audit it again, or bring it back"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedLogs:
+    """The logs of one audit by path; texts come only from files whose content is still what was audited.
+
+    ``redactor`` makes the masks that the audit made. ``hidden`` says why no text is shown, as where the audit wrote
+    none or its masks cannot be made again; ``shows_ids`` is about ids of passages.
+    """
+
+    files: Mapping[str, LogFile]
+    redactor: Redactor = NO_MASKS
+    hidden: str | None = None
+    shows_ids: bool = True
+
+    @classmethod
+    def of(cls, audit: AuditDirectory, *, texts: bool = False) -> AuditedLogs:
+        """The logs that the manifest names; nothing is opened yet. ``texts`` shows them after ``--no-texts``, too."""
+        recorded = audit.manifest.options
+        redactor, lost = NO_MASKS, ""
+        try:
+            redactor = Redactor(recorded_settings(recorded.get("privacy")))
+        except LostPatternsError as error:
+            lost = str(error)
+        no_texts = "the audit was made with --no-texts; give --texts to read them from the logs all the same"
+        hidden = lost or (no_texts if redactor.settings.no_texts and not texts else None)
+        options = _log_options(recorded)
+        files = {one.path: LogFile(one, options, audit.storage, redactor) for one in audit.manifest.inputs}
+        return cls(files, redactor, hidden, shows_ids=not lost)
+
+    def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
+        """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out."""
+        if self.hidden is not None:
+            return
+        for path in sorted({row.source_file for row in rows}):
+            file = self.files.get(path)
+            if file is not None and file.problem is None:
+                yield from file.records(sorted(row.source_row for row in rows if row.source_file == path))
+
+    def problems(self, rows: frozenset[RowSource]) -> tuple[str, ...]:
+        """Why texts of ``rows`` are not shown: one sentence, or one per log that is gone, changed or unknown."""
+        if self.hidden is not None:
+            return (self.hidden,)
+        paths = sorted({row.source_file for row in rows})
+        unknown = (f"{path!r} is no input of this audit" for path in paths if path not in self.files)
+        known = (self.files[path].problem for path in paths if path in self.files)
+        return (*unknown, *filter(None, known))
+
+
+def _log_options(recorded: Mapping[str, object]) -> LogOptions:
+    """How the audit read its logs; a manifest that says less had the defaults."""
+    default = LogOptions()
+    columns, longest = recorded.get("columns"), recorded.get("max_text_chars")
+    return LogOptions(
+        columns=tuple((str(name), str(column)) for name, column in columns) if isinstance(columns, list) else (),
+        max_text_chars=longest if isinstance(longest, int) else default.max_text_chars,
+        format=str(recorded.get("log_format", default.format)),
+        tables=tuple(TableVersion(**one) for one in recorded.get("tables", ())),  # type: ignore[attr-defined]
+    )
+
 
 _OWN = frozenset({*evidence_schema().names, RETRIEVALS})
 """What is no extra column to readers; places of retrievals are for ``attribeam send``."""
@@ -50,6 +174,11 @@ class AuditedAnswer:
     def kind(self) -> AnswerKind:
         """What the answer is as a whole."""
         return self.spans[0].answer_kind
+
+    @property
+    def moment(self) -> str | None:
+        """When it was given, as a text."""
+        return None if self.answered_at is None else self.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
     @property
     def not_judged(self) -> tuple[ClaimKind, ...]:
@@ -102,9 +231,6 @@ def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAns
     )
 
 
-_UNKNOWN_VALUE = "(not written)"
-
-
 def with_texts(answer: AuditedAnswer, record: QARecord | None = None) -> AuditedAnswer:
     """The answer with a text for every span and piece: its own, that of ``record``, or where it stands.
 
@@ -124,47 +250,30 @@ def without_texts(answer: AuditedAnswer) -> AuditedAnswer:
 
 
 def _with_texts(span: SpanEvidence, record: QARecord | None) -> SpanEvidence:
+    pieces = [_position(one.chars) if record is None else _piece_text(one, record) for one in span.evidence]
     return replace(
         span,
-        text=_text(span.chars, None if record is None else record.answer),
-        evidence=tuple(replace(piece, text=_piece_text(piece, record)) for piece in span.evidence),
-        unmatched_values=tuple(value or _UNKNOWN_VALUE for value in span.unmatched_values),
+        text=_position(span.chars) if record is None else span.chars.of(record.answer),
+        evidence=tuple(replace(piece, text=text) for piece, text in zip(span.evidence, pieces, strict=True)),
+        unmatched_values=tuple(value or "(not written)" for value in span.unmatched_values),
     )
 
 
-def _piece_text(piece: EvidencePiece, record: QARecord | None) -> str:
-    if record is None:
-        return _text(piece.chars, None)
+def _piece_text(piece: EvidencePiece, record: QARecord) -> str:
     passage = record.passages[piece.passage_index]
-    return _text(piece.chars, (passage.title or "") if piece.in_title else passage.text)
+    return piece.chars.of((passage.title or "") if piece.in_title else passage.text)
 
 
-def _text(chars: CharRange, text: str | None) -> str:
-    return f"characters {chars.char_start} to {chars.char_end}" if text is None else chars.of(text)
+def _position(chars: CharRange) -> str:
+    return f"characters {chars.char_start} to {chars.char_end}"
 
 
-_MAX_TEXT_CHARS = 400_000
-_MAX_VALUE_CHARS = 200
-_MAX_ANSWER_CHARS = 20_000
 DEAD_LETTERS_PER_REASON = 50
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRisk:
-    """One audited answer and its risk, 0 to 1; None where it cannot be judged."""
-
-    source: RowSource
-    risk: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class EmbeddedAnswer:
-    """One answer of the worklist.
-
-    Attributes:
-        risk: 0 to 1; None where the answer cannot be judged.
-        texts: question, passages and answer; None if the log is missing or changed, or if they are too long.
-    """
+    """One answer; ``risk`` is None where it cannot be judged, ``texts`` where they cannot be read or are too long."""
 
     answer: AuditedAnswer
     risk: float | None
@@ -174,59 +283,41 @@ class EmbeddedAnswer:
     def extra_columns(self) -> tuple[tuple[str, str], ...]:
         """(column, value as text) of the extra columns that have a value; a long text is cut."""
         columns = self.answer.extra_columns
-        return tuple((name, str(value)[:_MAX_VALUE_CHARS]) for name, value in columns if value is not None)
+        return tuple((name, str(value)[:200]) for name, value in columns if value is not None)
 
 
 def embedded_answers(
-    audit: AuditDirectory, logs: AuditedLogs, riskiest: Sequence[AnswerRisk]
+    audit: AuditDirectory, logs: AuditedLogs, risks: Mapping[RowSource, float | None]
 ) -> Iterator[EmbeddedAnswer]:
-    """The answers of ``riskiest``, in that order.
-
-    Texts of a row are left out if they have more than 400,000 characters in all.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
-    sources = frozenset(one.source for one in riskiest)
-    rows = _rows_by_answer(audit, sources)
-    texts = {one.source: one for one in logs.answers(sources) if _text_length(one) <= _MAX_TEXT_CHARS}
-    for one in riskiest:
-        answer = answer_of_rows(one.source, sorted(rows[one.source], key=lambda row: int(row["span_index"])))
-        text = texts.get(one.source)
-        yield EmbeddedAnswer(with_texts(answer, text), one.risk, text)
-
-
-def _rows_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:
-    found: dict[RowSource, list[EvidenceRow]] = {source: [] for source in sources}
-    files = pa.array(sorted({one.source_file for one in sources}), pa.string())
-    rows = pa.array(sorted({one.source_row for one in sources}), pa.int64())
-    where = ds.field("source_row").isin(rows) & ds.field("source_file").isin(files)
-    for batch in audit.evidence_batches(where=where) if sources else ():
+    """The answers that have ``risks``, in that order; texts of over 400,000 characters in all are left out."""
+    rows: dict[RowSource, list[EvidenceRow]] = {source: [] for source in risks}
+    files = pa.array(sorted({one.source_file for one in risks}), pa.string())
+    numbers = pa.array(sorted({one.source_row for one in risks}), pa.int64())
+    where = ds.field("source_row").isin(numbers) & ds.field("source_file").isin(files)
+    for batch in audit.evidence_batches(where=where) if risks else ():
         for row in evidence_rows(batch):
-            source = RowSource(row["source_file"], row["source_row"])
-            if source in sources:
-                found[source].append(row)
-    return found
+            if (source := RowSource(row["source_file"], row["source_row"])) in rows:
+                rows[source].append(row)
+    texts = {one.source: one for one in logs.answers(frozenset(risks)) if _text_length(one) <= 400_000}
+    for source, risk in risks.items():
+        answer = answer_of_rows(source, sorted(rows[source], key=lambda row: int(row["span_index"])))
+        yield EmbeddedAnswer(with_texts(answer, texts.get(source)), risk, texts.get(source))
 
 
-def _text_length(answer: QARecord) -> int:
-    passages = sum(len(one.text) + len(one.title or "") for one in answer.passages)
-    return passages + len(answer.question) + len(answer.answer)
+def _text_length(record: QARecord) -> int:
+    texts = (part for one in record.passages for part in (one.text, one.title or ""))
+    return sum(map(len, (record.question, record.answer, *texts)))
 
 
 def embedded_dead_letters(audit: AuditDirectory) -> list[dict[str, object]]:
-    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input; answers are cut."""
     taken: Counter[str] = Counter()
     letters: list[dict[str, object]] = []
     for batch in audit.dead_letter_batches():
         for row in batch.to_pylist():
             if taken[row["reason"]] < DEAD_LETTERS_PER_REASON:
                 taken[row["reason"]] += 1
-                if len(row["answer"] or "") > _MAX_ANSWER_CHARS:
-                    row["answer"] = f"{row['answer'][:_MAX_ANSWER_CHARS]}…"
+                if len(row["answer"] or "") > 20_000:
+                    row["answer"] = f"{row['answer'][:20_000]}…"
                 letters.append(row)
     return letters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,6 +16,7 @@ from rich.cells import cell_len
 
 from attribeam.report.audit_history import (
     BEFORE,
+    PAGE,
     WATCHED,
     Alert,
     AuditEntry,
@@ -27,9 +28,8 @@ from attribeam.report.audit_history import (
 )
 from attribeam.report.audit_summary import Change, Figure
 from attribeam.report.html_page import asset, security_policy, template
-from attribeam.report.messages import one_line
-from attribeam.report.output_file import STANDARD_OUTPUT, as_private_as, check_output, write_lines
-from attribeam.report.overview import SUPPORTS, ShareGroup, SupportCounts, Timeline, timeline
+from attribeam.report.messages import STANDARD_OUTPUT, as_private_as, check_output, one_line, write_lines
+from attribeam.report.overview import SUPPORTS, SupportCounts, Timeline, timeline
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("date (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
@@ -60,8 +60,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             raise UsageError("--output should be a file for the page; the table goes to standard output")
         check_output(arguments.output)
     entries = read_history(arguments.folder)
-    if arguments.by is not None:
-        _check_column(entries, arguments.by)
+    if arguments.by is not None and arguments.by not in (known := _column_values(entries)):
+        if known:
+            raise UsageError(f"--by should be one of {', '.join(known)}, was: {arguments.by!r}")
+        raise UsageError("--by needs audits that tell claims by generator or a carried column; these tell none")
     alerts = find_alerts(entries)
     if arguments.output is not None:
         with as_private_as(audit_folders(arguments.folder)):
@@ -72,30 +74,24 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.GATE_FAILED if newest and arguments.fail_on_alert else ExitCode.DONE
 
 
-def _check_column(entries: Sequence[AuditEntry], column: str) -> None:
-    if (known := _column_values(entries)) and column not in known:
-        raise UsageError(f"--by should be one of {', '.join(known)}, was: {column!r}")
-    if not known:
-        raise UsageError("--by needs audits that tell claims by generator or a carried column; these tell none")
-
-
 def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str | None) -> Iterator[str]:
-    yield from _aligned([_HEADER, *map(_cells, entries)])
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for entry in entries:
+        gates = f"{len(entry.failed_gates)} failed" if entry.failed_gates else ""
+        rows.append((entry.when, entry.name, entry.status, *_figure_cells(entry, digits=1), gates))
+    yield from _aligned(rows)
     if column is not None:
         values = [value for value, _ in _column_values(entries)[column]]
-        heads = tuple("none" if value is None else value for value in values)
+        rows = [("date (UTC)", "audit", "", *("none" if value is None else value for value in values))]
+        for entry in entries:
+            shares = (_unsupported_share(entry, column, value) for value in values)
+            rows.append((entry.when, entry.name, "", *("" if share is None else f"{share:.1%}" for share in shares)))
         yield f"\nunsupported claims by {one_line(column)}"
-        yield from _aligned([("date (UTC)", "audit", "", *heads), *(_by(one, column, values) for one in entries)])
+        yield from _aligned(rows)
     if alerts:
         shown = alerts[-_MOST_ALERTS:]
         yield f"\nalerts, the last {len(shown)} of {len(alerts):,}"
-        for one in shown:
-            yield f"{_when(one.entry)}  {one_line(one.entry.name)}: {one_line(one.text)}"
-
-
-def _cells(entry: AuditEntry) -> tuple[str, ...]:
-    gates = f"{len(entry.failed_gates)} failed" if entry.failed_gates else ""
-    return (_when(entry), entry.name, entry.status, *_figure_cells(entry, digits=1), gates)
+        yield from (f"{one.entry.when}  {one_line(one.entry.name)}: {one_line(one.text)}" for one in shown)
 
 
 def _figure_cells(entry: AuditEntry, *, digits: int) -> Iterator[str]:
@@ -105,43 +101,32 @@ def _figure_cells(entry: AuditEntry, *, digits: int) -> Iterator[str]:
         yield f"{entry.metrics[metric]:.{digits}%}" if metric in entry.metrics else ""
 
 
-def _by(entry: AuditEntry, column: str, values: Sequence[str | None]) -> tuple[str, ...]:
-    groups = (_group_of(entry, column, value) for value in values)
-    shares = ("" if one is None else f"{one.counts.unsupported_share:.1%}" for one in groups)
-    return (_when(entry), entry.name, "", *shares)
-
-
-def _when(entry: AuditEntry) -> str:
-    return f"{entry.moment.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Columns side by side: the first three begin, the others end together."""
     harmless = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*harmless, strict=True)]
     for row in harmless:
         gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        begun = [cell + gap for cell, gap in zip(row[:3], gaps, strict=False)]
-        ended = [gap + cell for cell, gap in zip(row[3:], gaps[3:], strict=True)]
-        yield "  ".join([*begun, *ended]).rstrip()
+        cells = zip(row, gaps, strict=True)
+        yield "  ".join(cell + gap if index < 3 else gap + cell for index, (cell, gap) in enumerate(cells)).rstrip()
 
 
 def _column_values(entries: Sequence[AuditEntry]) -> dict[str, list[tuple[str | None, int]]]:
     """The values with the most claims, and how many, for the generator and each carried column."""
-    counts: dict[str, Counter[str | None]] = {}
+    counts: defaultdict[str, Counter[str | None]] = defaultdict(Counter)
     for entry in entries:
         for column, groups in entry.groups.items():
-            counts.setdefault(column, Counter()).update({one.value: one.counts.spans for one in groups})
+            counts[column].update({one.value: one.counts.spans for one in groups})
     return {column: values.most_common(_MOST_VALUES) for column, values in counts.items()}
 
 
-def _group_of(entry: AuditEntry, column: str, value: str | None) -> ShareGroup | None:
-    """The claims of one value; None if the audit has none of it."""
-    found = (one for one in entry.groups.get(column, ()) if one.value == value and one.counts.spans)
-    return next(found, None)
+def _unsupported_share(entry: AuditEntry, column: str, value: str | None) -> float | None:
+    """That of the claims of one value; None if the audit has none of it."""
+    found = (one.counts for one in entry.groups.get(column, ()) if one.value == value and one.counts.spans)
+    return next((counts.unsupported_share for counts in found), None)
 
 
-# The page's drawings are plain SVG, so it needs no script: places across are in percent, down in pixels.
+# The page's drawings are plain SVG, so it needs no script: x is in percent, y in pixels.
 
 HEIGHT = 170
 MOST_DRAWN = 366
@@ -151,7 +136,6 @@ _INSET = 1.5
 _MOST_LISTED = 100
 _STEPS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25)
 """Between the lines of a scale."""
-
 _Chart = Mapping[str, object]
 """What the template draws: ``grid`` is (y, label), ``dates`` are (x, anchor, label)."""
 
@@ -159,16 +143,20 @@ _Chart = Mapping[str, object]
 def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str:
     """The page of the audits in a folder, oldest first, as it will lie at ``output``: links are relative to there."""
     alerts = find_alerts(entries)
-    links = {one.name: _link(root / one.name / "report.html", output) for one in entries if one.page}
+    folder = output.absolute().parent
+    pages = {one.name: (root / one.name / PAGE).absolute() for one in entries if one.page}
+    links = {name: quote(os.path.relpath(page, folder), errors="surrogateescape") for name, page in pages.items()}
     drawn = entries[-MOST_DRAWN:]
     done = [one for one in entries if one.is_done]
     moments = [f"{one.moment.astimezone(UTC):%d %B %Y}".lstrip("0") for one in (entries[0], entries[-1])]
+    statuses = Counter(one.status for one in entries).most_common()
+    counted = [f"{len(entries):,} audit{'s' * (len(entries) != 1)}", *(f"{count:,} {one}" for one, count in statuses)]
     bins = timeline(_by_hour(entries), narrowest="day")
     style = asset("assets/1_base.css", "assets/2_overview.css", "assets/history.css")
     return template("history.html.j2").render(
         title=root.resolve().name.encode("utf-8", "replace").decode() or "audits",
         span="Audits of " + " to ".join(dict.fromkeys(moments)),
-        counted=", ".join(_counted(entries)),
+        counted=", ".join(counted),
         figures=tuple(_figures(entries, done[-1])) if done else (),
         last=done[-1].name if done else "",
         notes=tuple(_notes(entries, alerts)),
@@ -181,20 +169,14 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
         stack_unit=f"a {bins.unit}",
         columns=[*_column_charts(drawn, links)],
         header=("date", "audit", "status", "rows", "claims", *WATCHED.values(), "failed gates"),
-        rows=[_audit_row(one, links) for one in reversed(entries)],
+        rows=[
+            {**_row(one, links), "cells": (*_figure_cells(one, digits=2), "; ".join(one.failed_gates))}
+            for one in reversed(entries)
+        ],
         height=HEIGHT,
         csp=security_policy(styles=[style]),
         style=Markup(style),
     )
-
-
-def _link(page: Path, output: Path) -> str:
-    return quote(os.path.relpath(page.absolute(), output.absolute().parent), errors="surrogateescape")
-
-
-def _counted(entries: Sequence[AuditEntry]) -> Iterator[str]:
-    yield f"{len(entries):,} audit{'s' * (len(entries) != 1)}"
-    yield from (f"{count:,} {status}" for status, count in Counter(one.status for one in entries).most_common())
 
 
 def _figures(entries: Sequence[AuditEntry], last: AuditEntry) -> Iterator[Figure]:
@@ -205,14 +187,11 @@ def _figures(entries: Sequence[AuditEntry], last: AuditEntry) -> Iterator[Figure
         expected = expected_ranges(entries[: entries.index(last) + 1], metric)[-1]
         change, note = None, "nothing to hold it against"
         if expected is not None:
-            note, change = f"{expected.low:.1%} to {expected.high:.1%} expected", _change(value, expected)
+            note, change = f"{expected.low:.1%} to {expected.high:.1%} expected", Change("as expected", "neutral")
+            if not expected.holds(value):
+                more = value > expected.high
+                change = Change("more than expected", "worse") if more else Change("less than expected", "better")
         yield Figure(metric.removesuffix("_share"), words.capitalize(), f"{value:.1%}", note, change)
-
-
-def _change(value: float, expected: ExpectedRange) -> Change:
-    if expected.holds(value):
-        return Change("as expected", "neutral")
-    return Change("more than expected", "worse") if value > expected.high else Change("less than expected", "better")
 
 
 def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[str]:
@@ -220,8 +199,7 @@ def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[s
         yield f"The drawings show the last {MOST_DRAWN} of {len(entries):,} audits; the bars and the table have all."
     if len(alerts) > _MOST_LISTED:
         yield f"The last {_MOST_LISTED} of {len(alerts):,} alerts are listed."
-    lacking = sum(one.is_done and not one.errors for one in entries)
-    if lacking:
+    if lacking := sum(one.is_done and not one.errors for one in entries):
         yield (
             f"{lacking:,} audits have no standard errors, so they are judged by how far the nights before lie from "
             "each other alone; the same attribeam audit command, run again, adds them."
@@ -229,14 +207,10 @@ def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[s
 
 
 def _row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
-    """When, which audit, and where its page is: the start of a line of a list."""
+    """When, which audit, where its page is, and its status: the start of a line of a list."""
     at = entry.moment.astimezone(UTC).isoformat(timespec="seconds")
-    return {"at": at, "when": _when(entry), "name": entry.name, "link": links.get(entry.name)}
-
-
-def _audit_row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
-    cells = (*_figure_cells(entry, digits=2), "; ".join(entry.failed_gates))
-    return {**_row(entry, links), "status": entry.status, "bad": not entry.is_done, "cells": cells}
+    status = {"status": entry.status, "bad": not entry.is_done}
+    return {"at": at, "when": entry.when, "name": entry.name, "link": links.get(entry.name), **status}
 
 
 def _metric_charts(
@@ -256,9 +230,9 @@ def _column_charts(entries: Sequence[AuditEntry], links: Mapping[str, str]) -> I
     for column, values in _column_values(entries).items():
         charts = []
         for value, claims in values:
-            groups = [(one, _group_of(one, column, value)) for one in entries]
-            shares = [(one, group.counts.unsupported_share) for one, group in groups if group is not None]
-            charts.append(_trend(value or "none", f"{claims:,} claims in all", shares, links))
+            shares = [(one, _unsupported_share(one, column, value)) for one in entries]
+            known = [(one, share) for one, share in shares if share is not None]
+            charts.append(_trend(value or "none", f"{claims:,} claims in all", known, links, {}, {}))
         yield column, charts
 
 
@@ -267,49 +241,35 @@ def _trend(
     sub: str,
     values: Sequence[tuple[AuditEntry, float]],
     links: Mapping[str, str],
-    ranges: Mapping[str, ExpectedRange | None] | None = None,
-    kinds: Mapping[str, str] | None = None,
+    ranges: Mapping[str, ExpectedRange | None],
+    kinds: Mapping[str, str],
 ) -> _Chart:
     """A share of some audits; by their names ``links`` to their pages, expected ``ranges``, and ``kinds`` of alerts."""
-    ranges, kinds = ranges or {}, kinds or {}
     times = [entry.moment for entry, _ in values]
+    width = (times[-1] - times[0]).total_seconds() if times else 0.0
     highs = (one.high for entry, _ in values if (one := ranges.get(entry.name)) is not None)
     largest = max((*(value for _, value in values), *highs), default=0.0)
     step = next((step for step in _STEPS if largest <= 4 * step), _STEPS[-1])
-    points = [(_x(entry.moment, times), _y(value, 4 * step)) for entry, value in values]
-    marks = [
-        {
-            "x": x,
-            "y": y,
-            "title": _title(entry, value, ranges.get(entry.name)),
-            "kind": kinds.get(entry.name, ""),
-            "link": links.get(entry.name),
-            **_range_box(ranges.get(entry.name), 4 * step),
-        }
-        for (x, y), (entry, value) in zip(points, values, strict=True)
-    ]
+    marks = []
+    for entry, value in values:
+        x = _across((entry.moment - times[0]).total_seconds() / width if width else 0.5)
+        title = f"{entry.name}, {entry.moment:%Y-%m-%d %H:%M}: {value:.2%}"
+        box: dict[str, float | None] = {"top": None, "height": 0.0}
+        if (expected := ranges.get(entry.name)) is not None:
+            title += f", expected {expected.low:.2%} to {expected.high:.2%}"
+            high, low = _y(expected.high, 4 * step), _y(expected.low, 4 * step)
+            box = {"top": high, "height": max(round(low - high, 1), 1.0)}
+        mark = {"x": x, "y": _y(value, 4 * step), "title": title, **box}
+        marks.append({**mark, "kind": kinds.get(entry.name, ""), "link": links.get(entry.name)})
     return {
         "heading": heading,
         "sub": sub,
         "marks": marks,
-        "lines": [(*one, *other) for one, other in pairwise(points)],
+        "lines": [(one["x"], one["y"], other["x"], other["y"]) for one, other in pairwise(marks)],
         "grid": _grid(step),
         "dates": [*_dates(times)],
         "band": round(min(60 / max(len(marks), 1), 2.4), 3),
     }
-
-
-def _range_box(expected: ExpectedRange | None, top: float) -> dict[str, float | None]:
-    """Top and height of the box that shows where a share was expected."""
-    if expected is None:
-        return {"top": None, "height": 0.0}
-    high, low = _y(expected.high, top), _y(expected.low, top)
-    return {"top": high, "height": max(round(low - high, 1), 1.0)}
-
-
-def _title(entry: AuditEntry, value: float, expected: ExpectedRange | None) -> str:
-    by = "" if expected is None else f", expected {expected.low:.2%} to {expected.high:.2%}"
-    return f"{entry.name}, {entry.moment:%Y-%m-%d %H:%M}: {value:.2%}{by}"
 
 
 def _grid(step: float) -> list[tuple[float, str]]:
@@ -321,33 +281,25 @@ def _y(share: float, top: float) -> float:
     return round(_TOP + (1 - share / top) * (HEIGHT - _TOP), 1)
 
 
-def _x(moment: datetime, times: Sequence[datetime]) -> float:
-    width = (times[-1] - times[0]).total_seconds()
-    return _across((moment - times[0]).total_seconds() / width if width else 0.5)
-
-
 def _across(part: float) -> float:
     return round(_INSET + part * (100 - 2 * _INSET), 3)
 
 
 def _dates(times: Sequence[datetime]) -> Iterator[tuple[float, str, str]]:
     """Up to four dates, those of the first and the last audit among them."""
-    if not times:
-        return
-    if times[0] == times[-1]:
+    if times and times[0] == times[-1]:
         yield 50.0, "middle", f"{times[0]:%d %b %Y}"
-        return
-    for number, anchor in enumerate(("start", *["middle"] * (_MOST_LABELS - 2), "end")):
-        part = number / (_MOST_LABELS - 1)
-        yield _across(part), anchor, f"{times[0] + (times[-1] - times[0]) * part:%d %b %Y}"
+    elif times:
+        for number, anchor in enumerate(("start", *["middle"] * (_MOST_LABELS - 2), "end")):
+            part = number / (_MOST_LABELS - 1)
+            yield _across(part), anchor, f"{times[0] + (times[-1] - times[0]) * part:%d %b %Y}"
 
 
 def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
-    hours: dict[datetime, SupportCounts] = {}
+    hours: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
     for one in entries:
         if one.is_done and one.supports.spans:
-            hour = one.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-            hours[hour] = hours.get(hour, SupportCounts()) + one.supports
+            hours[one.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += one.supports
     return hours
 
 
@@ -365,19 +317,14 @@ def _stack_chart(bins: Timeline) -> _Chart:
             total = starts[-1] + gap - starts[0]
             x, width = 100 * ((start - starts[0]) / total), 100 * (gap / total)
         label = f"{'week of ' * (bins.unit == 'week')}{start:%Y-%m-%d}"
-        bars.extend(_bar_parts(one.counts, round(x + width * 0.08, 3), round(width * 0.84, 3), label))
-    return {"bars": bars, "grid": _grid(0.25), "dates": [*_dates(starts)]}
-
-
-def _bar_parts(
-    counts: SupportCounts, x: float, width: float, label: str
-) -> Iterator[tuple[str, float, float, float, float, str]]:
-    below = 0.0
-    for support in reversed(SUPPORTS):
-        number = int(getattr(counts, support))
-        share = number / counts.spans if counts.spans else 0.0
-        height = round(share * (HEIGHT - _TOP), 1)
-        if height:
+        below = 0.0
+        for support in reversed(SUPPORTS):
+            number = int(getattr(one.counts, support))
+            share = number / one.counts.spans if one.counts.spans else 0.0
+            height = round(share * (HEIGHT - _TOP), 1)
             title = f"{label}: {number:,} {support}, {share:.1%}"
-            yield support, x, width, round(HEIGHT - below - height, 1), height, title
-        below += height
+            bar = (round(x + width * 0.08, 3), round(width * 0.84, 3), round(HEIGHT - below - height, 1), height, title)
+            below += height
+            if height:
+                bars.append((support, *bar))
+    return {"bars": bars, "grid": _grid(0.25), "dates": [*_dates(starts)]}

@@ -19,6 +19,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from attribeam.logs.privacy import check_masked
 from attribeam.report.answer_ranking import AuditComparison, compare_audits, riskiest_claim
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import (
@@ -33,20 +34,13 @@ from attribeam.report.audit_summary import (
 )
 from attribeam.report.audited_answer import (
     DEAD_LETTERS_PER_REASON,
+    AuditedLogs,
     EmbeddedAnswer,
     embedded_answers,
     embedded_dead_letters,
 )
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.output_file import as_private_as, check_output, write_lines
-from attribeam.report.overview import (
-    Overview,
-    PassageRanking,
-    disagreement,
-    passage_names,
-    read_overview,
-    retrieved_passages,
-)
+from attribeam.report.messages import as_private_as, check_output, write_lines
+from attribeam.report.overview import Overview, disagreement, passage_names, read_overview, retrieved_passages
 from attribeam.schemas import VERDICTS, CharRange, EvidencePiece, SpanEvidence
 
 DEFAULT_PAGE_ANSWERS = 1000
@@ -57,30 +51,18 @@ _SCRIPTS = ("vendor/plot.js", "vendor/parquet.js", "assets/page.js")
 """The libraries, then the page's own script; ``vendor/make_bundles.sh`` makes all three."""
 _PLOT_STYLE = "vendor/plot_style.css"
 """Observable Plot adds a style element with this text to every drawing."""
-_NONE = "'none'"
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
-_SHARE_OF_CHANGED = 10
-"""A page that compares shows, beside its riskiest answers, a tenth as many that changed most."""
 
 
-def write_html_report(
-    audit: AuditDirectory,
-    output: Path,
-    *,
-    previous: AuditDirectory | None = None,
-    answers: int = DEFAULT_PAGE_ANSWERS,
-    texts: bool = False,
-    title: str | None = None,
-) -> None:
-    """Write the page; an existing file is replaced once the new page is complete.
+def write_html_report(audit: AuditDirectory, output: Path) -> None:
+    """Write the page; an existing file is replaced once the new page is complete. Raises as ``html_page``.
 
     Raises:
-        UsageError: as ``html_page``, and if the output's directory does not exist.
-        RunError: as ``html_page``, and if the page cannot be written.
+        UsageError, RunError: if the page cannot be written there.
     """
     check_output(str(output))
-    page = html_page(audit, previous=previous, answers=answers, texts=texts, title=title)
-    with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):
+    page = html_page(audit)
+    with as_private_as([audit.root]):
         write_lines(str(output), [page])
 
 
@@ -92,14 +74,10 @@ def html_page(
     texts: bool = False,
     title: str | None = None,
 ) -> str:
-    """The whole page, self-contained.
+    """The whole page, self-contained, with at most that many ``answers`` in the worklist.
 
-    Args:
-        audit: what to show.
-        previous: an earlier audit to compare it with.
-        answers: the most answers in the worklist.
-        texts: whether to show texts from the logs although the audit wrote none.
-        title: that of the page; None for one from the logs.
+    ``previous`` is an earlier audit to compare it with; ``texts`` shows texts from the logs although the audit wrote
+    none; without a ``title``, the logs give one.
 
     Raises:
         UsageError: if the earlier audit has no answer of this one.
@@ -109,31 +87,29 @@ def html_page(
     title = title or audit_title(audit)
     logs = AuditedLogs.of(audit, texts=texts)
     comparison = None if previous is None else compare_audits(audit, previous)
-    also = () if comparison is None else comparison.changed[: answers // _SHARE_OF_CHANGED]
+    also = () if comparison is None else comparison.changed[: answers // 10]  # beside the riskiest answers
     overview = read_overview(audit, answers=answers, also=also)
-    riskiest = overview.ranking.riskiest
-    worklist = tuple(embedded_answers(audit, logs, riskiest))
-    embedded = answers_json(worklist, comparison)
-    names = passage_names(one.texts for one in worklist if one.texts is not None)
-    passages = overview.passages.result(retrieved_passages(logs), names)
-    problems = logs.problems(frozenset(one.source for one in riskiest))
+    worklist = tuple(embedded_answers(audit, logs, overview.ranking.riskiest))
+    embedded = _answers_json(worklist, comparison)
+    problems = logs.problems(frozenset(overview.ranking.riskiest))
     shown = {
         "answers": embedded.text,
-        "plots": plots_json(overview, passages),
-        "dead letters": compact_json(embedded_dead_letters(audit)),
+        "plots": _plots_json(overview, worklist, logs),
+        "dead letters": _compact_json(embedded_dead_letters(audit)),
     }
     for name, written in shown.items():
-        logs.check(f"the page's list of {name}", written)
+        check_masked(f"the page's list of {name}", json.loads(written), logs.redactor.settings, logs.files)
+    moments = [datetime.fromisoformat(one.manifest.started_at) for one in (audit, previous) if one is not None]
+    started = [f"{moment:%d %B %Y, %H:%M UTC}".lstrip("0") for moment in moments]
     style, scripts = asset(*_STYLES), [asset(name) for name in _SCRIPTS]
     return template("page.html.j2").render(
         title=title,
-        started=_readable_moment(audit.manifest.started_at),
+        started=started[0],
         model=model_line(audit),
-        compared=None if previous is None else _readable_moment(previous.manifest.started_at),
+        compared=None if previous is None else started[1],
         figures=(*top_figures(audit, previous), *citation_figures(overview.citations)),
         shares=tuple(_shares(audit)),
         comparison=comparison,
-        comparison_words="" if comparison is None else comparison.words(),
         overview=overview,
         no_proof=no_proof(audit.manifest.models),
         embedded=embedded,
@@ -155,7 +131,7 @@ def _audit_json(audit: AuditDirectory, title: str, *, compared: bool) -> str:
     rows: Counter[str] = Counter()
     for letter in audit.counts.dead_letters:
         rows[letter.reason] += letter.rows
-    return compact_json(
+    return _compact_json(
         {
             "key": audit_key(audit),
             "title": title,
@@ -179,7 +155,7 @@ def _notes(
     audit: AuditDirectory,
     previous: AuditDirectory | None,
     overview: Overview,
-    embedded: AnswersJson,
+    embedded: _AnswersJson,
     problems: tuple[str, ...],
 ) -> Iterator[str]:
     """What the page does not show, and what speaks against its verdicts, in sentences for its reader."""
@@ -215,12 +191,8 @@ def _notes(
             yield f"“{share.column}” is not drawn, it has too many different values."
 
 
-def _readable_moment(moment: str) -> str:
-    return datetime.fromisoformat(moment).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
-
-
 @dataclass(frozen=True, slots=True)
-class AnswersJson:
+class _AnswersJson:
     """A JSON array of ``answer_count`` answers, ``with_text_count`` of them with their texts."""
 
     text: str
@@ -228,38 +200,33 @@ class AnswersJson:
     with_text_count: int
 
 
-def answers_json(
-    answers: Sequence[EmbeddedAnswer], comparison: AuditComparison | None = None, *, max_bytes: int = MAX_ANSWER_BYTES
-) -> AnswersJson:
-    """The first answers, as many as fit into ``max_bytes`` of UTF-8; with a ``comparison``, what was said of them then.
-
-    Raises:
-        RunError: if a file of the earlier audit cannot be read.
-    """
+def _answers_json(answers: Sequence[EmbeddedAnswer], comparison: AuditComparison | None) -> _AnswersJson:
+    """As many answers as fit into ``MAX_ANSWER_BYTES``; with a ``comparison``, what was said of them then."""
     items: list[str] = []
     size = with_text_count = 0
     earlier = {} if comparison is None else comparison.earlier_answers([one.answer.record_id for one in answers])
     for answer in answers:
         found = _answer_json(answer)
         if comparison is not None:
-            found |= _earlier_json(answer.answer.record_id, comparison, earlier)
-        item = compact_json(found)
+            record_id = answer.answer.record_id
+            found |= {"change": comparison.change_of(record_id), "before": _earlier_json(earlier.get(record_id))}
+        item = _compact_json(found)
         size += len(item.encode()) + 1
-        if size > max_bytes:
+        if size > MAX_ANSWER_BYTES:
             break
         items.append(item)
         with_text_count += answer.texts is not None
-    return AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
+    return _AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
 
 
-def plots_json(overview: Overview, passages: PassageRanking) -> str:
-    """What the plots show."""
-    names = ("timeline", "masses", "support_scores", "shares", "ranks")
-    found = {name: getattr(overview, name) for name in names}
-    return compact_json({**found, "passages": passages})
+def _plots_json(overview: Overview, worklist: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> str:
+    names = passage_names(one.texts for one in worklist if one.texts is not None)
+    plots = ("timeline", "masses", "support_scores", "shares", "ranks")
+    passages = overview.passages.result(retrieved_passages(logs), names)
+    return _compact_json({**{name: getattr(overview, name) for name in plots}, "passages": passages})
 
 
-def compact_json(value: object) -> str:
+def _compact_json(value: object) -> str:
     """JSON without white space or anything that an HTML parser takes for markup: ``<``, ``>`` and ``&`` are escaped."""
     text = json.dumps(value, default=asdict, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
@@ -268,7 +235,7 @@ def compact_json(value: object) -> str:
 def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
     answer, texts = embedded.answer, embedded.texts
     passages = () if texts is None else texts.passages
-    worst, places = riskiest_claim(answer.spans), {span.span_index: place for place, span in enumerate(answer.spans)}
+    worst, positions = riskiest_claim(answer.spans), {span.span_index: n for n, span in enumerate(answer.spans)}
     return {
         "id": answer.record_id,
         "file": answer.source.source_file,
@@ -278,34 +245,30 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
         "risk": _rounded(embedded.risk),
         "answer_kind": answer.kind,
         "not_judged": answer.not_judged,
-        "worst": None if worst is None else places[worst.span_index],
+        "worst": None if worst is None else positions[worst.span_index],
         "extra": embedded.extra_columns,
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
-        "spans": [_span_json(span, places, with_texts=texts is not None) for span in answer.spans],
+        "spans": [_span_json(span, positions, with_texts=texts is not None) for span in answer.spans],
     }
 
 
-def _earlier_json(
-    record_id: str, comparison: AuditComparison, earlier: Mapping[str, EmbeddedAnswer]
-) -> dict[str, object]:
-    """What became of the answer, and what the earlier audit said of its claims, in their order."""
-    change, then = comparison.change_of(record_id), earlier.get(record_id)
+def _earlier_json(then: EmbeddedAnswer | None) -> dict[str, object] | None:
+    """What the earlier audit said of the answer and its claims, in the page's order of claims."""
     if then is None:
-        return {"change": change, "before": None}
-    # As the page orders the claims of today: of two that begin at one place, the longer one first.
+        return None
+    # Of two that begin at one place, the longer one first.
     claims = sorted(
         (span for span in then.answer.spans if span.is_claim),
         key=lambda span: (span.chars.char_start, -span.chars.char_end),
     )
     said = [[span.text, span.support, _rounded(span.support_score), list(span.unmatched_values)] for span in claims]
-    before = {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said}
-    return {"change": change, "before": before}
+    return {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said}
 
 
-def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
-    """``claim`` is the place of the span's claim among the spans of its answer, None where there is no claim."""
+def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
+    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim."""
     claim = span.span_index if span.is_claim else span.claim_index
     return {
         "index": span.span_index,
@@ -325,7 +288,7 @@ def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: boo
         "reason": span.reason,
         "expected": span.expected,
         "how": span.how,
-        "claim": None if claim is None else places[claim],
+        "claim": None if claim is None else positions[claim],
         "claim_kind": span.claim_kind,
         "score": _rounded(span.support_score),
     }
@@ -347,32 +310,24 @@ def _rounded(value: float | None) -> float | None:
 
 def template(name: str) -> Template:
     """A page's template; what is put into it is escaped."""
+    loader = FileSystemLoader(_ROOM / "assets")
     environment = Environment(
-        loader=FileSystemLoader(_ROOM / "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template(name)
 
 
 def security_policy(*, styles: Iterable[str], scripts: Iterable[str] = ()) -> str:
     """Load nothing, and apply only these scripts and styles, by their SHA-256 hashes."""
-    rules = (
-        "default-src 'none'",
-        f"script-src {_hashes(scripts) or _NONE}",
-        f"style-src {_hashes(styles)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
+    return (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
-    return "; ".join(rules)
 
 
 def _hashes(texts: Iterable[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests)
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
 
 @cache

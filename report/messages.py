@@ -1,7 +1,6 @@
-"""All that a command prints: its result on standard output, and on standard error what it says besides.
+"""All that a command prints, made harmless, since a terminal obeys some characters of other people's names and texts.
 
-Names, ids and texts come from logs, files and models of other people, and a terminal obeys some characters. So only
-this module prints, and it makes what it prints harmless. It imports no library.
+It also writes reports to files that appear complete or not at all, as private as their audit. It imports no library.
 """
 
 from __future__ import annotations
@@ -10,19 +9,24 @@ import argparse
 import json
 import logging
 import os
+import stat
 import sys
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import reduce
 from itertools import pairwise
-from typing import NoReturn, TextIO
+from operator import or_
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 CONSOLE_FLAG = "--console"
+STANDARD_OUTPUT = "-"
 
 _STAND_INS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x0A} | {0x09: " ", 0x7F: "\u2421"}
 _UNKNOWN = "\ufffd"
@@ -50,39 +54,28 @@ def _harmless_char(char: str) -> str:
 
 
 def print_lines(*texts: str) -> None:
-    """Print a result, each text on a line of its own.
-
-    Raises:
-        RunError: as ``write_output``.
-    """
-    _write("".join(f"{one_line(text)}\n" for text in texts))
-
-
-def print_styled(text: str) -> None:
-    """Print what was made harmless before it got its colours.
-
-    Raises:
-        RunError: as ``write_output``.
-    """
-    _write(text)
+    """Print a result, each text on a line of its own; raises as ``print_harmless``."""
+    print_harmless("".join(f"{one_line(text)}\n" for text in texts))
 
 
 def write_output(parts: Iterable[str]) -> None:
     """Write data to standard output as UTF-8, byte for byte; on a terminal it is made harmless.
 
-    A reader that stops early, such as ``head``, is no error: nothing more is written, and the command goes on.
-
-    Raises:
-        RunError: if it cannot be written.
+    A reader that stops early, such as ``head``, is no error: nothing more is written, and the command goes on. Raises
+    as ``print_harmless``.
     """
     shown = map(harmless, parts) if sys.stdout.isatty() else parts
     for part in shown:
-        if not _write(part.encode()):
+        if not print_harmless(part.encode()):
             return
 
 
-def _write(content: str | bytes) -> bool:
-    """Whether anybody reads what is written."""
+def print_harmless(content: str | bytes) -> bool:
+    """Print what was made harmless before, such as before it got its colours; whether anybody reads it.
+
+    Raises:
+        RunError: if standard output cannot be written to.
+    """
     try:
         if isinstance(content, str):
             sys.stdout.write(content)
@@ -104,6 +97,60 @@ def print_line(text: str, stream: TextIO) -> None:
     """Say something in one line, or nothing if the stream cannot be written to, such as a closed terminal."""
     with suppress(OSError):
         print(one_line(text), file=stream, flush=True)
+
+
+def check_output(output: str) -> None:
+    """Refuse, before any work, an output that cannot be written.
+
+    Raises:
+        UsageError: if the output is no file in an existing directory; it may be there or not, but no link or device.
+    """
+    from attribeam.schemas.errors import UsageError
+
+    if output == STANDARD_OUTPUT:
+        return
+    path = Path(output)
+    try:
+        is_file = path.parent.is_dir() and stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"--output {output!r} cannot be written: {error.strerror}") from error
+    if not is_file:
+        raise UsageError(
+            f"--output should be a file in an existing directory, and no link, was: {output!r}; {STANDARD_OUTPUT} is "
+            "standard output"
+        )
+
+
+def write_lines(output: str, parts: Iterable[str]) -> None:
+    """Write the parts one after another as UTF-8, line ends as they come, to standard output or a file.
+
+    Raises:
+        RunError: if the file cannot be written; an existing file stays as it was.
+    """
+    from attribeam.schemas.errors import RunError
+    from attribeam.schemas.written_files import new_file
+
+    if output == STANDARD_OUTPUT:
+        return write_output(parts)
+    try:
+        with new_file(Path(output)) as file:
+            file.writelines(part.encode() for part in parts)
+    except OSError as error:
+        raise RunError(f"{output!r} cannot be written: {error}") from error
+
+
+@contextmanager
+def as_private_as(folders: Iterable[str | Path]) -> Iterator[None]:
+    """Make what the block writes no more readable than each of the folders is; one of an object store says nothing."""
+    own = os.umask(0o077)
+    denied = [~Path(folder).stat().st_mode & 0o077 for folder in folders if Path(folder).is_dir()]
+    os.umask(reduce(or_, denied, own))
+    try:
+        yield
+    finally:
+        os.umask(own)
 
 
 class ConsoleKind(StrEnum):
@@ -191,16 +238,14 @@ class _LibraryMessages(logging.StreamHandler[TextIO]):
         return harmless(super().format(record))
 
 
-def let_libraries_speak(level: int) -> None:
-    """Print messages of libraries from ``level`` on, and warnings, on standard error, made harmless."""
-    logging.basicConfig(level=level, handlers=[_LibraryMessages()])
-    warnings.formatwarning = _harmless_warning
-
-
 _format_warning = warnings.formatwarning
 
 
-def _harmless_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    return harmless(_format_warning(message, category, filename, lineno, line))
+def let_libraries_speak(level: int) -> None:
+    """Print messages of libraries from ``level`` on, and warnings, on standard error, made harmless."""
+
+    def harmless_warning(*parts: Any, **named: Any) -> str:
+        return harmless(_format_warning(*parts, **named))
+
+    logging.basicConfig(level=level, handlers=[_LibraryMessages()])
+    warnings.formatwarning = harmless_warning

@@ -1,16 +1,13 @@
-"""Adds up what the overview shows: claims by support, the passages that answers draw on, and the riskiest answers.
-
-Each tally adds batch after batch in bounded memory and gives its result at the end.
-"""
+"""Adds up what the overview shows, batch after batch: claims by support, passages in use, and the riskiest answers."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +15,7 @@ import pyarrow.compute as pc
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.audited_answer import AuditedLogs
 from attribeam.schemas import VERDICTS, QARecord, RowSource
 from attribeam.schemas.evidence_record import CLAIM_COLUMNS, claim_rows, judged_rows
 
@@ -27,7 +24,7 @@ SUPPORTS = tuple(support.value for support in VERDICTS)
 
 @dataclass(frozen=True, slots=True)
 class SupportCounts:
-    """Numbers of spans by support."""
+    """Numbers of spans by support; shares of none are 0."""
 
     supported: int = 0
     weak: int = 0
@@ -35,12 +32,10 @@ class SupportCounts:
 
     @property
     def spans(self) -> int:
-        """All spans of the group."""
         return self.supported + self.weak + self.unsupported
 
     @property
     def unsupported_share(self) -> float:
-        """Share of unsupported spans, 0 where there is no span."""
         return self.unsupported / self.spans if self.spans else 0.0
 
     def __add__(self, other: SupportCounts) -> SupportCounts:
@@ -49,46 +44,39 @@ class SupportCounts:
         )
 
 
-class _SupportTally:
+class SupportTally:
     """Counts spans by support for each value of a column, or what ``_values`` makes of it.
 
-    Beyond ``limit`` values it stops counting and sets ``overflowed``, so memory stays bounded.
+    Beyond ``limit`` values it stops counting and has ``overflowed``, so memory stays bounded.
     """
 
     def __init__(self, column: str, *, limit: int) -> None:
         self.columns: tuple[str, ...] = (column, "support")
-        self.counts: dict[Any, SupportCounts] = {}
+        self.counts: defaultdict[Any, SupportCounts] = defaultdict(SupportCounts)
         self.overflowed = False
         self._limit = limit
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         if self.overflowed:
             return
         table = pa.table({"value": self._values(batch[self.columns[0]]), "support": batch["support"]})
         groups = table.group_by(["value", "support"]).aggregate([([], "count_all")])
-        if groups.num_rows > self._limit * len(SUPPORTS):
-            self.overflowed = True
-            return
-        for group in groups.to_pylist():
-            one = SupportCounts(**{group["support"]: group["count_all"]})
-            self.counts[group["value"]] = self.counts.get(group["value"], SupportCounts()) + one
-        self.overflowed = len(self.counts) > self._limit
+        self.overflowed = groups.num_rows > self._limit * len(SUPPORTS)
+        for group in () if self.overflowed else groups.to_pylist():
+            self.counts[group["value"]] += SupportCounts(**{group["support"]: group["count_all"]})
+        self.overflowed = self.overflowed or len(self.counts) > self._limit
 
     def _values(self, column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
 
 
 MAX_TIME_BINS = 62
-_MAX_HOURS = 300_000
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_FIRST_MICROSECONDS = (_FIRST_MOMENT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-_HOUR_MICROSECONDS = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class TimeBin:
-    """Counts of one hour, day, week, month or year; ``start`` is ISO 8601 in UTC."""
+    """Counts of one hour, day, week, month or year, from ``start`` on (ISO 8601 in UTC)."""
 
     start: str
     counts: SupportCounts
@@ -96,29 +84,25 @@ class TimeBin:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bins that hold spans, in ascending order; ``unit`` is their width.
-
-    ``undated`` counts spans without a time; if no span has one, there are no bins.
-    """
+    """Bins that hold spans, in ascending order; ``unit`` is their width, ``undated`` counts spans without a time."""
 
     unit: str
     bins: tuple[TimeBin, ...]
     undated: int
 
 
-class TimelineTally(_SupportTally):
-    """Counts by hour, and chooses the width of the bins at the end."""
+class TimelineTally(SupportTally):
+    """Counts spans by hour, and chooses the width of the bins at the end."""
 
     def __init__(self) -> None:
-        super().__init__("answered_at", limit=_MAX_HOURS)
+        super().__init__("answered_at", limit=300_000)
 
     def _values(self, column: pa.Array) -> pa.Array:
-        moments = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        since_first = pc.subtract(moments, _FIRST_MICROSECONDS)  # never negative, so that division rounds down
-        return pc.divide(since_first, _HOUR_MICROSECONDS)
+        moments = column.cast(pa.timestamp("us", tz="UTC"))
+        return pc.hours_between(pa.scalar(_FIRST_MOMENT, moments.type), moments)
 
     def result(self) -> Timeline:
-        """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
+        """As ``timeline``."""
         counts = dict(self.counts)
         undated = counts.pop(None, SupportCounts()).spans
         return timeline({_FIRST_MOMENT + timedelta(hours=hours): one for hours, one in counts.items()}, undated=undated)
@@ -132,9 +116,9 @@ def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narr
     units = [*_UNITS]
     for unit in units[units.index(narrowest) :]:
         width, start_of = _UNITS[unit]
-        bins: dict[datetime, SupportCounts] = {}
+        bins: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
         for hour, one in counts.items():
-            bins[start_of(hour)] = bins.get(start_of(hour), SupportCounts()) + one
+            bins[start_of(hour)] += one
         if not bins or (max(bins) - min(bins)) / width < MAX_TIME_BINS:
             break
     return Timeline(unit, tuple(TimeBin(start.isoformat(), bins[start]) for start in sorted(bins)), undated)
@@ -153,10 +137,8 @@ _UNITS: dict[str, tuple[timedelta, Callable[[datetime], datetime]]] = {
 }
 """The width of a bin, and the start of the bin that holds a moment."""
 
-
 MAX_VALUES = 50
 SHOWN_VALUES = 12
-_LONGEST_VALUE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +170,7 @@ _GROUPED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
 )  # fmt: skip
 
 
-class ShareTally(_SupportTally):
+class ShareTally(SupportTally):
     """Counts spans by support for each value of a column."""
 
     def __init__(self, column: str) -> None:
@@ -196,34 +178,28 @@ class ShareTally(_SupportTally):
 
     @staticmethod
     def can_group(field: pa.Field) -> bool:
-        """True for columns of texts, numbers, booleans and moments; lists, structs and bytes make no groups."""
+        """Whether a column has texts, numbers, booleans or moments; lists, structs and bytes make no groups."""
         return any(is_kind(field.type) for is_kind in _GROUPED_TYPES)
 
     def result(self) -> ShareBy:
-        """The groups, at most ``SHOWN_VALUES``."""
-        column = self.columns[0]
+        """The groups, at most ``SHOWN_VALUES``; long values are cut."""
         if self.overflowed:
-            return ShareBy(column, (), SupportCounts(), 0, too_many_values=True)
+            return ShareBy(self.columns[0], (), SupportCounts(), 0, too_many_values=True)
         by_size = sorted(self.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
-        shown, rest = by_size[:SHOWN_VALUES], by_size[SHOWN_VALUES:]
-        groups = [ShareGroup(_value_label(value), counts) for value, counts in shown]
+        groups = []
+        for value, counts in by_size[:SHOWN_VALUES]:
+            is_long = value is not None and len(value) > 80
+            groups.append(ShareGroup(f"{value[:79]}…" if is_long else value, counts))
         groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
-        others = sum((counts for _, counts in rest), SupportCounts())
-        return ShareBy(column, tuple(groups), others, len(rest), too_many_values=False)
-
-
-def _value_label(value: str | None) -> str | None:
-    return value if value is None or len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+        rest = [counts for _, counts in by_size[SHOWN_VALUES:]]
+        return ShareBy(self.columns[0], tuple(groups), sum(rest, SupportCounts()), len(rest), too_many_values=False)
 
 
 MASS_BINS = 40
 
 
-class MassTally(_SupportTally):
-    """Counts spans by support in each of ``MASS_BINS`` equal bins of evidence mass, or of another column of shares.
-
-    The bins cover [0, 1], the last includes 1.
-    """
+class MassTally(SupportTally):
+    """Counts spans by support in each of ``MASS_BINS`` equal bins of [0, 1], by evidence mass or another share."""
 
     def __init__(self, column: str = "evidence_mass") -> None:
         super().__init__(column, limit=MASS_BINS + 1)
@@ -237,20 +213,12 @@ class MassTally(_SupportTally):
         """The bins; none where no span has such a share."""
         if self.counts.keys() <= {None}:
             return ()
-        return tuple(self.counts.get(place, SupportCounts()) for place in range(MASS_BINS))
-
-
-_DIGITS = re.compile(r"\d+")
+        return tuple(self.counts.get(number, SupportCounts()) for number in range(MASS_BINS))
 
 
 @dataclass(frozen=True, slots=True)
 class PassageNames:
-    """What some rows say about passages.
-
-    Attributes:
-        titles: the first title by id.
-        row_shapes: ids that number the passages of a row, such as ``source1``, with their digits left out.
-    """
+    """The first title of each passage by id, and the shapes of ids that number the passages of a row (``source1``)."""
 
     titles: Mapping[str, str] = field(default_factory=dict)
     row_shapes: frozenset[str] = frozenset()
@@ -258,6 +226,9 @@ class PassageNames:
     def is_per_row(self, passage_id: str) -> bool:
         """Whether the id names another passage in every row, so that its uses cannot be added up."""
         return _shape(passage_id) in self.row_shapes
+
+
+NO_NAMES = PassageNames()
 
 
 def passage_names(records: Iterable[QARecord]) -> PassageNames:
@@ -271,42 +242,23 @@ def passage_names(records: Iterable[QARecord]) -> PassageNames:
     texts: defaultdict[str, set[int]] = defaultdict(set)
     for record in records:
         own = {one.passage_id: one for one in record.passages if one.passage_id is not None}
+        rows.update(own.keys())
         for passage_id, passage in own.items():
-            rows[passage_id] += 1
             texts[passage_id].add(hash(passage.text))
             if passage.title:
                 titles.setdefault(passage_id, passage.title)
-    repeated = [one for one, count in rows.items() if count > 1]
-    votes = Counter(_shape(one) for one in repeated)
+    repeated = [passage_id for passage_id, count in rows.items() if count > 1]
+    votes = Counter(map(_shape, repeated))
     per_row = Counter(_shape(one) for one in repeated if len(texts[one]) > max(1, rows[one] / 2))
     return PassageNames(titles, frozenset(shape for shape, count in per_row.items() if count > votes[shape] / 2))
 
 
 def _shape(passage_id: str) -> str:
-    return _DIGITS.sub("0", passage_id)
-
-
-SHOWN_RANKS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class RankUse:
-    """Use of the passages at one place of the prompt; ``rank`` starts at 1.
-
-    Attributes:
-        offered: spans of answers that had a passage at this place.
-        used: of these, spans with a score above 0 on it.
-        best: of these, spans whose largest score is on it.
-    """
-
-    rank: int
-    offered: int
-    used: int
-    best: int
+    return re.sub(r"\d+", "0", passage_id)
 
 
 class AgreementTally:
-    """Counts the claims for which a column says yes or no, and those for which it says yes.
+    """Counts the claims for which a column says yes or no (``told``), and yes (``agreeing``).
 
     ``citation_agrees`` says it of claims with a citation, ``evidence_agrees`` of those whose words passages have.
     """
@@ -317,7 +269,6 @@ class AgreementTally:
         self.agreeing = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of claims."""
         agrees = pc.drop_null(batch[self.columns[0]])
         self.told += len(agrees)
         self.agreeing += pc.sum(agrees).as_py() or 0
@@ -328,18 +279,26 @@ _FEWEST_TOLD, _USUAL_AGREEMENT = 20, 0.75
 
 
 def disagreement(told: int, agreeing: int) -> str | None:
-    """What to say where evidence often lies elsewhere than the words of the claims, None where it seldom does.
-
-    Args:
-        told: claims whose words some passage sentences have.
-        agreeing: those whose evidence lies there.
-    """
+    """What to say if, of ``told`` claims whose words passages have, evidence often lies elsewhere; else None."""
     if told < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * told:
         return None
     return (
         f"evidence and words disagree: for {told - agreeing:,} of {told:,} claims whose words the passages have, the "
         "evidence lies elsewhere; the model or method hardly looks at what the answers draw on, see docs/models.md"
     )
+
+
+SHOWN_RANKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RankUse:
+    """Spans of answers that had a passage at this place of the prompt, from 1, with a score on it, or their best."""
+
+    rank: int
+    offered: int
+    used: int
+    best: int
 
 
 class RankTally:
@@ -351,7 +310,6 @@ class RankTally:
         self._counts = np.zeros((3, SHOWN_RANKS), dtype=np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
         scores = batch["passage_scores"]
         lengths = pc.list_value_length(scores).to_numpy(zero_copy_only=False)
         offered = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -370,10 +328,7 @@ SHOWN_PASSAGES = 8
 
 @dataclass(frozen=True, slots=True)
 class PassageUse:
-    """One passage by its id: answers with evidence in it, and rows of the logs that retrieved it.
-
-    ``retrieved`` is None where the logs cannot be read, ``title`` where it is not known.
-    """
+    """Answers with evidence in one passage, and rows of the logs that retrieved it, None where these cannot be read."""
 
     passage_id: str
     answers: int
@@ -383,10 +338,9 @@ class PassageUse:
 
 @dataclass(frozen=True, slots=True)
 class PassageRanking:
-    """The passages that most answers use, and those that the smallest share of their retrievals uses.
+    """The passages that most answers use, and, if the logs can be read, the smallest share of their retrievals.
 
-    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids,
-    ``per_row_ids`` of those that are left out because they name another passage in every row.
+    Of distinct ids, ``passage_count`` are counted and ``per_row_ids`` left out: they name another passage in every row.
     """
 
     most_used: tuple[PassageUse, ...]
@@ -408,41 +362,33 @@ class PassageTally:
         self._last: set[tuple[str, int, str]] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch of spans."""
-        pairs = _distinct_pairs(batch)
-        repeated = self._last.intersection(pairs)
-        self._answers.update(pair[2] for pair in pairs)
-        self._answers.subtract(pair[2] for pair in repeated)
-        if pairs:
-            self._last = {pair for pair in self._last.union(pairs) if pair[:2] == pairs[-1][:2]}
+        evidence = batch["evidence"]
+        lengths = pc.list_value_length(evidence).to_numpy(zero_copy_only=False)
+        spans = pa.array(np.repeat(np.arange(batch.num_rows), lengths))
+        ids = pc.struct_field(pc.list_flatten(evidence), "passage_id")
+        columns = [batch["source_file"].take(spans), batch["source_row"].take(spans), ids]
+        table = pa.table(columns, names=["file", "row", "passage"]).filter(pc.is_valid(ids))
+        groups = table.group_by(table.column_names, use_threads=False).aggregate([])
+        uses = list(zip(*(groups[name].to_pylist() for name in table.column_names), strict=True))
+        self._answers.update(use[2] for use in uses)
+        self._answers.subtract(use[2] for use in self._last.intersection(uses))
+        if uses:
+            self._last = {use for use in self._last.union(uses) if use[:2] == uses[-1][:2]}
 
-    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames | None = None) -> PassageRanking:
+    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames = NO_NAMES) -> PassageRanking:
         """The rankings; ``retrieved`` is the number of rows by passage id, None if the logs cannot be read."""
-        known, names = retrieved or {}, names or PassageNames()
+        known = retrieved or {}
         every = {*self._answers, *known}
-        ids = [one for one in every if not names.is_per_row(one)]
         uses = [
             PassageUse(one, self._answers[one], known.get(one) if retrieved else None, names.titles.get(one))
-            for one in ids
+            for one in every
+            if not names.is_per_row(one)
         ]
         most = sorted((use for use in uses if use.answers), key=lambda use: (-use.answers, use.passage_id))
         least = [use for use in uses if use.retrieved and use.retrieved > use.answers]
         least.sort(key=lambda use: (use.answers / (use.retrieved or 1), -(use.retrieved or 0), use.passage_id))
-        return PassageRanking(
-            tuple(most[:SHOWN_PASSAGES]), tuple(least[:SHOWN_PASSAGES]), len(uses), len(every) - len(ids)
-        )
-
-
-def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:
-    """Distinct (file, row, passage id) of the evidence, in the order of the spans."""
-    evidence = batch["evidence"]
-    lengths = pc.list_value_length(evidence).to_numpy(zero_copy_only=False)
-    spans = pa.array(np.repeat(np.arange(batch.num_rows), lengths))
-    ids = pc.struct_field(pc.list_flatten(evidence), "passage_id")
-    columns = [batch["source_file"].take(spans), batch["source_row"].take(spans), ids]
-    table = pa.table(columns, names=["file", "row", "passage"]).filter(pc.is_valid(ids))
-    groups = table.group_by(table.column_names, use_threads=False).aggregate([])
-    return list(zip(*(groups[name].to_pylist() for name in table.column_names), strict=True))
+        most_used, least_used = tuple(most[:SHOWN_PASSAGES]), tuple(least[:SHOWN_PASSAGES])
+        return PassageRanking(most_used, least_used, len(uses), per_row_ids=len(every) - len(uses))
 
 
 def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
@@ -461,19 +407,11 @@ def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
     return counts
 
 
-class _Tally(Protocol):
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    def add(self, batch: pa.RecordBatch) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Aggregates of a whole audit's claims; their size does not depend on the number of spans.
+    """Aggregates of a whole audit's claims; ``passages`` has only counted uses, since their ranking needs the logs.
 
     ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
-    ``passages`` has counted the passages' uses; their ranking needs the logs.
     """
 
     timeline: Timeline
@@ -488,24 +426,22 @@ class Overview:
 
 
 def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSource] = ()) -> Overview:
-    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
-    """
+    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``."""
     timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
     citations, evidence = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
     masses, scores = MassTally(), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
-    of_claims: Sequence[_Tally] = (ranks, passages, citations, evidence)
-    of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
-    tallies = (risks, *of_claims, *of_judged)
-    columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
-    for batch in audit.evidence_columns(columns):
+    of_claims: list[RankTally | PassageTally | AgreementTally] = [ranks, passages, citations, evidence]
+    of_judged: list[SupportTally] = [timeline, masses, scores, *shares]
+    columns = {*CLAIM_COLUMNS, *(column for tally in (risks, *of_claims, *of_judged) for column in tally.columns)}
+    for batch in audit.evidence_columns(sorted(columns)):
         risks.add(batch)
-        _add_to(of_claims, claim_rows(batch))
-        _add_to(of_judged, judged_rows(batch))
+        claims, judged = claim_rows(batch), judged_rows(batch)
+        for of_claim in of_claims:
+            of_claim.add(claims)
+        for of_verdict in of_judged:
+            of_verdict.add(judged)
     return Overview(
         timeline=timeline.result(),
         masses=masses.result(),
@@ -517,8 +453,3 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         evidence=evidence,
         ranking=risks.ranking(answers, also),
     )
-
-
-def _add_to(tallies: Iterable[_Tally], batch: pa.RecordBatch) -> None:
-    for tally in tallies:
-        tally.add(batch)

@@ -8,19 +8,28 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from attribeam.report.answer_ranking import rank_answers
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
-from attribeam.report.audited_logs import TEXTS_HELP
-from attribeam.report.messages import Messages, one_line
-from attribeam.report.output_file import STANDARD_OUTPUT, as_private_as, check_output, write_lines
+from attribeam.report.audited_answer import TEXTS_HELP, AuditedLogs, EmbeddedAnswer, embedded_answers
+from attribeam.report.messages import (
+    STANDARD_OUTPUT,
+    Messages,
+    as_private_as,
+    check_output,
+    harmless,
+    one_line,
+    write_lines,
+)
+from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError
 
 _MESSAGES = Messages("attribeam report")
@@ -72,11 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go with the format.
-
-    Raises:
-        UsageError: if there is one, or the output cannot be a file.
-    """
+    """Refuse options that do not go with the format, and an output that cannot be a file."""
     wanted = arguments.format
     for option, is_given, formats in (
         ("--previous", arguments.previous is not None, (HTML,)),
@@ -93,26 +98,19 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 
 def _write_page(arguments: argparse.Namespace, audit: AuditDirectory) -> None:
-    from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, write_html_report
+    from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, html_page
 
-    answers = arguments.answers or DEFAULT_PAGE_ANSWERS
     previous = None if arguments.previous is None else AuditDirectory.open(arguments.previous)
-    write_html_report(
-        audit,
-        Path(arguments.output),
-        previous=previous,
-        answers=answers,
-        texts=arguments.texts,
-        title=arguments.title,
-    )
+    answers = arguments.answers or DEFAULT_PAGE_ANSWERS
+    page = html_page(audit, previous=previous, answers=answers, texts=arguments.texts, title=arguments.title)
+    with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):
+        write_lines(arguments.output, [page])
     if previous is not None and (remark := comparison_remark(audit, previous)):
         _MESSAGES.say(remark)
 
 
 def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Iterator[str]:
     if arguments.format == MARKDOWN:
-        from attribeam.report.markdown_digest import DEFAULT_DIGEST_ANSWERS, digest_lines
-
         answers = arguments.answers or DEFAULT_DIGEST_ANSWERS
         return (f"{line}\n" for line in digest_lines(audit, answers=answers, texts=arguments.texts))
     of_evidence = arguments.rows == EVIDENCE
@@ -136,7 +134,7 @@ PlainValue = str | int | float | bool | None | Sequence["PlainValue"] | Mapping[
 """A value that JSON can hold."""
 
 
-def plain_rows(batch: pa.RecordBatch) -> Iterator[list[PlainValue]]:
+def plain_rows(batch: pa.RecordBatch) -> Iterator[tuple[PlainValue, ...]]:
     """The rows of a batch, values in the order of its columns.
 
     Times are texts in ISO 8601, to the nanosecond if the column is; bytes are Base64, durations seconds; NaN and
@@ -145,8 +143,7 @@ def plain_rows(batch: pa.RecordBatch) -> Iterator[list[PlainValue]]:
     Raises:
         RunError: if Python has no type for a value of a column.
     """
-    columns = [_values(name, batch.column(name)) for name in batch.schema.names]
-    yield from map(list, zip(*columns, strict=True))
+    return zip(*(_values(name, batch.column(name)) for name in batch.schema.names), strict=True)
 
 
 def _values(name: str, column: pa.Array) -> list[PlainValue]:
@@ -161,14 +158,14 @@ def _values(name: str, column: pa.Array) -> list[PlainValue]:
 
 
 def _is_plain(column: pa.Array) -> bool:
-    """True if JSON can hold all values of a column as they are, which saves a walk through nested ones."""
+    """Whether JSON can hold all values of a column as they are, which saves a walk through nested ones."""
     kind = column.type
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
     if pa.types.is_list(kind):
         return _is_plain(column.flatten())
     if pa.types.is_struct(kind):
-        return all(_is_plain(part) for part in column.flatten())
+        return all(map(_is_plain, column.flatten()))
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
@@ -194,8 +191,6 @@ def _plain(value: object) -> PlainValue:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-_FORMULA_STARTS = tuple("=+-@＝＋－＠")
-_CELL_BREAKS = ("\t", "\r", "\n")
 
 
 def csv_lines(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
@@ -222,18 +217,109 @@ def _csv_cell(value: PlainValue) -> str:
     if isinstance(value, int | float):
         return repr(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return f"'{text}" if _looks_like_formula(text) else text
-
-
-def _looks_like_formula(text: str) -> bool:
-    """True also after white space, which some spreadsheets skip, and at a tab or line break, which may start a cell."""
-    return text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_CELL_BREAKS)
+    # Some spreadsheets skip white space before a formula; a tab or line break may start a cell.
+    is_formula = text.lstrip().startswith(tuple("=+-@＝＋－＠")) or text.startswith(("\t", "\r", "\n"))
+    return f"'{text}" if is_formula else text
 
 
 def jsonl_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
     """One line per row, line feed included; fields in the order of the schema."""
     for batch in batches:
-        names = batch.schema.names
         for row in plain_rows(batch):
-            fields = dict(zip(names, row, strict=True))
+            fields = dict(zip(batch.schema.names, row, strict=True))
             yield json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# A digest in Markdown has the figures of an audit, then its riskiest answers.
+
+DEFAULT_DIGEST_ANSWERS = 50
+_LONGEST_SPAN = 200
+
+
+def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) -> Iterator[str]:
+    """The digest line by line, with at most ``answers`` answers, riskiest first.
+
+    ``texts`` shows texts from the logs although the audit wrote none.
+    """
+    ranking = rank_answers(audit, answers)
+    yield from _figures(audit)
+    yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
+    embedded = embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest)
+    for number, one in enumerate(embedded, start=1):
+        yield from _answer(number, one)
+
+
+def _figures(audit: AuditDirectory) -> Iterator[str]:
+    manifest, counts = audit.manifest, audit.counts
+    inputs = ", ".join(escape_markdown(one.path) for one in manifest.inputs)
+    yield f"# Audit of {inputs}\n"
+    yield f"Status: {manifest.status}, started at {manifest.started_at}, attribeam {manifest.attribeam_version}.\n"
+    notes = [str(note) for one in manifest.inputs for note in one.notes]
+    cut = [] if manifest.cut_passages is None else [str(manifest.cut_passages)]
+    yield from (f"- {escape_markdown(note)}\n" for note in (*cut, *notes))
+    yield "| | | share |\n|---|---:|---:|"
+    rows, claims = counts.rows, counts.claim_count
+    figures: list[tuple[str, int, int | None]] = [
+        ("rows", rows, None),
+        ("audited", counts.audited, rows),
+        ("dead letters", counts.dead_lettered, rows),
+        *((f"dead letters: `{letter.reason}`", letter.rows, rows) for letter in counts.dead_letters),
+        ("claims", claims, None),
+        *((str(support), counts.claims.get(support, 0), claims) for support in VERDICTS),
+    ]
+    for support in (Support.NOT_CALIBRATED, Support.NO_CLAIM, Support.NOT_JUDGED):
+        if spans := counts.claims.get(support, 0):
+            figures.append((f"spans with support `{support}`", spans, None))
+    for kind in (AnswerKind.REFUSAL, AnswerKind.PARTIAL):
+        if answers := counts.answers.get(kind, 0):
+            figures.append((f"answers of the kind `{kind}`", answers, counts.audited))
+    for name, count, whole in figures:
+        yield f"| {name} | {count:,} | {f'{count / whole:.1%}' if whole else ''} |"
+
+
+def _answer(number: int, one: EmbeddedAnswer) -> Iterator[str]:
+    answer = one.answer
+    standing = f"not judged: {', '.join(answer.not_judged) or 'nothing in it can be'}"
+    if one.risk is not None:
+        kinds = {AnswerKind.REFUSAL: ", a refusal", AnswerKind.PARTIAL: ", refuses in part"}
+        standing = f"risk {one.risk:.2f}{kinds.get(answer.kind, '')}"
+    yield f"### {number}. {escape_markdown(answer.record_id)} ({standing})\n"
+    facts = "".join(f", {escape_markdown(fact)}" for fact in (answer.moment, answer.generator) if fact is not None)
+    yield f"{escape_markdown(answer.source.source_file)}, row {answer.source.source_row}{facts}\n"
+    if one.texts is not None:
+        for title, text in (("Question", one.texts.question), ("Answer", one.texts.answer)):
+            yield f"> **{title}:**"
+            yield from (f"> {escape_markdown(line)}  " for line in harmless(text).split("\n"))
+            yield ""
+    claims = [span for span in answer.spans if span.is_claim]
+    worth = [span for span in claims if span.support is not Support.SUPPORTED or span.unmatched_values]
+    if worth:
+        yield "| support | score | on evidence | claim | not in the passages | best evidence |"
+        yield "|---|---:|---:|---|---|---|"
+        yield from map(_span, worth)
+    yield f"\nSupported claims besides: {len(claims) - len(worth)}.\n"
+
+
+def _span(span: SpanEvidence) -> str:
+    best = f"passage {span.evidence[0].passage_index + 1}: {_cut(span.evidence[0].text)}" if span.evidence else "none"
+    cells = (
+        f"{span.support}: {_cut(span.why)}" if span.why else str(span.support),
+        "" if span.support_score is None else f"{span.support_score:.2f}",
+        "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}",
+        _cut(span.text),
+        ", ".join(map(escape_markdown, span.unmatched_values)),
+        best,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _cut(text: str) -> str:
+    return escape_markdown(text if len(text) <= _LONGEST_SPAN else f"{text[:_LONGEST_SPAN]}…")
+
+
+def escape_markdown(text: str) -> str:
+    """The text on one line, escaped so that Markdown shows it as it is: no markup, HTML, table cell or link."""
+    marked = re.sub(r"([\\`*_{}\[\]<>|~$&#@])", r"\\\1", one_line(text))
+    marked = marked.replace("://", r"\://").replace("www.", r"www\.")
+    # What starts a list, too; after a number, that is the mark that follows it.
+    return re.sub(r"^(\s*\d+)(?=[.)])", r"\1\\", re.sub(r"^(\s*)([-+=])", r"\1\\\2", marked))

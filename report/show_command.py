@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,31 +17,21 @@ from rich.console import Console
 from rich.text import Text
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, audited_answers, with_texts
-from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
-from attribeam.report.messages import Messages, harmless, one_line, print_styled
-from attribeam.schemas import AnswerKind, ClaimKind, QARecord, SpanEvidence, Support
+from attribeam.report.audited_answer import TEXTS_HELP, AuditedAnswer, AuditedLogs, audited_answers, with_texts
+from attribeam.report.messages import Messages, harmless, one_line, print_harmless
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError
 
-_STYLES = {
-    Support.NO_CLAIM: "dim",
-    Support.NOT_JUDGED: "dim",
-    Support.NOT_CALIBRATED: "underline",
-    Support.SUPPORTED: "cyan",
-    Support.WEAK: "yellow underline",
-    Support.UNSUPPORTED: "bold red underline",
+_LOOKS = {
+    Support.NO_CLAIM: ("-", "dim"),
+    Support.NOT_JUDGED: ("?", "dim"),
+    Support.NOT_CALIBRATED: ("c", "underline"),
+    Support.SUPPORTED: ("s", "cyan"),
+    Support.WEAK: ("w", "yellow underline"),
+    Support.UNSUPPORTED: ("U", "bold red underline"),
 }
-"""How spans look, from what matters least to what matters most."""
+"""Letters and styles of spans, from what matters least to what matters most."""
 
-_LETTERS = {
-    Support.SUPPORTED: "s",
-    Support.WEAK: "w",
-    Support.UNSUPPORTED: "U",
-    Support.NO_CLAIM: "-",
-    Support.NOT_JUDGED: "?",
-    Support.NOT_CALIBRATED: "c",
-}
-_EVIDENCE = "cyan underline"
 _HEADING = "bold"
 _QUIET = "dim"
 _LONGEST = 240
@@ -51,9 +41,7 @@ _LEGEND = (
     "s supported, w weak, U unsupported, - no claim, ? not judged; "
     "a number names the span that starts there; the worst is on top"
 )
-_DEFAULT_PIECES = 1
 _MAX_COMPARED = 20_000
-_WORD = re.compile(r"\S+\s*|\s+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record_id", metavar="RECORD_ID", help="id of the row in its log")
     parser.add_argument("--audit", required=True, metavar="DIR", help="output directory of the audit, or its URI")
     parser.add_argument(
-        "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
+        "--evidence", type=_piece_count, default=1, metavar="N",
         help="pieces of evidence to print per span (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -89,32 +77,26 @@ def run(arguments: argparse.Namespace) -> None:
         audit = AuditDirectory.open(arguments.audit)
         logs = AuditedLogs.of(audit, texts=arguments.texts)
         view = AnswerView(console.width, arguments.evidence, arguments.all_spans)
-        lines = list(_record_lines(audit, logs, arguments.record_id, view))
+        lines = list(_record_lines(audit, logs, logs.redactor.mask(arguments.record_id), view))
     except (OSError, pa.ArrowException) as error:
         raise RunError(str(error)) from error
     with console.capture() as styled:
         for line in lines:
             console.print(line, soft_wrap=True)
-    print_styled(styled.get())
+    print_harmless(styled.get())
     if audit.incomplete:
         Messages("attribeam show").say(audit.incomplete)
 
 
 def _record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:
-    """All lines about one id, as it is in the log or masked in the audit; several rows may have it."""
-    record_id = logs.masked(record_id)
+    """All lines about one id, as it is in the audit; several rows may have it."""
     answers = list(audited_answers(audit.evidence_of([record_id])))
     letters = audit.dead_letters_of(record_id).to_pylist()
     if not answers and not letters:
-        raise UsageError(_unknown_id_message(audit, record_id))
-    yield from _answer_lines(logs, answers, view)
-    for number, letter in enumerate(letters):
-        if answers or number:
-            yield Text()
-        yield from _dead_letter_lines(letter, width=view.width)
-
-
-def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerView) -> Iterator[Text]:
+        near = nearest_ids(audit, record_id)
+        hint = f"the nearest are: {', '.join(map(one_line, near))}" if near else "it has no records"
+        lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
+        raise UsageError(f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks)
     rows = frozenset(answer.source for answer in answers)
     texts = {text.source: text for text in logs.answers(rows)}
     for number, answer in enumerate(answers):
@@ -124,26 +106,10 @@ def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerV
         yield from view.lines(with_texts(answer, text), text)
     for problem in logs.problems(rows):
         yield Text(f"Question, answer and passages are not shown: {one_line(problem)}", style=_HEADING)
-
-
-def _dead_letter_lines(letter: Mapping[str, object], *, width: int) -> Iterator[Text]:
-    """Why the row was refused; its answer where the audit kept it."""
-    yield Text(one_line(str(letter["record_id"])), style=_HEADING)
-    yield Text(f"{_MARGIN}{one_line(str(letter['source_file']))}, row {letter['source_row']}")
-    yield Text()
-    yield (
-        Text(f"{_MARGIN}dead letter: ").append(f"{letter['reason']}", "bold red").append(f" at stage {letter['stage']}")
-    )
-    yield from _paragraph(str(letter["message"]), width)
-    if letter["answer"] is not None:
-        yield Text()
-        yield Text("Answer", style=_HEADING)
-        yield from _paragraph(str(letter["answer"]), width)
-
-
-def _paragraph(text: str, width: int) -> Iterator[Text]:
-    for line, _ in marked_lines(text, (), width=width - len(_MARGIN)):
-        yield Text(_MARGIN).append_text(line)
+    for number, letter in enumerate(letters):
+        if answers or number:
+            yield Text()
+        yield from view.dead_letter_lines(letter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +123,24 @@ class AnswerView:
     max_pieces: int
     all_spans: bool = False
 
+    def dead_letter_lines(self, letter: Mapping[str, object]) -> Iterator[Text]:
+        """Why the row was refused; its answer where the audit kept it."""
+        yield Text(one_line(str(letter["record_id"])), style=_HEADING)
+        yield Text(f"{_MARGIN}{one_line(str(letter['source_file']))}, row {letter['source_row']}")
+        yield Text()
+        reason = Text(f"{_MARGIN}dead letter: ").append(f"{letter['reason']}", "bold red")
+        yield reason.append(f" at stage {letter['stage']}")
+        yield from self._paragraphs(str(letter["message"]))
+        if letter["answer"] is not None:
+            yield from self._block("Answer", str(letter["answer"]))
+
     def lines(self, answer: AuditedAnswer, texts: QARecord | None) -> Iterator[Text]:
         """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
         claims = {number: span for number, span in enumerate(answer.spans, start=1) if span.is_claim}
         spans = dict(enumerate(answer.spans, start=1)) if self.all_spans or not claims else claims
         yield from _head(answer)
         if texts is not None:
-            yield from self._block("Question", texts.question, ())
+            yield from self._block("Question", texts.question)
             yield from self._block("Answer", texts.answer, _answer_marks(spans))
             yield Text(_MARGIN + _LEGEND, style=_QUIET)
         yield Text()
@@ -173,20 +150,27 @@ class AnswerView:
         yield Text(title, style=_HEADING)
         for number, span in spans.items():
             yield from self._span(number, span)
-        if texts is not None:
-            yield from self._passages(spans, texts)
+        for index, passage in enumerate(() if texts is None else texts.passages):
+            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
+            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
+            if passage.title:
+                marks = _passage_marks(spans, index, in_title=True)
+                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
 
-    def _block(self, title: str, text: str, marks: Sequence[Mark]) -> Iterator[Text]:
+    def _block(self, title: str, text: str, marks: Sequence[Mark] = ()) -> Iterator[Text]:
         yield Text()
         yield Text(title, style=_HEADING)
+        yield from self._paragraphs(text, marks)
+
+    def _paragraphs(self, text: str, marks: Sequence[Mark] = ()) -> Iterator[Text]:
         for line, letters in marked_lines(text, marks, width=self.width - len(_MARGIN)):
             yield Text(_MARGIN).append_text(line)
             if letters:
                 yield Text(_MARGIN + letters, style=_QUIET)
 
     def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
-        style = _STYLES[span.support]
-        label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ").append(f"{span.support:<15}", style)
+        letter, style = _LOOKS[span.support]
+        label = Text(f"{_MARGIN}{number:>3} {letter} ").append(f"{span.support:<15}", style)
         score = "" if span.support_score is None else f"score {span.support_score:.2f}, "
         mass = "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
         yield label.append(f"{span.span_kind:<10}{score}{mass}  ").append(_cut(span.text), style)
@@ -196,14 +180,11 @@ class AnswerView:
             yield Text(_INDENT + one_line(span.why), style=style)
         if span.unmatched_values:
             values = ", ".join(map(one_line, span.unmatched_values))
-            yield Text(f"{_INDENT}not in the passages: ").append(values, _STYLES[Support.UNSUPPORTED])
+            yield Text(f"{_INDENT}not in the passages: ").append(values, _LOOKS[Support.UNSUPPORTED][1])
         if span.is_claim and span.cited_passages:
             numbers = ", ".join(str(index + 1) for index in span.cited_passages)
             agrees = "" if span.citation_agrees else ", evidence lies elsewhere"
             yield Text(f"{_INDENT}cites passage {numbers}{agrees}", style=_QUIET)
-        yield from self._pieces(span)
-
-    def _pieces(self, span: SpanEvidence) -> Iterator[Text]:
         rest = len(span.evidence) - self.max_pieces
         for number, piece in enumerate(span.evidence[: self.max_pieces], start=1):
             more = f" (+{rest}, see --evidence)" if rest > 0 and number == self.max_pieces else ""
@@ -212,21 +193,12 @@ class AnswerView:
         if not span.evidence:
             yield Text(f"{_INDENT}no evidence", style=_QUIET)
 
-    def _passages(self, spans: Mapping[int, SpanEvidence], texts: QARecord) -> Iterator[Text]:
-        for index, passage in enumerate(texts.passages):
-            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
-            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
-            if passage.title:
-                marks = _passage_marks(spans, index, in_title=True)
-                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
-
 
 def _head(answer: AuditedAnswer) -> Iterator[Text]:
     """Id, place, what is known of the answer, and its verdict; no line for what a plain answer lacks."""
     yield Text(one_line(answer.record_id), style=_HEADING)
     yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
-    moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
+    facts = [("answered", answer.moment), ("generator", answer.generator), *answer.extra_columns]
     risk = answer.spans[0].answer_risk
     verdict = [
         "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
@@ -257,13 +229,9 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Marks ``[char_start, char_end)`` of a text with a letter and a style, and its start with ``label``.
+    """Marks a range of a text with a letter and a style, and its start with ``label``; the larger ``rank`` shows."""
 
-    Where marks overlap, the one with the larger ``rank`` shows.
-    """
-
-    char_start: int
-    char_end: int
+    chars: CharRange
     letter: str
     style: str
     rank: int = 0
@@ -271,16 +239,9 @@ class Mark:
 
 
 def _answer_marks(spans: Mapping[int, SpanEvidence]) -> list[Mark]:
-    ranks = list(_STYLES)
+    ranks = list(_LOOKS)
     return [
-        Mark(
-            span.chars.char_start,
-            span.chars.char_end,
-            _LETTERS[span.support],
-            _STYLES[span.support],
-            rank=ranks.index(span.support),
-            label=str(number),
-        )
+        Mark(span.chars, *_LOOKS[span.support], rank=ranks.index(span.support), label=str(number))
         for number, span in spans.items()
     ]
 
@@ -288,7 +249,7 @@ def _answer_marks(spans: Mapping[int, SpanEvidence]) -> list[Mark]:
 def _passage_marks(spans: Mapping[int, SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
     """One mark per piece of evidence in the text or title of a passage, labelled with the span's number."""
     return [
-        Mark(piece.chars.char_start, piece.chars.char_end, "^", _EVIDENCE, label=str(number))
+        Mark(piece.chars, "^", "cyan underline", label=str(number))
         for number, span in spans.items()
         for piece in span.evidence
         if (piece.passage_index, piece.in_title) == (index, in_title)
@@ -299,12 +260,17 @@ def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[tu
     """The styled lines of ``text``, at most ``width`` cells wide, and the letters below each, empty if none is."""
     shown = harmless(text)
     seen: list[Mark | None] = [None] * len(shown)
-    for mark in sorted(marks, key=lambda one: (one.rank, one.char_start)):
-        end = min(mark.char_end, len(shown))
-        seen[mark.char_start : end] = [mark] * (end - mark.char_start)
+    for mark in sorted(marks, key=lambda one: (one.rank, one.chars.char_start)):
+        start, end = mark.chars.char_start, min(mark.chars.char_end, len(shown))
+        seen[start:end] = [mark] * (end - start)
     letters = _letters(shown, seen, marks)
     for start, end in line_ranges(shown, width):
-        yield _styled(shown, seen, start, end), "".join(letters[start:end]).rstrip()
+        line = Text(shown[start:end])
+        for top, indices in groupby(range(start, end), key=seen.__getitem__):
+            run = list(indices)
+            if top is not None:
+                line.stylize(top.style, run[0] - start, run[-1] - start + 1)
+        yield line, "".join(letters[start:end]).rstrip()
 
 
 def line_ranges(text: str, width: int) -> Iterator[tuple[int, int]]:
@@ -317,7 +283,7 @@ def line_ranges(text: str, width: int) -> Iterator[tuple[int, int]]:
 
 def _paragraph_ranges(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
     line = start
-    for word in _WORD.finditer(text, start, end):
+    for word in re.compile(r"\S+\s*|\s+").finditer(text, start, end):
         word_end = word.start() + len(word.group().rstrip())
         if line < word.start() and _end_of_fit(text, line, word_end, width) < word_end:
             yield line, line + len(text[line : word.start()].rstrip())
@@ -343,28 +309,12 @@ def _letters(text: str, seen: Sequence[Mark | None], marks: Sequence[Mark]) -> l
     letters = [(mark.letter if mark else " ") * cell_len(char) for char, mark in zip(text, seen, strict=True)]
     taken: set[int] = set()
     for mark in marks:
-        places = range(mark.char_start, mark.char_start + len(mark.label))
-        narrow = all(cell_len(text[place]) == 1 for place in places if place < len(text))
-        if mark.label and places.stop < min(mark.char_end, len(text)) and narrow and taken.isdisjoint(places):
-            taken.update(places)
-            letters[places.start : places.stop] = list(mark.label)
+        below = range(mark.chars.char_start, mark.chars.char_start + len(mark.label))
+        narrow = all(cell_len(text[index]) == 1 for index in below if index < len(text))
+        if mark.label and below.stop < min(mark.chars.char_end, len(text)) and narrow and taken.isdisjoint(below):
+            taken.update(below)
+            letters[below.start : below.stop] = list(mark.label)
     return letters
-
-
-def _styled(text: str, seen: Sequence[Mark | None], start: int, end: int) -> Text:
-    line = Text(text[start:end])
-    for mark, places in groupby(range(start, end), key=lambda place: seen[place]):
-        run = list(places)
-        if mark is not None:
-            line.stylize(mark.style, run[0] - start, run[-1] - start + 1)
-    return line
-
-
-def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
-    near = nearest_ids(audit, record_id)
-    hint = f"the nearest are: {', '.join(map(one_line, near))}" if near else "it has no records"
-    lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
-    return f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks
 
 
 def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
@@ -378,7 +328,8 @@ def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[s
     same: dict[str, None] = {}
     alike: dict[str, None] = {}
     first: dict[str, None] = {}
-    for ids in _id_columns(audit):
+    for batch in chain(audit.dead_letter_batches(["record_id"]), audit.evidence_batches(["record_id"])):
+        ids = batch["record_id"].drop_null()
         same |= _distinct(ids.filter(pc.equal(_without_leading_zeros(ids), meant)))
         if len(alike) < _MAX_COMPARED:
             alike |= _distinct(ids.filter(pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))))
@@ -386,11 +337,6 @@ def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[s
             first |= _distinct(ids)
     near = get_close_matches(wanted, islice(alike, _MAX_COMPARED), n=count, cutoff=0.5)
     return list(islice({**dict.fromkeys(islice(same, count)), **dict.fromkeys(near)} or first, count))
-
-
-def _id_columns(audit: AuditDirectory) -> Iterator[pa.Array]:
-    for batches in (audit.dead_letter_batches(["record_id"]), audit.evidence_batches(["record_id"])):
-        yield from (batch["record_id"].drop_null() for batch in batches)
 
 
 def _without_leading_zeros(ids: pa.Array) -> pa.Array:

@@ -1,10 +1,10 @@
 """What crosses a boundary: QA record, evidence record, dead letter, manifests. Imports no other room."""
 
-from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
-from attribeam.schemas.dead_letter import DeadLetter, Reason, RowFault, Stage, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import SCHEMA_VERSION
 from attribeam.schemas.evidence_record import (
     VERDICTS,
+    AnswerKind,
+    ClaimKind,
     EvidencePiece,
     SpanEvidence,
     SpanKind,
@@ -15,7 +15,18 @@ from attribeam.schemas.evidence_record import (
     UnsupportedReason,
     evidence_schema,
 )
-from attribeam.schemas.qa_record import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.qa_record import (
+    CharRange,
+    DeadLetter,
+    Passage,
+    QARecord,
+    Reason,
+    RowFault,
+    RowSource,
+    Stage,
+    dead_letter_row,
+    dead_letter_schema,
+)
 
 __all__ = [
     "SCHEMA_VERSION",

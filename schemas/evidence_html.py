@@ -12,11 +12,11 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from attribeam.schemas.claim_kind import AnswerKind
+from attribeam.schemas.evidence_record import AnswerKind
 
 if TYPE_CHECKING:
     from attribeam.schemas.evidence_record import EvidencePiece, SpanEvidence
-    from attribeam.schemas.qa_record import CharRange, QARecord
+    from attribeam.schemas.qa_record import QARecord
 
 LIGHT = {
     "surface": "#ffffff", "ink": "#1b1f24", "soft": "#59616c", "line": "#dfdcd5", "rest": "#ece9e2",
@@ -40,12 +40,7 @@ _Marked = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One answer with its evidence; a notebook shows it as the report does.
-
-    Attributes:
-        record: the question, the passages and the answer.
-        spans: the evidence of its target spans, in their order.
-    """
+    """One answer with the evidence of its target spans, in their order; a notebook shows it as the report does."""
 
     record: QARecord
     spans: tuple[SpanEvidence, ...]
@@ -97,11 +92,9 @@ def _fragment(parts: Iterable[str], *, claims: Iterable[int]) -> str:
 
 
 def _answer_facts(spans: Sequence[SpanEvidence]) -> Iterator[str]:
-    if not spans:
-        return
-    kind, risk = spans[0].answer_kind, spans[0].answer_risk
+    kind, risk = (spans[0].answer_kind, spans[0].answer_risk) if spans else (AnswerKind.ANSWER, None)
     facts = [
-        "" if kind == AnswerKind.ANSWER else f"kind of answer: {_words(kind)}",
+        "" if kind == AnswerKind.ANSWER else f"kind of answer: {kind.replace('_', ' ')}",
         "" if risk is None else f"risk {risk:.2f}",
     ]
     if any(facts):
@@ -118,17 +111,14 @@ def _answer_text(answer: str, spans: Sequence[SpanEvidence]) -> str:
 
 
 def _answer_piece(text: str, marks: Sequence[str]) -> str:
-    inner = _doubted(text, marks)
-    spans = [mark.split() for mark in marks if mark.startswith("seg ")]
-    if not spans:
-        return inner
+    inner, spans = _doubted(text, marks), [mark.split() for mark in marks if mark.startswith("seg ")]
     claims = " ".join(dict.fromkeys(claim for _, _, claim in spans))
-    return f'<span class="seg {spans[-1][1]} {claims}">{inner}</span>'
+    return f'<span class="seg {spans[-1][1]} {claims}">{inner}</span>' if spans else inner
 
 
 def _span_text(span: SpanEvidence) -> str:
-    offset = span.chars.char_start
-    return "".join(_doubted(text, marks) for text, marks in cut(span.text, _against(span, span.text, offset)))
+    against = _against(span, span.text, span.chars.char_start)
+    return "".join(_doubted(text, marks) for text, marks in cut(span.text, against))
 
 
 def _against(span: SpanEvidence, text: str, offset: int) -> Iterator[_Marked]:
@@ -150,18 +140,17 @@ def _doubted(text: str, marks: Sequence[str]) -> str:
 
 
 def _span_list(spans: Sequence[SpanEvidence], title: str, *, is_open: bool) -> Iterator[str]:
-    if not spans:
-        return
-    rows = "".join(
-        f'<details class="row c{_claim(one)}"><summary dir="auto">{_name(one)} {_span_text(one)}</summary>'
-        f"{''.join(_verdict(one))}</details>"
-        for one in spans
-    )
-    yield f'<details class="list"{" open" if is_open else ""}><summary>{escape(title)}</summary>{rows}</details>'
+    if spans:
+        rows = "".join(
+            f'<details class="row c{_claim(span)}"><summary dir="auto">{_name(span)} {_span_text(span)}</summary>'
+            f"{''.join(_verdict(span))}</details>"
+            for span in spans
+        )
+        yield f'<details class="list"{" open" if is_open else ""}><summary>{escape(title)}</summary>{rows}</details>'
 
 
 def _name(span: SpanEvidence) -> str:
-    return f'<b class="verdict {span.support}">{_words(span.support)}</b>'
+    return f'<b class="verdict {span.support}">{span.support.replace("_", " ")}</b>'
 
 
 def _verdict(span: SpanEvidence) -> Iterator[str]:
@@ -180,24 +169,26 @@ def _verdict(span: SpanEvidence) -> Iterator[str]:
 
 
 def _piece(piece: EvidencePiece) -> str:
-    place = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''}"
-    name = "" if piece.passage_id is None else f" <bdi>{escape(piece.passage_id)}</bdi>"
-    return (
-        f'<li><span class="facts">{place}{name}, {piece.score:.2f}:</span> <mark dir="auto">{escape(piece.text)}</mark>'
-    )
+    source = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''}{_id(piece.passage_id)}"
+    text = f'<mark dir="auto">{escape(piece.text)}</mark>'
+    return f'<li><span class="facts">{source}, {piece.score:.2f}:</span> {text}'
+
+
+def _id(passage_id: str | None) -> str:
+    return "" if passage_id is None else f" <bdi>{escape(passage_id)}</bdi>"
 
 
 def _passage(record: QARecord, index: int, spans: Sequence[SpanEvidence]) -> str:
     passage = record.passages[index]
-    name = "" if passage.passage_id is None else f" <bdi>{escape(passage.passage_id)}</bdi>"
+    name = f'<p class="facts"><b>Passage {index + 1}</b>{_id(passage.passage_id)}</p>'
     title = f'<p class="title" dir="auto">{_marked(passage.title, index, spans, True)}</p>' if passage.title else ""
     text = f'<div dir="auto">{_marked(passage.text, index, spans, False)}</div>'
-    return f'<section class="passage"><p class="facts"><b>Passage {index + 1}</b>{name}</p>{title}{text}</section>'
+    return f'<section class="passage">{name}{title}{text}</section>'
 
 
 def _marked(text: str, passage: int, spans: Sequence[SpanEvidence], in_title: bool) -> str:
     pieces = [
-        (*_ends(piece.chars), f"e{_claim(span)}")
+        (piece.chars.char_start, piece.chars.char_end, f"e{_claim(span)}")
         for span in spans
         for piece in span.evidence
         if (piece.passage_index, piece.in_title) == (passage, in_title)
@@ -210,14 +201,6 @@ def _marked(text: str, passage: int, spans: Sequence[SpanEvidence], in_title: bo
 
 def _claim(span: SpanEvidence) -> int:
     return span.span_index if span.claim_index is None else span.claim_index
-
-
-def _ends(chars: CharRange) -> tuple[int, int]:
-    return chars.char_start, chars.char_end
-
-
-def _words(value: str) -> str:
-    return value.replace("_", " ")
 
 
 def _variables(colours: Mapping[str, str]) -> str:

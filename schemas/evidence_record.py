@@ -15,9 +15,50 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.errors import SCHEMA_VERSION
-from attribeam.schemas.qa_record import CharRange, QARecord
+from attribeam.schemas.qa_record import RANGE, CharRange, QARecord, described_fields
+
+
+class ClaimKind(StrEnum):
+    """What a span is; only a ``CLAIM`` is judged."""
+
+    CLAIM = "claim"
+    DISCOURSE = "discourse"
+    """Words about the answer or its sources: "Based on the given passages", "follow these steps"."""
+    REFUSAL = "refusal"
+    """What the answer says it cannot say: "the passages do not mention a date"."""
+    HEADING = "heading"
+    """A heading, a label, or a line that introduces a list."""
+    QUESTION = "question"
+    OFFER = "offer"
+    """Courtesy to the reader: "let me know if you have other questions"."""
+    LANGUAGE = "language"
+    """A language or script that parser and model do not read, in the answer or in most of its passages."""
+    CODE = "code"
+    """Code, or a formula."""
+    TABLE = "table"
+    """A cell of a table or a field that says too little to be judged: a check mark, "true"."""
+
+    @property
+    def is_judgeable(self) -> bool:
+        """False for what nobody here can read as a statement: another language, code, a check mark in a table."""
+        return self not in (ClaimKind.LANGUAGE, ClaimKind.CODE, ClaimKind.TABLE)
+
+
+class AnswerKind(StrEnum):
+    """What an answer is as a whole."""
+
+    ANSWER = "answer"
+    """It makes claims."""
+    REFUSAL = "refusal"
+    """It refuses, and claims nothing."""
+    PARTIAL = "partial"
+    """It makes claims, and refuses something."""
+    NOT_JUDGED = "not_judged"
+    """Nothing in it can be judged: another language, code, tables."""
+    NO_CLAIM = "no_claim"
+    """It neither claims nor refuses."""
+
 
 _T = TypeVar("_T")
 
@@ -90,8 +131,8 @@ class TargetSpan:
 class EvidencePiece:
     """Whole words of one passage that hold neighbouring evidence tokens.
 
-    ``chars`` is a range of the passage's own text, or of its title if ``in_title``. ``score`` is the sum of the
-    attribution scores w(t, d_j) of its tokens (Section 3.2), in attention mass.
+    ``chars`` is a range of the passage's text, or of its title if ``in_title``. ``score`` is the sum of the attribution
+    scores w(t, d_j) of its tokens (Section 3.2), in attention mass.
     """
 
     passage_index: int
@@ -119,30 +160,18 @@ class SpanEvidence:
     ``atomic_fact`` are the ranges of the answer whose attributions were united for this span, the span itself
     included. ``evidence`` is ordered by falling score. ``passage_scores`` has one sum of scores per passage. ``margin``
     is the lead of the best passage over the second as a share of all scores, 0 to 1 (1 if there is no second);
-    ``top_passage_index``, counted from 0, and ``margin`` are None if no passage got any score. ``evidence_isolated``
-    says that all evidence was isolated; it stands unfiltered, or with ``strict_isolation`` there is none.
-    ``evidence_mass`` is the share of the span's attention on its evidence, 0 to 1; None if the method has no such
-    share. ``unmatched_values`` are numbers, dates and names of the span that no passage with evidence repeats.
-    ``sentence_cut`` says that the span's sentence was too long for the parser and was cut, so that its atomic fact may
-    be incomplete.
+    ``top_passage_index``, counted from 0, and ``margin`` are None if no passage got any score. ``evidence_isolated``:
+    all evidence was isolated; it stands unfiltered, or with ``strict_isolation`` there is none. ``evidence_mass`` is
+    the share of the span's attention on its evidence, 0 to 1; None if the method has no such share. ``sentence_cut``:
+    the span's sentence was too long for the parser, so that its atomic fact may be incomplete.
 
-    ``claim_kind`` says what the span is. ``claim_index`` is the ``span_index`` of the claim whose verdict it takes: its
-    own for a claim, None where there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the
-    passages support the claim; None where it was not judged. ``unsupported_words`` are the ranges of the answer, within
-    the span, that speak most against an unsupported claim, or against a weak one beside it. ``answer_kind`` and
-    ``answer_risk``, a calibrated probability that the answer has an unsupported claim, are the same for all spans of an
-    answer.
-
-    ``reason`` says why an unsupported claim is called so, and ``expected`` what the evidence has instead, in its words:
-    "twelve" beside the claim's "fifteen"; it is None without a reason, and where nothing stands in its place. ``how``
-    says how the passages support a supported claim. ``evidence_agrees`` says whether the evidence lies where the
-    passages have the claim's words, None where they have few of them. All four are None where the verdict does not
-    tell, as that by evidence mass.
-
-    ``cited_passages`` are the passages that the answer cites for the span's claim, and ``citation_agrees`` says whether
-    the claim's best passages include one of them; None where none is cited.
-
-    ``token_evidence`` has every evidence token, in the order of the prompt; None unless it was asked for.
+    ``claim_index`` is the ``span_index`` of the claim whose verdict the span takes: its own for a claim, None where
+    there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the passages support the claim; None
+    where it was not judged. ``answer_kind`` and ``answer_risk``, a calibrated probability that the answer has an
+    unsupported claim, are the same for all spans of an answer. ``expected`` is what the evidence has instead of what an
+    unsupported claim says, in its words: "twelve" beside "fifteen". ``reason``, ``expected``, ``how`` and
+    ``evidence_agrees`` are None where the verdict does not tell, as that by evidence mass. ``token_evidence`` has every
+    evidence token, in the order of the prompt; None unless it was asked for.
     """
 
     span_index: int
@@ -222,9 +251,7 @@ def span_of_row(row: Mapping[str, Any]) -> SpanEvidence:
 
 def stored_evidence(row: Mapping[str, Any]) -> SpanEvidence:
     """The same without its verdict."""
-    unjudged: dict[str, Any] = {
-        field.name: field.default for field in fields(SpanEvidence) if field.name in _OF_VERDICT
-    }
+    unjudged: Any = {field.name: field.default for field in fields(SpanEvidence) if field.name in _OF_VERDICT}
     return replace(span_of_row(row), support=Support.NOT_CALIBRATED, **unjudged)
 
 
@@ -275,44 +302,25 @@ def evidence_schema(
     Raises:
         ValueError: if an extra field has the name of a field of the record.
     """
-    own = [
-        _field(name, kind, nullable or (name == "evidence_mass" and not has_mass), text)
-        for name, kind, nullable, text in _EVIDENCE_FIELDS
-    ]
-    taken = {field.name for field in own}
-    for field in extra_fields:
-        if field.name in taken:
-            raise ValueError(
-                f"extra column {field.name!r} has the name of a field of the evidence record; "
-                "rename it in the log or leave it out of --extra-columns"
-            )
+    own = described_fields(_EVIDENCE_FIELDS, nullable=() if has_mass else ("evidence_mass",))
+    taken = {field.name for field in own}.intersection(field.name for field in extra_fields)
+    if taken:
+        raise ValueError(
+            f"extra column {min(taken)!r} has the name of a field of the evidence record; "
+            "rename it in the log or leave it out of --extra-columns"
+        )
     return pa.schema([*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})})
 
 
-def _field(name: str, kind: pa.DataType, nullable: bool, description: str) -> pa.Field:
-    return pa.field(name, kind, nullable=nullable, metadata={"description": description})
-
-
 _RANGE_FIELDS = ("char_start", "char_end")
-_RANGE = [pa.field(name, pa.int32(), nullable=False) for name in _RANGE_FIELDS]
-_PIECE = pa.struct(
-    [
-        pa.field("passage_index", pa.int32(), nullable=False),
-        pa.field("passage_id", pa.string()),
-        pa.field("in_title", pa.bool_(), nullable=False),
-        *_RANGE,
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("score", pa.float32(), nullable=False),
-    ]
-)
-_TOKEN = pa.struct(
-    [
-        pa.field("passage_index", pa.int32(), nullable=False),
-        pa.field("in_title", pa.bool_(), nullable=False),
-        *_RANGE,
-        pa.field("score", pa.float32(), nullable=False),
-    ]
-)
+_INDEX, _IN_TITLE, _TEXT, _SCORE = (
+    pa.field(name, kind, nullable=False)
+    for name, kind in (
+        ("passage_index", pa.int32()), ("in_title", pa.bool_()), ("text", pa.string()), ("score", pa.float32())
+    )
+)  # fmt: skip
+_PIECE = pa.struct([_INDEX, pa.field("passage_id", pa.string()), _IN_TITLE, *RANGE, _TEXT, _SCORE])
+_TOKEN = pa.struct([_INDEX, _IN_TITLE, *RANGE, _SCORE])
 
 _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("record_id", pa.string(), False, "id of the audited row, from the log"),
@@ -325,72 +333,37 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("char_start", pa.int32(), False, "first code point of the span in the answer"),
     ("char_end", pa.int32(), False, "code point after the span's last in the answer"),
     ("text", pa.string(), False, "answer[char_start:char_end]"),
-    (
-        "atomic_fact",
-        pa.list_(pa.struct(_RANGE)),
-        False,
-        "ranges of the answer whose attributions were united",
-    ),
-    (
-        "evidence",
-        pa.list_(_PIECE),
-        False,
-        "passages' words that hold evidence, best score first; offsets into the passage",
-    ),
+    ("atomic_fact", pa.list_(pa.struct(RANGE)), False, "ranges of the answer whose attributions were united"),
+    ("evidence", pa.list_(_PIECE), False,
+     "passages' words that hold evidence, best score first; offsets into the passage"),
     ("passage_scores", pa.list_(pa.float32()), False, "summed attribution score of each passage"),
     ("top_passage_index", pa.int32(), True, "0-based index of the passage with the largest score"),
     ("top_passage_id", pa.string(), True, "id of that passage, from the log"),
     ("margin", pa.float32(), True, "share of the best passage minus share of the second"),
-    (
-        "evidence_mass",
-        pa.float32(),
-        False,
-        "share of the span's attention that lies on kept evidence, 0 to 1",
-    ),
+    ("evidence_mass", pa.float32(), False, "share of the span's attention that lies on kept evidence, 0 to 1"),
     ("evidence_isolated", pa.bool_(), False, "only isolated evidence tokens were found, and they were kept"),
     ("support", pa.string(), False, "supported, weak, unsupported, no_claim, not_judged or not_calibrated"),
-    (
-        "unmatched_values",
-        pa.list_(pa.string()),
-        False,
-        "numbers, dates and names of the span that occur nowhere in the passages with evidence",
-    ),
+    ("unmatched_values", pa.list_(pa.string()), False,
+     "numbers, dates and names of the span that occur nowhere in the passages with evidence"),
     ("sentence_cut", pa.bool_(), False, "the span's sentence was too long for the parser and was cut"),
-    (
-        "claim_kind",
-        pa.string(),
-        False,
-        "what the span is: claim, discourse, refusal, heading, question, offer, language, code, table",
-    ),
+    ("claim_kind", pa.string(), False,
+     "what the span is: claim, discourse, refusal, heading, question, offer, language, code, table"),
     ("claim_index", pa.int32(), True, "span_index of the claim whose verdict the span takes; its own for a claim"),
     ("support_score", pa.float32(), True, "calibrated probability that the passages support the claim, 0 to 1"),
     ("answer_kind", pa.string(), False, "what the answer is: answer, refusal, partial, no_claim, not_judged"),
     ("answer_risk", pa.float32(), True, "calibrated probability that the answer has an unsupported claim, 0 to 1"),
-    (
-        "unsupported_words",
-        pa.list_(pa.struct(_RANGE)),
-        False,
-        "ranges of the answer, within an unsupported or weak span, that speak most against it",
-    ),
+    ("unsupported_words", pa.list_(pa.struct(RANGE)), False,
+     "ranges of the answer, within an unsupported or weak span, that speak most against it"),
     ("reason", pa.string(), True, f"why an unsupported claim is called so: {', '.join(UnsupportedReason)}"),
     ("expected", pa.string(), True, "what the evidence has instead of what the unsupported claim says, in its words"),
     ("how", pa.string(), True, f"how the passages support a supported claim: {', '.join(SupportedHow)}"),
-    (
-        "evidence_agrees",
-        pa.bool_(),
-        True,
-        "evidence lies where passages have the claim's words; null if they lack them",
-    ),
-    (
-        "cited_passages",
-        pa.list_(pa.int32()),
-        False,
-        "0-based indices of the passages that the answer cites for the claim",
-    ),
+    ("evidence_agrees", pa.bool_(), True,
+     "evidence lies where passages have the claim's words; null if they lack them"),
+    ("cited_passages", pa.list_(pa.int32()), False,
+     "0-based indices of the passages that the answer cites for the claim"),
     ("citation_agrees", pa.bool_(), True, "the claim's best passages include a cited one; null where none is cited"),
     ("token_evidence", pa.list_(_TOKEN), True, "every evidence token with its score; null without --token-evidence"),
-)
-
+)  # fmt: skip
 
 _OF_RECORD = {
     "record_id": attrgetter("record_id"),
@@ -424,8 +397,8 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
     arrays = {name: pa.array(values, type=schema.field(name).type) for name, values in columns.items()}
     for name, prefix in _STRUCTS.items():
         arrays[name] = _struct_lists([getattr(span, name) for span in spans], schema.field(name).type, prefix)
-    found = [arrays[field.name] if field.name in arrays else pa.nulls(len(spans), field.type) for field in schema]
-    return pa.Table.from_arrays(found, schema=schema)
+    every = [arrays[field.name] if field.name in arrays else pa.nulls(len(spans), field.type) for field in schema]
+    return pa.Table.from_arrays(every, schema=schema)
 
 
 def _struct_lists(lists: Sequence[Sequence[object] | None], kind: pa.ListType, prefix: str) -> pa.ListArray:

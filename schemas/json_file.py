@@ -46,15 +46,15 @@ def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise DataError(f"{path} should be a regular file, is a pipe or a device; replace it")
-            if found.st_size > limit:
-                raise DataError(f"{path} should have at most {limit:,} bytes, has {found.st_size:,}; replace it")
+            if status.st_size > limit:
+                raise DataError(f"{path} should have at most {limit:,} bytes, has {status.st_size:,}; replace it")
             return file.read(limit)
+    except DataError:
+        raise
     except (OSError, ValueError) as error:  # a null character in the path is a ValueError
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"{path} should be a readable file: {getattr(error, 'strerror', error)}") from error
 
 
@@ -75,15 +75,14 @@ def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:
     Raises:
         DataError: if the file cannot be read, or holds no JSON object.
     """
+    content = read_regular(path, limit=limit)
     try:
-        found = from_json(read_regular(path, limit=limit))
-    except DataError:
-        raise
+        value = from_json(content)
     except ValueError as error:
         raise DataError(f"{path} should be a readable JSON file: {error}") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{path} should hold a JSON object, holds: {reprlib.repr(found)}")
-    return found
+    if not isinstance(value, dict):
+        raise DataError(f"{path} should hold a JSON object, holds: {reprlib.repr(value)}")
+    return value
 
 
 def read_form(path: Path, form: type[_T]) -> _T:
@@ -103,7 +102,8 @@ def read_form(path: Path, form: type[_T]) -> _T:
 def complaint(error: ValidationError) -> str:
     """The first fault in one line, such as "thresholds.answer_risk should be less than or equal to 1, was: 5"."""
     first = error.errors(include_url=False)[0]
-    field = ".".join(_part(part) for part in first["loc"] if not str(part).startswith(ALTERNATIVE)) or "the file"
+    keys = (str(part) for part in first["loc"] if not str(part).startswith(ALTERNATIVE))
+    field = ".".join(ascii(key[:_LONGEST_PART])[1:-1] for key in keys) or "the file"
     said = first["msg"]
     if first["type"] == "json_invalid":
         return f"{field} should be JSON, is not: {said.partition(': ')[2]}"
@@ -115,8 +115,3 @@ def complaint(error: ValidationError) -> str:
         return f"{field}: {first['ctx']['error']}"
     expected = said.partition("should ")[2][:_LONGEST_EXPECTATION]
     return f"{field} should {expected}, was: {reprlib.repr(first['input'])}"
-
-
-def _part(part: Any) -> str:
-    """One part of the path to a field, which may be a key of the file."""
-    return ascii(str(part)[:_LONGEST_PART])[1:-1]

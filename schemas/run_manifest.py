@@ -5,6 +5,7 @@ What is read back is checked: types, ranges, and that the numbers agree.
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from collections import Counter
@@ -12,23 +13,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from hashlib import blake2b
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.errors import SCHEMA_VERSION, SchemaVersionError, check_version
-from attribeam.schemas.evidence_record import CLAIM_SUPPORTS, Support
-from attribeam.schemas.passage_sample import CutPassages, PassageEnd
+from attribeam.schemas.evidence_record import CLAIM_SUPPORTS, AnswerKind, ClaimKind, Support
+
+_SAMPLED = 64
+_MARKS = re.compile(r"\s*[\[(]?(?:\.{3,}|…)[\])]?\s*\Z")
+_UNITS = {"characters": 50, "bytes": 50, "words": 20}
+"""Each with the fewest of a cut text: shorter texts of one length are headings, or rows of a table."""
+_FEWEST_CUT = 4
+_LEAST_SHARE = 0.1
+_LEAST_COMMON_SHARE = 0.3
+_LEAST_OPEN_SHARE = 0.5
+
+_YEARS = range(2000, 3000)
+_T = TypeVar("_T")
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[FiniteNumber, Field(ge=0, le=1)]
 Seconds = Annotated[FiniteNumber, Field(ge=0, le=10**9)]
-_YEARS = range(2000, 3000)
-_T = TypeVar("_T")
-_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
 
 
 def utc_moment(text: str) -> datetime:
@@ -37,18 +46,15 @@ def utc_moment(text: str) -> datetime:
     Raises:
         ValueError: if it is none of this millennium.
     """
-    found = datetime.fromisoformat(text)
-    if found.year not in _YEARS:
+    moment = datetime.fromisoformat(text)
+    if moment.year not in _YEARS:
         raise ValueError(f"a year from {_YEARS.start} to {_YEARS.stop - 1} was expected")
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _moment_text(text: str) -> str:
     utc_moment(text)
     return text
-
-
-Moment = Annotated[str, AfterValidator(_moment_text)]
 
 
 def _share_text(text: str) -> str:
@@ -61,7 +67,9 @@ def _one_of(kind: type[StrEnum]) -> AfterValidator:
     return AfterValidator(lambda text: kind(text))  # an enumeration of Python 3.12 has no signature for pydantic
 
 
-ShareText = Annotated[str, AfterValidator(_share_text)]
+Moment = Annotated[str, AfterValidator(_moment_text)]
+_ShareText = Annotated[str, AfterValidator(_share_text)]
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
 
 
 def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid") -> _T:
@@ -72,12 +80,99 @@ def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ig
     """
     try:
         adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(kind))
-        found: _T = adapter.validate_json(text, strict=True, extra=extra)
+        value: _T = adapter.validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
-    return found
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{field}: {first['msg']}" if field else first["msg"]) from error
+    return value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PassageEnd:
+    """How long one passage is and how it ends.
+
+    Attributes:
+        key: 24 bits of a digest of its text, which tell that it is another one and nothing of what it says.
+        characters: code points, as ``bytes`` and ``words`` with what was put at the end in place of the rest.
+        is_open: ends with a letter.
+        is_marked: ends with "..." or its like.
+    """
+
+    key: Count
+    characters: Count
+    bytes: Count
+    words: Count
+    is_open: bool
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CutPassages:
+    """How many of the ``sampled`` different passages of a run seem to be stored cut.
+
+    ``length`` is that of each, in ``unit``: "characters", "bytes" or "words". Both are None where all that they have
+    in common is the mark at their end.
+    """
+
+    passages: Count
+    sampled: Count
+    unit: str | None = None
+    length: Count | None = None
+
+    def __str__(self) -> str:
+        end = 'in "..."' if self.unit is None else f"after {self.length} {self.unit}, in the middle of a sentence"
+        return (
+            f"{self.passages} of {self.sampled} passages that were sampled end {end}: the log seems to store passages "
+            "cut, so claims may be unsupported only because what supports them is not in the log; log whole passages "
+            "(pieces that the application itself retrieved are no fault)"
+        )
+
+
+def sample_passages(texts: Iterable[str], earlier: Iterable[PassageEnd] = ()) -> tuple[PassageEnd, ...]:
+    """The sample of these texts and of an ``earlier`` one together, see ``merge_samples``."""
+    keys = ((int.from_bytes(blake2b(text.encode(), digest_size=3).digest()), text) for text in set(texts))
+    ends = (
+        PassageEnd(
+            key, len(text), len(text.encode()), len(text.split()), text[-1:].isalpha(), bool(_MARKS.search(text))
+        )
+        for key, text in heapq.nsmallest(_SAMPLED, keys)
+    )
+    return merge_samples([tuple(earlier), tuple(ends)])
+
+
+def merge_samples(samples: Iterable[Iterable[PassageEnd]]) -> tuple[PassageEnd, ...]:
+    """The sample of all passages of which these are samples: the 64 different ones with the lowest keys, ascending."""
+    by_key = {end.key: end for end in sorted(chain.from_iterable(samples), reverse=True)}
+    return tuple(by_key[key] for key in sorted(by_key)[:_SAMPLED])
+
+
+def cut_passages(sample: Iterable[PassageEnd]) -> CutPassages | None:
+    """What is cut in a sample; None where nothing seems so.
+
+    Cut are passages of one length that end with a letter or a mark where none is longer, or many have this length;
+    and passages that end with a mark, if many do.
+    """
+    ends = tuple(sample)
+    for unit in _UNITS:
+        if (cut := _cut_at(unit, ends)) is not None:
+            return cut
+    marked = sum(end.is_marked for end in ends)
+    return CutPassages(marked, len(ends)) if marked >= max(_FEWEST_CUT, _LEAST_COMMON_SHARE * len(ends)) else None
+
+
+def _cut_at(unit: str, ends: tuple[PassageEnd, ...]) -> CutPassages | None:
+    lengths = [int(getattr(end, unit)) for end in ends]
+    open_ended = Counter(length for length, end in zip(lengths, ends, strict=True) if end.is_open or end.is_marked)
+    if not open_ended:
+        return None
+    length, count = max(open_ended.items(), key=lambda item: (item[1], item[0]))
+    share = _LEAST_SHARE if length == max(lengths) and unit != "words" else _LEAST_COMMON_SHARE
+    if length < _UNITS[unit] or count < max(_FEWEST_CUT, share * len(ends)):
+        return None
+    if unit == "words" and length < max(lengths):
+        return None
+    return CutPassages(count, len(ends), unit, length) if count >= _LEAST_OPEN_SHARE * lengths.count(length) else None
 
 
 class RunStatus(StrEnum):
@@ -132,16 +227,15 @@ class DeadLetterCount:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """What became of some rows.
+    """What became of some rows; numbers are None where they were not counted.
 
     Attributes:
         spans: target spans by support.
-        tokens: tokens of attributed rows; None where they were not counted.
-        rows_in_windows: audited rows that were longer than the model's context and so were read in windows; None where
-            they were not counted.
+        tokens: tokens of attributed rows.
+        rows_in_windows: audited rows that were longer than the model's context and so were read in windows.
         rows_unread: audited rows that were too long for the verdict's own model, a decoder or a verifier, and were
-            judged without it; None where the verdict has none.
-        rows_asked: audited rows that this model was asked about: those in the verdict's band; None as above.
+            judged without it.
+        rows_asked: audited rows that this model was asked about: those in the verdict's band.
         claims: the spans that count by support: claims once, and what is no claim or cannot be judged.
         not_judged: those of them that cannot be judged, by ``claim_kind``.
         answers: audited rows by ``answer_kind``.
@@ -241,14 +335,14 @@ class _Manifest:
         """
         try:
             check_version(read_json(_Versioned, text, extra="ignore").schema_version, place)
-            found = read_json(cls, text)
-            if contradictions := [*found.contradictions()]:
-                raise ValueError(contradictions[0])
+            manifest = read_json(cls, text)
+            if contradiction := next(manifest.contradictions(), None):
+                raise ValueError(contradiction)
         except SchemaVersionError:
             raise
         except ValueError as error:
             raise ValueError(f"a {cls._kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
-        return found
+        return manifest
 
     def contradictions(self) -> Iterator[str]:
         """What cannot be true at once."""
@@ -371,15 +465,15 @@ class _ReadOptions:
 class _ReadModels:
     """Those of a run's models that are read as numbers."""
 
-    answer_risk_threshold: ShareText = "0"
-    supported_threshold: ShareText = "0"
-    weak_threshold: ShareText = "0"
-    verdict_precision: ShareText = "0"
-    verdict_recall: ShareText = "0"
-    verdict_false_alarms: ShareText = "0"
-    verdict_short_precision: ShareText = "0"
-    verdict_short_recall: ShareText = "0"
-    verdict_short_false_alarms: ShareText = "0"
+    answer_risk_threshold: _ShareText = "0"
+    supported_threshold: _ShareText = "0"
+    weak_threshold: _ShareText = "0"
+    verdict_precision: _ShareText = "0"
+    verdict_recall: _ShareText = "0"
+    verdict_false_alarms: _ShareText = "0"
+    verdict_short_precision: _ShareText = "0"
+    verdict_short_recall: _ShareText = "0"
+    verdict_short_false_alarms: _ShareText = "0"
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
@@ -391,31 +485,30 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
         letters.update({(letter.stage, letter.reason): letter.rows for letter in part.dead_letters})
         for name, tally in tallies.items():
             tally.update(getattr(part, name))
-    tokens, in_windows = [part.tokens for part in counts], [part.rows_in_windows for part in counts]
     return AuditCounts(
         rows=sum(part.rows for part in counts),
         audited=sum(part.audited for part in counts),
         dead_letters=dead_letter_counts(letters),
-        tokens=_sum_of_known(tokens) or 0 if None not in tokens else None,
-        rows_in_windows=_sum_of_known(in_windows) or 0 if None not in in_windows else None,
-        rows_unread=_sum_of_known(part.rows_unread for part in counts),
-        rows_asked=_sum_of_known(part.rows_asked for part in counts),
+        tokens=_sum([part.tokens for part in counts]),
+        rows_in_windows=_sum([part.rows_in_windows for part in counts]),
+        rows_unread=_sum([part.rows_unread for part in counts if part.rows_unread is not None] or [None]),
+        rows_asked=_sum([part.rows_asked for part in counts if part.rows_asked is not None] or [None]),
         **{name: dict(sorted(tally.items())) for name, tally in tallies.items()},
     )
 
 
-def _sum_of_known(numbers: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None where none is."""
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """The sum; None where one is not known."""
     known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSeconds, ...]:
     """The seconds of several chunks together, stage by stage, in the order in which the stages first appear."""
     sums: dict[str, tuple[float, float]] = {}
-    for one in chain.from_iterable(parts):
-        wall, cpu = sums.get(one.stage, (0.0, 0.0))
-        sums[one.stage] = (wall + one.wall_seconds, cpu + one.cpu_seconds)
+    for part in chain.from_iterable(parts):
+        wall, cpu = sums.get(part.stage, (0.0, 0.0))
+        sums[part.stage] = (wall + part.wall_seconds, cpu + part.cpu_seconds)
     return tuple(StageSeconds(stage, round(wall, 3), round(cpu, 3)) for stage, (wall, cpu) in sums.items())
 
 

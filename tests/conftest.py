@@ -13,7 +13,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from attribeam.pipeline.workers.worker_process import stop_import_server
+from attribeam.pipeline.worker_process import stop_import_server
 
 settings.register_profile("attribeam", deadline=None, max_examples=50)  # a busy machine is slow, not wrong
 settings.load_profile("attribeam")
@@ -22,9 +22,9 @@ settings.load_profile("attribeam")
 _LONG_FILES = (
     "deploy/test_flink_cluster.py",
     "pipeline/test_golden_audits.py",
-    "pipeline/workers/test_model_workers.py",
+    "pipeline/test_model_workers.py",
     "pipeline/test_local_driver.py",
-    "pipeline/workers/test_row_isolation.py",
+    "pipeline/test_row_isolation.py",
     "pipeline/test_privacy.py",
     "test_distribution.py",
     "pipeline/test_audit_methods.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional
 
 import apache_beam as beam
@@ -18,9 +18,9 @@ from apache_beam.utils.timestamp import Timestamp
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.record_input import check_record, outcome_of
-from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.logs.arrow_logs import in_python
-from attribeam.logs.privacy.settings import PatternsFile, PrivacySettings
+from attribeam.attribution.verdict.verified import with_calibrated_mass
+from attribeam.logs.privacy import PatternsFile, PrivacySettings
+from attribeam.logs.qa_log import in_python
 from attribeam.logs.rows import check_size
 from attribeam.schemas import (
     DeadLetter,
@@ -33,11 +33,9 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.make_evidence import audit_stages
-from attribeam.transforms.row_groups import RowGroup
-from attribeam.transforms.write_group import HideTexts, dead_letter_table
+from attribeam.transforms.row_groups import RowGroup, dead_letter_table, hide_texts
+from attribeam.transforms.stages import BLOCK_ROWS, audit_stages
 
 
 class RowGroupCoder(Coder):
@@ -129,7 +127,7 @@ class AuditAnswers(beam.PTransform):
         read = (
             answers
             | "GroupAnswers" >> beam.BatchElements(BLOCK_ROWS, BLOCK_ROWS)
-            | "ReadAnswers" >> beam.Map(_read, self._settings).with_output_types(RowGroup)
+            | "ReadAnswers" >> beam.Map(read_answers, self._settings).with_output_types(RowGroup)
         )
         made = through_stages(read, self._settings, self._schema) | (
             "Tables" >> beam.FlatMap(_tables).with_outputs(_DEAD_LETTERS, main="evidence")
@@ -142,8 +140,7 @@ class AuditAnswers(beam.PTransform):
     def _rows(self, schema: pa.Schema) -> beam.PTransform:
         """Tables to rows that hold nothing of what the settings hide."""
         privacy = self._settings.privacy
-        hide = HideTexts(privacy) if privacy.hides else None
-        return beam.FlatMap(lambda table: rows_of(hide(table) if hide else table)).with_output_types(row_type(schema))
+        return beam.FlatMap(lambda table: rows_of(hide_texts(table, privacy))).with_output_types(row_type(schema))
 
 
 def through_stages(groups: beam.PCollection, settings: AuditSettings, evidence: pa.Schema) -> beam.PCollection:
@@ -153,27 +150,25 @@ def through_stages(groups: beam.PCollection, settings: AuditSettings, evidence: 
     return groups
 
 
-def _read(answers: list[object], settings: AuditSettings) -> RowGroup:
-    return read_answers(RowGroup(None, answers), settings)
-
-
-def read_answers(group: RowGroup, settings: AuditSettings) -> RowGroup:
-    """``QARecord``s, dicts, ``beam.Row``s or named tuples in, valid records out.
+def read_answers(answers: Iterable[object], settings: AuditSettings) -> RowGroup:
+    """The valid records of ``QARecord``s, dicts, ``beam.Row``s or named tuples.
 
     What is wrong with an element harms no other. A dead letter has the element's id, if there is one, and names
     the field.
     """
+    group = RowGroup(None, ())
 
     def records() -> Iterator[QARecord]:
-        for element in group.rows:
+        for element in answers:
             given: Mapping[str, object] | QARecord | None = None
             try:
                 given = element if isinstance(element, QARecord) else _fields(element, settings)
                 record = _record(given, settings)
             except RowFault as fault:
                 group.refuse(_letter_of_element(given, fault, settings))
-            except DataError as error:
-                invalid = RowFault(Reason.INVALID_VALUE, str(error), column=_field_named(str(error)))
+            except DataError as error:  # of ``record_input``, whose messages begin with the field
+                named = next((field for field in _FIELDS if str(error).startswith(field)), None)
+                invalid = RowFault(Reason.INVALID_VALUE, str(error), column=named)
                 group.refuse(_letter_of_element(given, invalid, settings))
             else:
                 yield record
@@ -197,9 +192,8 @@ def _record(given: Mapping[str, object] | QARecord, settings: AuditSettings) -> 
         missing = next((field for field in _FIELDS[:-1] if given.get(field) is None), None)
         if missing is not None:
             name = names.get(missing, missing)
-            found = "was None" if missing in given else "is not there; rename it, or map it with columns={...}"
-            message = f"the field {name!r} should have a value, {found}"
-            raise RowFault(Reason.MISSING_VALUE, message, column=name)
+            was = "was None" if missing in given else "is not there; rename it, or map it with columns={...}"
+            raise RowFault(Reason.MISSING_VALUE, f"the field {name!r} should have a value, {was}", column=name)
     record = outcome_of(given, _NO_SOURCE)
     if isinstance(record, RowFault):
         raise record
@@ -227,11 +221,6 @@ def _letter_of_element(
     )
 
 
-def _field_named(message: str) -> str | None:
-    """The field that an error of ``record_input`` begins with."""
-    return next((field for field in _FIELDS if message.startswith(field)), None)
-
-
 def _plain(value: Any) -> Any:
     """Rows and named tuples as dicts, at any depth."""
     if hasattr(value, "as_dict"):  # a beam.Row
@@ -253,8 +242,8 @@ def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
     own = {name: value for name, value in options.items() if name in _OWN_OPTIONS}
-    hiding = {name: value for name, value in options.items() if name in _PRIVACY_OPTIONS}
-    given = AttributorOptions(**{name: value for name, value in options.items() if name not in {*own, *hiding}})
+    other = {name: value for name, value in options.items() if name not in {*own, *_PRIVACY_OPTIONS}}
+    given = AttributorOptions(**other)
     columns = own.pop("columns", {})
     return AuditSettings(
         columns=tuple(columns.items()),
@@ -262,23 +251,18 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
         parser=given.parser,
         model=given.only(ModelOptions),
         method=with_calibrated_mass(given.only(MethodOptions), model=given.model),
-        privacy=_privacy_of(hiding),
+        privacy=PrivacySettings(
+            redact=bool(options.get("redact")),
+            patterns=None if (patterns := options.get("redact_patterns")) is None else PatternsFile.read(patterns),
+            no_texts=bool(options.get("no_texts")),
+        ),
         threads=given.threads or AuditSettings().threads,
         **own,
     )
 
 
-def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
-    patterns = options.get("redact_patterns")
-    return PrivacySettings(
-        redact=bool(options.get("redact")),
-        patterns=None if patterns is None else PatternsFile.read(patterns),
-        no_texts=bool(options.get("no_texts")),
-    )
-
-
-def row_type(schema: pa.Schema) -> RowTypeConstraint:
-    """The type of the rows of a table of this schema.
+def row_type(schema: pa.Schema | pa.StructType) -> RowTypeConstraint:
+    """The type of the rows of a table of this schema, or of the structs of a type.
 
     Raises:
         TypeError: if Beam has no such type.
@@ -303,7 +287,7 @@ def _type(kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         return Sequence[_type(kind.value_type)]
     if pa.types.is_struct(kind):
-        return RowTypeConstraint.from_fields([(field.name, _field_type(field)) for field in kind])
+        return row_type(kind)
     if pa.types.is_timestamp(kind):
         return Timestamp
     if kind not in _PLAIN:

@@ -1,11 +1,7 @@
-"""Files on a runner's file systems, and the S3 clients that are used again.
+"""Files on the file systems of a distributed Beam runner, with its credentials: logs, and what an audit writes.
 
-Files on the file systems of a distributed Beam runner, with its credentials: logs, and what an audit writes.
-
-Clients of S3 that Beam's file system uses again; by itself it makes a new one for every operation.
-
-A new client takes a tenth of a second of computing and a new connection, and often a request for credentials: several
-times what the operation takes.
+Clients of S3 are used again. Beam's file system makes a new one for every operation, which takes a tenth of a second, a
+new connection and often a request for credentials: several times what the operation takes.
 """
 
 from __future__ import annotations
@@ -28,8 +24,7 @@ from apache_beam.io.aws.clients.s3 import boto3_client
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.logs.files import WritableStorage, local_status
-from attribeam.logs.patterns import Entry, find_files
+from attribeam.logs.files import Entry, WritableStorage, find_files, local_status
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.written_files import unfinished_name
 
@@ -77,16 +72,9 @@ def _fresh(idle: list[tuple[float, Any]]) -> tuple[float, Any] | None:
             return made, unused
 
 
-def reuse_s3_clients() -> None:
-    """Let Beam's file system take its clients from those of this process that are idle. May be called twice."""
-    boto3_client.Client = _idle_clients.client
-
-
 _idle_clients = _IdleClients()
 os.register_at_fork(after_in_child=_idle_clients.forget)
-
-
-reuse_s3_clients()  # in workers, too, which import this module before they open a file
+boto3_client.Client = _idle_clients.client  # in workers, too, which import this module before they open a file
 
 _MIME_TYPE = "application/octet-stream"
 _WILD = re.compile(r"[*?[]")
@@ -122,8 +110,8 @@ class BeamStorage(WritableStorage):
         if "://" not in folder:
             return super().sizes(folder)
         start = f"{folder.rstrip('/')}/"
-        found = (one for one in _listed(_WILD.split(start)[0]) if one.path.startswith(start))
-        sizes = {one.path.removeprefix(start): one.size_in_bytes for one in found}
+        files = (file for file in _listed(_WILD.split(start)[0]) if file.path.startswith(start))
+        sizes = {file.path.removeprefix(start): file.size_in_bytes for file in files}
         return {name: size for name, size in sizes.items() if name and "/" not in name}
 
     def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
@@ -208,8 +196,8 @@ class _ListedFolders:
 
     def entries(self, folder: str) -> list[Entry]:
         inner = (path.removeprefix(folder).partition("/") for path in self._beginning_with(folder))
-        found = {(name, bool(slash)) for name, slash, _ in inner if name or slash}
-        return [Entry(name, is_folder, identity=f"{folder}{name}") for name, is_folder in sorted(found)]
+        names = {(name, bool(slash)) for name, slash, _ in inner if name or slash}
+        return [Entry(name, is_folder, identity=f"{folder}{name}") for name, is_folder in sorted(names)]
 
     def entry(self, path: str) -> Entry | None:
         found = self._beginning_with(path)

@@ -1,4 +1,4 @@
-"""The unit of work: a group of rows goes through all stages as one element of a Beam pipeline.
+"""The unit of work: a group of rows goes through all stages as one element of a Beam pipeline, and into two files.
 
 In an audit, a group is a chunk. So it is read, audited and committed wherever a runner puts it, whatever it fuses,
 retries or doubles, and its rows never meet those of another group: the files are the same, however many workers there
@@ -11,52 +11,44 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
-from attribeam.logs.privacy.masked_record import record_secrets
-from attribeam.logs.privacy.redactor import Redactor, without_secrets
-from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage
-from attribeam.schemas.passage_sample import PassageEnd
-from attribeam.schemas.run_manifest import StageSeconds
-from attribeam.transforms.audit_settings import AuditSettings
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-_row_listeners: list[Callable[[int], None]] = []
+from attribeam.logs.privacy import PrivacySettings, Redactor, ValueChange, masking, record_secrets, without_secrets
+from attribeam.schemas import (
+    DeadLetter,
+    QARecord,
+    RowFault,
+    Stage,
+    dead_letter_row,
+    dead_letter_schema,
+    evidence_schema,
+)
+from attribeam.schemas.run_manifest import PassageEnd, StageSeconds
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
-
-def tell_rows_finished(count: int) -> None:
-    """Tell the listener, if there is one, that ``count`` more rows are finished."""
-    for listener in _row_listeners:
-        listener(count)
-
-
-@contextmanager
-def listening_for_rows(listener: Callable[[int], None]) -> Iterator[None]:
-    """Call ``listener`` with the numbers of rows that finish in this process during the block."""
-    _row_listeners.append(listener)
-    try:
-        yield
-    finally:
-        _row_listeners.remove(listener)
-
-
+EVIDENCE_FILE, DEAD_LETTER_FILE = "evidence.parquet", "dead_letters.parquet"
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
+_OUR_WORDS = frozenset(
+    {"source_file", "span_kind", "support", "claim_kind", "answer_kind", "how", "stage", "reason", "column"}
+)
+"""Fields with words of ours, or with paths and names of columns, which the user gave: never changed."""
+_NAMES = frozenset({"record_id", "generator", "top_passage_id", "passage_id", "message"})
+"""Fields that name something and hold no text of question, passages or answer: masked, and kept by ``--no-texts``."""
+_T = TypeVar("_T")
 _stage_totals: dict[str, list[float]] = {}
-
-
-def stage(name: str) -> AbstractContextManager[None]:
-    """Add the wall and CPU time of the block to a stage; CPU time is that of all threads of the process."""
-    return _timed_stage(name, time.process_time)
-
-
-def thread_stage(name: str) -> AbstractContextManager[None]:
-    """Like ``stage``, with the CPU time of this thread alone; one thread per stage at a time."""
-    return _timed_stage(name, time.thread_time)
+_totals_lock = Lock()
 
 
 @contextmanager
-def _timed_stage(name: str, cpu_seconds: Callable[[], float]) -> Iterator[None]:
+def stage(name: str, cpu_seconds: Callable[[], float] = time.process_time) -> Iterator[None]:
+    """Add the wall and CPU time of the block to a stage; by default, CPU time is that of all threads of the process."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     try:
         yield
@@ -66,9 +58,10 @@ def _timed_stage(name: str, cpu_seconds: Callable[[], float]) -> Iterator[None]:
 
 def add_stage_seconds(name: str, wall: float, cpu: float) -> None:
     """Add time that was spent elsewhere, such as in a model's own process, to a stage."""
-    total = _stage_totals.setdefault(name, [0.0, 0.0])
-    total[0] += wall
-    total[1] += cpu
+    with _totals_lock:
+        total = _stage_totals.setdefault(name, [0.0, 0.0])
+        total[0] += wall
+        total[1] += cpu
 
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:
@@ -76,9 +69,6 @@ def take_stage_seconds() -> tuple[StageSeconds, ...]:
     taken = {name: _stage_totals[name] for name in _STAGES if name in _stage_totals}
     _stage_totals.clear()
     return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in taken.items())
-
-
-_T = TypeVar("_T")
 
 
 @dataclass
@@ -102,6 +92,10 @@ class RowCounts:
     notes: Counter[str] = field(default_factory=Counter)
 
 
+def _tell_nobody(_: int) -> None:
+    """What a group does with the numbers of its finished rows, by default."""
+
+
 @dataclass
 class RowGroup:
     """The rows of one chunk between two stages.
@@ -113,6 +107,7 @@ class RowGroup:
         letters: the dead letters of all stages so far.
         counts: of the audited rows.
         started: seconds since 1970 when the group was taken up.
+        on_rows: is told how many more rows are finished.
     """
 
     chunk: Any
@@ -120,6 +115,7 @@ class RowGroup:
     letters: list[DeadLetter] = field(default_factory=list)
     counts: RowCounts = field(default_factory=RowCounts)
     started: float = 0.0
+    on_rows: Callable[[int], None] = _tell_nobody
 
     def of(self, rows: Iterable[Any]) -> RowGroup:
         """The group with the rows that a stage makes of its own."""
@@ -128,7 +124,7 @@ class RowGroup:
     def refuse(self, letter: DeadLetter) -> None:
         """Add a dead letter."""
         self.letters.append(letter)
-        tell_rows_finished(1)
+        self.on_rows(1)
 
     def __getstate__(self) -> dict[str, Any]:
         self.rows = tuple(self.rows)
@@ -166,3 +162,69 @@ def dead_letter(record: QARecord, fault: RowFault, stage: Stage, settings: Audit
         column=fault.column,
         answer=without_secrets(record.answer, secrets) if settings.dead_letter_text else None,
     )
+
+
+def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
+    """Dead letters of all stages as a table of ``schema``, in the order of their rows in the input."""
+    ordered = sorted(letters, key=lambda letter: (letter.source.source_file, letter.source.source_row))
+    return pa.Table.from_pylist([dead_letter_row(letter) for letter in ordered], schema=schema)
+
+
+def hide_texts(table: pa.Table, privacy: PrivacySettings) -> pa.Table:
+    """A table of evidence or dead letters as it may be written.
+
+    Extra columns are masked and never emptied, since the user named them. A column of texts that are left out is null
+    where it may be, since an empty text would say that there is none.
+    """
+    if not privacy.hides:
+        return table
+    own, redactor = _own_names(table.schema), Redactor(privacy)
+
+    def is_left_out(name: str) -> bool:
+        return privacy.no_texts and name not in _OUR_WORDS | _NAMES
+
+    def own_text(name: str, text: str) -> str:
+        if name in _OUR_WORDS:
+            return text
+        return "" if is_left_out(name) else redactor.mask(text)
+
+    def shown(field: pa.Field) -> pa.Array:
+        if field.name in own and field.nullable and pa.types.is_string(field.type) and is_left_out(field.name):
+            return pa.nulls(table.num_rows, field.type)
+        change = ValueChange(own_text) if field.name in own else masking(redactor)
+        return change.array(field.name, table.column(field.name).combine_chunks())
+
+    return pa.Table.from_arrays([shown(field) for field in table.schema], schema=table.schema)
+
+
+def given_names(schema: pa.Schema) -> frozenset[str]:
+    """The columns of a table that nothing is masked in: those of our own words, and of what the user gave."""
+    return _own_names(schema) & _OUR_WORDS
+
+
+def _own_names(schema: pa.Schema) -> frozenset[str]:
+    """The fields that this program declares, without those of ``--extra-columns``, whatever they are called."""
+    declared = evidence_schema() if "span_index" in schema.names else dead_letter_schema()
+    return frozenset(declared.names)
+
+
+def write_group(group: RowGroup, folder: Path, schemas: OutputSchemas) -> None:
+    """Write the evidence tables of a group, then its dead letters, as two files of a folder.
+
+    All evidence and all dead letters are written here, and nothing is without what the privacy of ``schemas`` hides.
+    """
+    write_tables(folder / EVIDENCE_FILE, group.rows, schemas.evidence, schemas.privacy)
+    letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
+    write_tables(folder / DEAD_LETTER_FILE, letters, schemas.dead_letters, schemas.privacy)
+
+
+def write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, privacy: PrivacySettings) -> None:
+    """Write the tables to a file, which has its name once it is whole; no tables make a file without rows."""
+    unfinished = path.with_suffix(".unfinished")
+    with pq.ParquetWriter(
+        unfinished, schema, compression="zstd", use_compliant_nested_type=False, write_page_checksum=True
+    ) as writer:
+        for table in tables:
+            with stage("write"):
+                writer.write_table(hide_texts(table, privacy))
+    unfinished.rename(path)

@@ -1,4 +1,4 @@
-"""The names in an answer, whole, and whether a passage repeats them as people would say it does.
+"""The names in an answer, whole, what a passage says, and whether it repeats a name as people would say it does.
 
 A name is a run of capitalised proper nouns. It is repeated where each of its words occurs, in another form or as part
 of initials, in one of the passages that it is held against.
@@ -7,15 +7,35 @@ of initials, in one of the passages that it is held against.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import pairwise
 
 from attribeam.attribution.answers.markup import range_overlapping
-from attribeam.attribution.answers.numbers_and_dates import MONTHS, UNIT_BESIDE_NUMBER
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label, sentence_of_word
-from attribeam.attribution.answers.plain_text import SMALL_WORDS, PassageContent, comparable_words
-from attribeam.schemas import CharRange
+from attribeam.attribution.answers.plain_text import (
+    DOTTED_DATE,
+    FULL_STOP_AFTER_LETTER,
+    FUNCTION_WORDS,
+    ISO_DATE,
+    MONTHS,
+    SLASHED_DATE,
+    UNIT_BESIDE_NUMBER,
+    VERSION,
+    WORD,
+    Kind,
+    Reading,
+    comparable_words,
+    numbers_in,
+    plain_text,
+    remembered,
+)
+from attribeam.attribution.answers.quantities import quantities_in
+from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
 """The words of a name, in lower case, without full stops and possessives."""
@@ -61,11 +81,15 @@ TITLES = frozenset(
     """.split()  # noqa: SIM905
 )
 """Words before a name that say what someone is; a name is the same without them."""
-_COMPANIES = "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv"
-_COMPANY_FORMS = frozenset(_COMPANIES.split())
+_COMPANY_FORMS = frozenset(
+    "inc incorporated corp corporation co company ltd limited llc llp plc gmbh ag sa nv bv".split()  # noqa: SIM905
+)
 """Words behind the name of a company; the name is the same without them."""
-_NAMELESS = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever"
-_NO_NAMES = frozenset(_NAMELESS.split())
+_NO_NAMES = frozenset(
+    """
+    fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever
+    """.split()  # noqa: SIM905
+)
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
 
 
@@ -82,9 +106,6 @@ def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:
 _OTHER_FORMS = _forms(_FORM_GROUPS)
 """The other forms of a name that has some: ("ny",) for ("new", "york")."""
 
-_LONGEST_FORM = max(map(len, _OTHER_FORMS))
-
-
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
 _ADDED_ENDINGS = ("n", "an", "ian", "ese", "ic", "ism", "ist", "ity")
 _VERBS_BEFORE_OF = frozenset(["Composed", "Comprised", "Consisting", "Consists", "Made"])
@@ -97,13 +118,15 @@ _SHORTEST_INITIALS = 3
 _FISCAL_YEAR = re.compile(r"FY(?:\d{2}(?:\d{2})?)?")
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
+_GLOSS = re.compile(r" \(([A-Z][A-Za-z]*[A-Z])s?\)")
 
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
     """One word of a name: where it stands, how it is written, and its words in comparable form.
 
-    ``is_beside`` says that the parser did not call it a name itself.
+    Where ``is_beside``, the parser did not call it a name itself. A title or the form of a company is what a name may
+    have or lack, a letter alone may be the initial of a middle name.
     """
 
     chars: CharRange
@@ -113,26 +136,16 @@ class NamePart:
 
     @property
     def is_title(self) -> bool:
-        """True for titles and forms of companies, which a name may have or lack."""
         return all(word in TITLES or word in _COMPANY_FORMS for word in self.words)
-
-    @property
-    def is_letter(self) -> bool:
-        """True for a letter alone, such as the initial of a middle name."""
-        return all(len(word) == 1 for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerName:
-    """A whole name.
+    """A whole name: its words, and those of a longer run around it, from the place ``first`` of the run on.
 
-    Attributes:
-        chars: where it stands in the answer.
-        parts: its words.
-        run: the words of a longer run around it, joined by small words: "Bureau of Labor Statistics".
-        first: the place of the name's first word in the run.
-        silent: places of parts that need not occur.
-        gloss: initials that the answer gives behind the run, in brackets: "BLS"; "" for none.
+    So "Labor" stands in the run "Bureau of Labor Statistics", which small words join. ``silent`` are the places of
+    parts that need not occur. ``gloss`` are initials that the answer gives behind the run, in brackets: "BLS"; "" for
+    none.
     """
 
     chars: CharRange
@@ -143,36 +156,33 @@ class AnswerName:
     gloss: str = ""
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
-        """The places of the parts that a passage repeats."""
-        found = {
-            place for place, part in enumerate(self.parts) if place in self.silent or self._occurs(place, part, passage)
-        }
-        if len(found) < len(self.parts):
-            found |= {one - self.first for one in self._covered_by_forms(passage)} & set(range(len(self.parts)))
-        if self._has_only_surname(found, passage):
-            return frozenset(range(len(self.parts)))
-        return frozenset(found)
+        """The places of the parts that a passage repeats; all, where it has the surname of a name of two words.
 
-    def _occurs(self, place: int, part: NamePart, passage: PassageContent) -> bool:
+        The surname must never stand behind another name than the first.
+        """
+        parts = self.parts
+        repeated = {place for place in range(len(parts)) if place in self.silent or self._occurs(place, passage)}
+        if len(repeated) < len(parts):
+            repeated |= {place - self.first for place in self._covered_by_forms(passage)} & set(range(len(parts)))
+        if len(parts) == 2 and repeated == {1} and not self.silent:
+            first, last = (part.words[-1] for part in parts)
+            before = passage.names_before(last) - TITLES
+            if all(SequenceMatcher(None, first, other).ratio() >= _ALIKE for other in before):
+                repeated.add(0)
+        return frozenset(repeated)
+
+    def _occurs(self, place: int, passage: PassageContent) -> bool:
         """True where each word of the part occurs as it is, as initials, or as a demonym.
 
         So "Italian" is "Italy", alone and in "Italian President Rossi". But a first name is none: a passage on Normandy
         names no "Norman Hale".
         """
-        may_be_demonym = len(self.parts) == 1 or any(one.is_title for one in self.parts[place + 1 : place + 2])
-        is_acronym = part.written.isupper()
+        may_be_demonym = len(self.parts) == 1 or any(part.is_title for part in self.parts[place + 1 : place + 2])
+        is_acronym = self.parts[place].written.isupper()
         return all(
             _word_occurs(word, passage, is_acronym=is_acronym) or (may_be_demonym and _is_demonym(word, passage))
-            for word in part.words
+            for word in self.parts[place].words
         )
-
-    def _has_only_surname(self, found: set[int], passage: PassageContent) -> bool:
-        """True where of a name of two words the passage has the last, never behind another name than the first."""
-        if len(self.parts) != 2 or found != {1} or self.silent:
-            return False
-        first, last = (part.words[-1] for part in self.parts)
-        before = passage.names_before(last) - TITLES
-        return all(SequenceMatcher(None, first, one).ratio() >= _ALIKE for one in before)
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
         """Whether the parts that passages repeat are enough: all of them."""
@@ -180,19 +190,28 @@ class AnswerName:
 
     def _covered_by_forms(self, passage: PassageContent) -> Iterator[int]:
         """Places in the run of words that the passage has in another form, such as initials."""
+        end_of_name = self.first + len(self.parts)
         if self.gloss and self.gloss in passage.capitals:
-            yield from range(self.first, self.first + len(self.parts))
+            yield from range(self.first, end_of_name)
             return
-        for start in range(max(0, self.first - _LONGEST_ACRONYM + 1), self.first + len(self.parts)):
+        for start in range(max(0, self.first - _LONGEST_ACRONYM + 1), end_of_name):
             for end in range(max(start, self.first) + 1, min(len(self.run), start + _LONGEST_ACRONYM) + 1):
-                if _window_occurs(self.run[start:end], passage):
+                if _phrase_occurs(tuple(word for part in self.run[start:end] for word in part.words), passage):
                     yield from range(start, end)
 
 
-def _window_occurs(window: Sequence[NamePart], passage: PassageContent) -> bool:
-    phrase = tuple(word for part in window for word in part.words)
-    if len(phrase) <= _LONGEST_FORM and any(_form_occurs(form, passage) for form in _OTHER_FORMS.get(phrase, ())):
-        return True
+def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
+    """Whether words of a name occur in another form, as one word, or by their initials.
+
+    An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not.
+    """
+    for form in _OTHER_FORMS.get(phrase, ()):
+        if len(form) == 1 and len(form[0]) <= _LONGEST_ABBREVIATION:
+            occurs = form[0].upper() in passage.capitals or form[0].title() in passage.capitalised
+        else:
+            occurs = passage.words.issuperset(form)
+        if occurs:
+            return True
     joined = "".join(phrase)
     if len(phrase) == 1:
         return len(joined) >= _STEM_LENGTH and joined in passage.joined_words
@@ -200,15 +219,13 @@ def _window_occurs(window: Sequence[NamePart], passage: PassageContent) -> bool:
     return joined in passage.words or (len(initials) > 1 and initials in passage.capitals)
 
 
-def _form_occurs(form: Phrase, passage: PassageContent) -> bool:
-    """An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not."""
-    if len(form) == 1 and len(form[0]) <= _LONGEST_ABBREVIATION:
-        return form[0].upper() in passage.capitals or form[0].title() in passage.capitalised
-    return all(word in passage.words for word in form)
-
-
 def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> bool:
-    if any(one in passage.words for one in (word, word.rstrip("s"), word + "s", *_other_spellings(word))):
+    if word in passage.words:
+        return True
+    spellings = [word.rstrip("s"), word + "s"]
+    for british, american in (("our", "or"), ("tre", "ter"), ("ence", "ense"), ("ise", "ize"), ("isa", "iza")):
+        spellings += [word.replace(british, american), word.replace(american, british)]
+    if not passage.words.isdisjoint(spellings):
         return True
     if len(word) > 1 and is_acronym and any(word in initials for initials in passage.initials):
         return True
@@ -226,56 +243,37 @@ def _is_demonym(word: str, passage: PassageContent) -> bool:
     return any(one.startswith(singular[:_STEM_LENGTH]) for one in names)
 
 
-def _other_spellings(word: str) -> Iterator[str]:
-    """A British word as Americans spell it, and the other way round."""
-    for here, there in (("our", "or"), ("tre", "ter"), ("ence", "ense"), ("ise", "ize"), ("isa", "iza")):
-        if here in word:
-            yield word.replace(here, there)
-        if there in word:
-            yield word.replace(there, here)
-
-
 def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
     """The names of an answer, ascending, but for months; ``text`` is the answer without its markup."""
     run: list[list[NamePart]] = []
-    for segment in _segments(list(_parts(parsed, text)), text):
-        if run and _BETWEEN_NAMES.fullmatch(text, run[-1][-1].chars.char_end, segment[0].chars.char_start) is None:
+    for part in _parts(parsed, text):
+        before = run[-1][-1].chars.char_end if run else 0
+        if run and _WITHIN_NAME.fullmatch(text, before, part.chars.char_start):
+            run[-1].append(part)
+            continue
+        if run and _BETWEEN_NAMES.fullmatch(text, before, part.chars.char_start) is None:
             yield from _names_of_run(run, text)
             run = []
-        run.append(segment)
-    yield from _names_of_run(run, text)
-
-
-_GLOSS = re.compile(r" \(([A-Z][A-Za-z]*[A-Z])s?\)")
+        run.append([part])
+    if run:
+        yield from _names_of_run(run, text)
 
 
 def _names_of_run(run: Sequence[Sequence[NamePart]], text: str) -> Iterator[AnswerName]:
     parts = tuple(part for segment in run for part in segment)
-    match = _GLOSS.match(text, parts[-1].chars.char_end) if parts else None
+    match = _GLOSS.match(text, parts[-1].chars.char_end)
     initials = {word[0].upper() for part in parts for word in part.words}
     gloss = match[1].upper() if match and not initials.isdisjoint(match[1]) else ""
     first = 0
     for segment in run:
         silent = {place for place, part in enumerate(segment) if part.is_beside or part.is_title}
-        letters = {place for place, part in enumerate(segment) if part.is_letter}
+        letters = {place for place, part in enumerate(segment) if all(len(word) == 1 for word in part.words)}
         if len(silent | letters) < len(segment):
             silent |= letters
         if len(silent) < len(segment):
             chars = CharRange(segment[0].chars.char_start, segment[-1].chars.char_end)
             yield AnswerName(chars, tuple(segment), parts, first, frozenset(silent), gloss)
         first += len(segment)
-
-
-def _segments(parts: Sequence[NamePart], text: str) -> Iterator[list[NamePart]]:
-    """Neighbouring parts with nothing but a blank, a hyphen or an ampersand between them."""
-    segment: list[NamePart] = []
-    for part in parts:
-        if segment and _WITHIN_NAME.fullmatch(text, segment[-1].chars.char_end, part.chars.char_start) is None:
-            yield segment
-            segment = []
-        segment.append(part)
-    if segment:
-        yield segment
 
 
 def _parts(parsed: ParsedAnswer, text: str) -> Iterator[NamePart]:
@@ -288,9 +286,13 @@ def _parts(parsed: ParsedAnswer, text: str) -> Iterator[NamePart]:
     named = {
         word
         for word, tag in enumerate(parsed.universal_tags)
-        if tag == "PROPN" and _may_name(parsed, word, text, units) and not _is_no_name(parsed, word, text)
+        if tag == "PROPN"
+        and _may_name(parsed, word, text, units)
+        and not _abbreviates(parsed.words[word], text)
+        and not is_capitalised_as_first(parsed, word, text)
     }
-    beside = {word for word in _neighbours(parsed, named, text) if _may_name(parsed, word, text, units)}
+    neighbours = (word for step in (-1, 1) for word in _neighbours(parsed, named, text, step))
+    beside = {word for word in neighbours if _may_name(parsed, word, text, units)}
     for word in sorted(named | beside):
         chars = parsed.words[word]
         written = chars.of(text)
@@ -302,40 +304,24 @@ def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRa
     if not any(character.isupper() for character in written) or range_overlapping(parsed.words[word], units):
         return False
     words = comparable_words(written)
-    if _FISCAL_YEAR.fullmatch(written):
-        return False
-    return bool(words) and words[0] not in MONTHS and not _NO_NAMES.issuperset(words)
+    is_name = bool(words) and words[0] not in MONTHS and not _NO_NAMES.issuperset(words)
+    return is_name and not _FISCAL_YEAR.fullmatch(written)
 
 
-def _neighbours(parsed: ParsedAnswer, named: set[int], text: str) -> Iterator[int]:
+def _neighbours(parsed: ParsedAnswer, named: set[int], text: str, step: int) -> Iterator[int]:
     """Words of other kinds, with a capital letter, right beside proper nouns; several in a row count as well."""
-    for step in (-1, 1):
-        for name in named:
-            word = name + step
-            while 0 <= word < len(parsed.words) and word not in named and _is_beside(parsed, word, step, text):
-                if has_letter(parsed.words[word].of(text)):
-                    yield word
-                word += step
-
-
-def _is_beside(parsed: ParsedAnswer, word: int, step: int, text: str) -> bool:
-    first, second = sorted((word, word - step))
-    gap = text[parsed.words[first].char_end : parsed.words[second].char_start]
-    if gap not in ("", " "):
-        return False
-    written = parsed.words[word].of(text)
-    if written == "-":
-        return not gap
-    return written[0].isupper() and parsed.universal_tags[word] in ("ADJ", "NOUN", "VERB", "ADV", "X", "PROPN")
-
-
-def has_letter(text: str) -> bool:
-    """True where some character is a letter."""
-    return any(map(str.isalpha, text))
-
-
-def _is_no_name(parsed: ParsedAnswer, word: int, text: str) -> bool:
-    return _abbreviates(parsed.words[word], text) or is_capitalised_as_first(parsed, word, text)
+    for name in named:
+        word = name + step
+        while 0 <= word < len(parsed.words) and word not in named:
+            first, second = sorted((word, word - step))
+            gap = text[parsed.words[first].char_end : parsed.words[second].char_start]
+            written = parsed.words[word].of(text)
+            is_named = written[0].isupper() and parsed.universal_tags[word] in _NAMING_TAGS
+            if gap not in ("", " ") or not (is_named if written != "-" else not gap):
+                break
+            if any(map(str.isalpha, written)):
+                yield word
+            word += step
 
 
 def _abbreviates(chars: CharRange, text: str) -> bool:
@@ -348,6 +334,7 @@ def _abbreviates(chars: CharRange, text: str) -> bool:
     return "".join(initials[-len(name) :]).lower() == name.lower()
 
 
+_NAMING_TAGS = frozenset({"ADJ", "NOUN", "VERB", "ADV", "X", "PROPN"})
 _LEADING_LABELS = frozenset(
     {"aux", "auxpass", "amod", "compound", "advmod", "neg", "mark", "cc", "preconj", "case", "prep", "agent"}
 )
@@ -369,24 +356,141 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
         return False
     if any(character.isupper() for character in chars.of(text)[1:]):
         return False
-    following = parsed.universal_tags[word + 1] if word + 1 < end else ""
-    label = base_label(parsed.dependency_labels[word])
+    following, next_form = "", ""
+    if word + 1 < end:
+        following, next_form = parsed.universal_tags[word + 1], parsed.words[word + 1].of(text)
     if chars.of(text) == "May" and following == "VERB":
         return True
-    if label in _LEADING_LABELS and following != "PROPN":
+    if base_label(parsed.dependency_labels[word]) in _LEADING_LABELS and following != "PROPN":
         return True
-    following_text = parsed.words[word + 1].of(text) if word + 1 < end else ""
-    if following_text == ":" or (following_text == "of" and chars.of(text) in _VERBS_BEFORE_OF):
-        return True
-    if following_text in _BEHIND_VERBS:
+    if next_form == ":" or (next_form == "of" and chars.of(text) in _VERBS_BEFORE_OF) or next_form in _BEHIND_VERBS:
         return True
     if parsed.dependency_heads[word] != word:
         return False
-    if following in ("DET", "PRON"):
-        return True
-    children = [
-        base_label(parsed.dependency_labels[one])
-        for one in range(word + 1, end)
-        if parsed.dependency_heads[one] == word
-    ]
-    return following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children)
+    children = {
+        base_label(parsed.dependency_labels[child])
+        for child in range(word + 1, end)
+        if parsed.dependency_heads[child] == word
+    }
+    return following in ("DET", "PRON") or (following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children))
+
+
+_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
+_COUNTED_LETTERS = 5
+_BETWEEN_PHRASES = re.compile(r"[.,;:!?()\n]")
+_CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
+SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
+
+
+class PassageContent:
+    """What one passage, its title included, says in comparable form; each part is read when first asked for."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    @cached_property
+    def _plain(self) -> str:
+        return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words in lower case, without diacritics; "OutdoorSeating" counts as one word and as two."""
+        words = comparable_words(self._plain)
+        if _CAMEL_CASE.search(self._plain):
+            words += comparable_words(_CAMEL_CASE.sub(" ", self._plain))
+        return frozenset(words)
+
+    def sizes(self, kind: str) -> frozenset[Decimal]:
+        """All sizes of the readings of one kind."""
+        return self._readings.get(kind, frozenset())
+
+    def has(self, kind: str, least: Decimal, most: Decimal) -> bool:
+        """Whether some reading of the kind has a size from ``least`` to ``most``."""
+        sizes = self.sizes(kind)
+        return least in sizes or (least < most and any(least <= size <= most for size in sizes))
+
+    @cached_property
+    def _readings(self) -> dict[str, frozenset[Decimal]]:
+        text, words = self._plain, self.words
+        found: defaultdict[str, set[Decimal]] = defaultdict(set)
+        for quantity in quantities_in(text):
+            for kind, size in quantity.readings:
+                found[kind].add(size)
+        months = [month for name, month in MONTHS.items() if name in words]
+        months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
+        months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
+        found[Kind.MONTH].update(map(Decimal, months))
+        found[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
+        for kind, size in map(version, VERSION.findall(text)):
+            found[kind].add(size)
+        if words.issuperset(_DAYS):
+            found[Kind.DAYS_A_WEEK].add(Decimal(7))
+        return {kind: frozenset(sizes) for kind, sizes in found.items()}
+
+    @cached_property
+    def counted_nouns(self) -> frozenset[str]:
+        """What its numbers count, as ``noun_behind`` has it."""
+        return frozenset(noun_behind(self._plain, number.end) for number in numbers_in(self._plain))
+
+    def names_before(self, name: str) -> frozenset[str]:
+        """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
+        pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
+        found = (match for match in pattern.finditer(self._plain) if match[1][0].isupper() and match[2][0].isupper())
+        return frozenset(match[1].lower() for match in found)
+
+    @cached_property
+    def capitals(self) -> frozenset[str]:
+        """Words all in capitals, without full stops: "US" for "U.S."."""
+        undotted = FULL_STOP_AFTER_LETTER.sub("", self._plain)
+        return frozenset(word for word in WORD.findall(undotted) if word.isupper())
+
+    @cached_property
+    def capitalised(self) -> frozenset[str]:
+        """Words with a capital first letter, as they are written."""
+        return frozenset(word for word in WORD.findall(self._plain) if word[0].isupper())
+
+    @cached_property
+    def joined_words(self) -> frozenset[str]:
+        """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
+        return frozenset(map("".join, pairwise(comparable_words(self._plain))))
+
+    @cached_property
+    def initials(self) -> tuple[str, ...]:
+        """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations"."""
+        runs = [""]
+        for chunk in self._plain.split():
+            capitalised = _CAPITALISED_PREFIX.match(chunk)
+            if capitalised:
+                runs[-1] += capitalised[1].lower()
+            rest = chunk[capitalised.end() :] if capitalised else chunk
+            if rest and rest.lower() not in SMALL_WORDS:
+                runs.append("")
+        return tuple(run for run in runs if len(run) > 1)
+
+    @cached_property
+    def content_initials(self) -> str:
+        """First letters of its words in lower or upper case, in runs without function words: "bmi" is in it for "body
+        mass index". Blanks separate runs."""
+        runs = _BETWEEN_PHRASES.split(self._plain.lower())
+        words = (WORD.findall(run) for run in runs)
+        return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
+
+
+def noun_behind(text: str, end: int) -> str:
+    """The first five letters of the word behind a number that ends there, "moons" of "three moons"; "" for none."""
+    match = _WORD_BEHIND.match(text, end)
+    return match[1].lower()[:_COUNTED_LETTERS] if match else ""
+
+
+def version(number: str) -> Reading:
+    """The reading of a version, which must occur as it is written: "4.8.2"."""
+    return f"version {number}", Decimal(0)
+
+
+@remembered
+def passage_content(text: str, title: str | None) -> PassageContent:
+    """What a passage says; logs repeat their passages, so that of the last ones is remembered."""
+    return PassageContent(Passage(text=text, title=title))

@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from attribeam.attribution.answers.citation_marks import CitationMark, citation_marks
-from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, range_overlapping
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, scheme_of_labels
-from attribeam.attribution.answers.parser_output import (
-    ParsedBlock,
-    ParsedTokens,
+from attribeam.attribution.answers.markup import (
+    block_ranges,
+    hide_markup,
+    inline_code,
+    range_overlapping,
+    structured_text,
+)
+from attribeam.attribution.answers.parsed_answer import (
+    ParsedAnswer,
     attach_closing_marks,
     closing_marks,
     cut_long_sentences,
     heads_from_distances,
-    join_blocks,
     join_unended_sentences,
+    scheme_of_labels,
     sentence_ends,
-    tag_code_as_names,
 )
-from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import check_regular, read_object, read_regular
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
 
 BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
-_META = "meta.json"
-_CONFIG = "config.cfg"
 _LARGEST_NUMBER = 2**24
 _NUMBERS = re.compile(r"^\s*(\w+)\s*=\s*(\d{8,})\s*$", re.MULTILINE)
 
@@ -58,12 +58,16 @@ def pipeline_folder(parser: str) -> Path:
     Raises:
         FileNotFoundError: if there is no such pipeline.
     """
-    folder = BUNDLED_PARSER if parser == "bundled" else Path(parser)
-    for place in (folder, package_folder(parser)):
-        if place is not None and (place / _META).is_file():
-            return _data_folder(place)
+    for folder in (BUNDLED_PARSER if parser == "bundled" else Path(parser), package_folder(parser)):
+        if folder is None or not (folder / "meta.json").is_file():
+            continue
+        inner = folder
+        if not (folder / "config.cfg").is_file():
+            with suppress(ValueError, KeyError, TypeError):
+                inner = folder / "{lang}_{name}-{version}".format_map(read_object(folder / "meta.json"))
+        return inner if (inner / "meta.json").is_file() else folder
     raise FileNotFoundError(
-        f"parser should be 'bundled', an installed spaCy pipeline or a directory with a {_META}, was: "
+        "parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
         f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
     )
 
@@ -75,7 +79,7 @@ def check_pipeline(folder: Path) -> None:
         DataError: if not; the message names the file.
     """
     check_regular(sorted(folder.rglob("*")))
-    config = folder / _CONFIG
+    config = folder / "config.cfg"
     for name, digits in _NUMBERS.findall(read_regular(config).decode(errors="replace")) if config.is_file() else ():
         if len(digits) > len(str(_LARGEST_NUMBER)) or int(digits) > _LARGEST_NUMBER:
             raise DataError(f"{config}: {name} should be at most {_LARGEST_NUMBER:,}, was: {digits[:30]}")
@@ -90,37 +94,12 @@ def package_folder(name: str) -> Path | None:
     return Path(next(iter(places))) if places else None
 
 
-def pipeline_meta(folder: Path) -> Mapping[str, Any]:
-    """What a pipeline's meta.json says.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
-    return read_object(folder / _META)
-
-
-def _data_folder(folder: Path) -> Path:
-    """The folder itself, or where it is that of a package, the one in it that spaCy keeps the pipeline in."""
-    if (folder / _CONFIG).is_file():
-        return folder
-    try:
-        meta = pipeline_meta(folder)
-        inner = folder / "{lang}_{name}-{version}".format_map(meta)
-    except (ValueError, KeyError, TypeError):
-        return folder
-    return inner if (inner / _META).is_file() else folder
-
-
-def pipeline_identity(folder: Path | None, meta: Mapping[str, object]) -> str:
-    """Name, version and digest of the files of a spaCy pipeline, without its documents (``*.md``).
-
-    ``meta`` is what its meta.json says.
-    """
+def pipeline_identity(folder: Path, meta: Mapping[str, object]) -> str:
+    """Name and version, as ``meta`` has them, and digest of the files of a spaCy pipeline, but its documents (*.md)."""
     digest = hashlib.sha256()
-    if folder is not None:
-        for file in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix != ".md"):
-            digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"):
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
     return f"{meta['lang']}_{meta['name']}@{meta['version']}+sha256:{digest.hexdigest()[:16]}"
 
 
@@ -128,7 +107,10 @@ _PROBE = "Rain fell. It cleared, and birds sang."
 _LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
 _LONGEST_RUN = 500
-"""spaCy's tokeniser searches a run from end to end once per mark at its edges."""
+"""spaCy's tokeniser searches a run from end to end once per mark at its edges, so longer ones are cut.
+
+They are cut after the last code point within reach that is not a letter or digit, else after so many.
+"""
 _RUN = re.compile(r"(?:[!-~]|[^\w\s!-~])++")
 """ASCII without white space, and marks of any script. No character matches both parts, so nothing is tried twice."""
 _NEEDED_FACTORIES = frozenset(
@@ -160,11 +142,14 @@ class AnswerParser:
         self._lock = Lock()
         self._nlp.max_length = _LONGEST_TEXT
         self._scheme = scheme_of_labels(nlp.pipe_labels.get("parser", ()), language=str(nlp.lang)).name
-        self._identity = identity
+        self.identity = identity
+        """Name, version and digest of the pipeline's files: everything that decides its output."""
 
     @classmethod
     def from_pretrained(cls, parser: str) -> AnswerParser:
         """Load "bundled", an installed spaCy pipeline by its name, or a pipeline's directory. Nothing is downloaded.
+
+        The package that a pipeline came in, if it is one, may bring components of its own.
 
         Raises:
             FileNotFoundError: if there is no such pipeline.
@@ -173,18 +158,22 @@ class AnswerParser:
         folder = pipeline_folder(parser)
         check_pipeline(folder)
         with _pipeline_errors(parser):
-            nlp = _load_pipeline(parser, folder)
+            import spacy
+            from thinc.api import use_ops
+
+            from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts
+
+            package = package_folder(parser)
+            if package is not None and folder.is_relative_to(package):
+                import_module(parser)
+            with use_ops(TORCH_PRODUCTS):
+                nlp = spacy.load(folder, config=faster_parts(folder))
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
         loaded = cls(nlp, identity=pipeline_identity(folder, nlp.meta))
         with _pipeline_errors(parser):
             loaded.parse(_PROBE)
         return loaded
-
-    @property
-    def identity(self) -> str:
-        """Name, version and digest of the pipeline's files: everything that decides its output."""
-        return self._identity
 
     def parse(self, text: str, passages: Sequence[Passage] = ()) -> ParsedAnswer:
         """Parse one answer to these passages; a text of only white space has no words."""
@@ -201,26 +190,22 @@ class AnswerParser:
         """
         remaining = zip(texts, passages or [()] * len(texts), strict=True)
         while batch := list(islice(remaining, batch_size)):
-            yield from self._parse_batch(batch, batch_size)
+            blocks: list[list[ParsedAnswer]] = [[] for _ in batch]
+            marks = [citation_marks(*answer) for answer in batch]
+            with self._lock, self._nlp.memory_zone():
+                inputs = [
+                    (index, *block)
+                    for index, (text, _) in enumerate(batch)
+                    for block in self._inputs(text, [mark.chars for mark in marks[index]])
+                ]
+                docs = self._nlp.pipe([given.doc for _, given, _ in inputs], batch_size=batch_size)
+                for (index, given, code), doc in zip(inputs, docs, strict=True):
+                    blocks[index].append(_parsed_block(doc, given, code))
+            yield from (_joined(*answer, self._scheme) for answer in zip(blocks, marks, strict=True))
 
-    def _parse_batch(self, texts: Sequence[tuple[str, Sequence[Passage]]], batch_size: int) -> list[ParsedAnswer]:
-        parsed: list[list[ParsedBlock]] = [[] for _ in texts]
-        marks = [citation_marks(text, passages) for text, passages in texts]
-        with self._lock, self._nlp.memory_zone():
-            inputs = [
-                (index, *one) for index, (text, _) in enumerate(texts) for one in self._inputs(text, marks[index])
-            ]
-            docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
-            for (index, one, code), doc in zip(inputs, docs, strict=True):
-                parsed[index].append(_parsed_block(doc, one, code))
-        return [
-            join_blocks(one, label_scheme=self._scheme, marks=of_answer)
-            for one, of_answer in zip(parsed, marks, strict=True)
-        ]
-
-    def _inputs(self, text: str, marks: Sequence[CitationMark]) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
+    def _inputs(self, text: str, marks: Sequence[CharRange]) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
         """The blocks of an answer that have words, each with the answer's inline code."""
-        masked, code = hide_markup(text, [mark.chars for mark in marks]), inline_code(text)
+        masked, code = hide_markup(text, marks), inline_code(text)
         rows = structured_text(text).rows
         for block in block_ranges(text):
             shown = block.of(masked)
@@ -246,20 +231,6 @@ def parse_each(parser: AnswerParser, records: Sequence[QARecord]) -> list[Parsed
     return [outcome for one in records for outcome in parse_each(parser, [one])]
 
 
-def _load_pipeline(parser: str, folder: Path) -> Language:
-    """The pipeline in ``folder``; the package that it came in, if it is one, may bring components of its own."""
-    import spacy
-    from thinc.api import use_ops
-
-    from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts
-
-    package = package_folder(parser)
-    if package is not None and folder.is_relative_to(package):
-        import_module(parser)
-    with use_ops(TORCH_PRODUCTS):
-        return spacy.load(folder, config=faster_parts(folder))
-
-
 @contextmanager
 def _pipeline_errors(parser: str) -> Iterator[None]:
     """Turn whatever a broken or hostile pipeline makes spaCy raise into an error that names it."""
@@ -274,47 +245,59 @@ def _pipeline_errors(parser: str) -> Iterator[None]:
         ) from error
 
 
-def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedBlock:
-    """Plain data of one block; inline code is tagged as a name."""
+def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedAnswer:
+    """Plain data of one block, whose words are counted from its first; inline code is tagged as a name."""
     ranges = given.ranges()
-    tokens = _parsed_tokens(doc, ranges).whole_words()
-    words, forms = tokens.ranges, tokens.forms
-    gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
-    closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
-    heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
-    ended = [False] * len(words) if given.is_table_row else sentence_ends(forms)
-    heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
-    heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
-    return ParsedBlock(
-        words=list(words),
-        dependency_heads=heads,
-        dependency_labels=labels,
-        universal_tags=tag_code_as_names(list(tokens.universal_tags), words, code),
-        fine_tags=list(tokens.fine_tags),
-        sentence_starts=starts,
-        cut_starts=[start for start in starts[1:] if not ended[start - 1]],
-        entities=[CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents],
-    )
-
-
-def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
     starts = [place for place, opens in enumerate(columns[4].tolist()) if opens == 1 or not place]
     heads = heads_from_distances(columns[0].astype("int64").tolist(), starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
     labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
     forms = [token.text for token in doc]
-    return ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts)
+    tokens = ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts).whole_words()
+    words = tokens.ranges
+    closing = closing_marks(tokens.forms, spaced=[*_gaps_between(words), True] if words else [])
+    heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
+    ended = [False] * len(words) if given.is_table_row else sentence_ends(tokens.forms)
+    heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
+    heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
+    is_code = [range_overlapping(word, code) is not None for word in words]
+    return ParsedAnswer(
+        words=tuple(words),
+        dependency_heads=tuple(heads),
+        dependency_labels=tuple(labels),
+        universal_tags=tuple(
+            "PROPN" if code else tag for tag, code in zip(tokens.universal_tags, is_code, strict=True)
+        ),
+        fine_tags=tuple(tokens.fine_tags),
+        sentence_starts=tuple(starts),
+        cut_starts=tuple(start for start in starts[1:] if not ended[start - 1]),
+        entities=tuple(CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents),
+    )
+
+
+def _joined(blocks: Sequence[ParsedAnswer], marks: tuple[CitationMark, ...], label_scheme: str) -> ParsedAnswer:
+    """The answer made of all its blocks, which ascend and do not overlap, and its marks."""
+    firsts = accumulate((len(block.words) for block in blocks), initial=0)
+    shifted = {"dependency_heads", "sentence_starts", "cut_starts"}
+    parts: dict[str, list[Any]] = {name: [] for name in (*_PER_BLOCK, *shifted)}
+    for first, block in zip(firsts, blocks, strict=False):
+        for name in _PER_BLOCK:
+            parts[name] += getattr(block, name)
+        for name in shifted:
+            parts[name] += [first + word for word in getattr(block, name)]
+    return ParsedAnswer(**{name: tuple(part) for name, part in parts.items()}, label_scheme=label_scheme, marks=marks)
+
+
+_PER_BLOCK = ("words", "dependency_labels", "universal_tags", "fine_tags", "entities")
 
 
 @dataclass(frozen=True, slots=True)
 class ParserInput:
     """One block of an answer as a document to be parsed.
 
-    Attributes:
-        doc: the block's words, with one blank between words that white space separates.
-        word_ranges: the answer's code points of each word that ``doc`` originally had.
-        is_table_row: True for a row of a table, which is one sentence.
+    ``doc`` has the block's words, with one blank between words that white space separates; ``word_ranges`` the answer's
+    code points of each word that ``doc`` originally had. A table's row is one sentence.
     """
 
     doc: Doc
@@ -342,23 +325,6 @@ def parser_input(
     White space is not a word: blanked marks would otherwise look like words that no parser was trained on. Each of the
     ``whole`` ranges of the answer is one word, however the tokeniser splits it.
     """
-    docs = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*_run_cuts(text), len(text)))]
-    ranges = [
-        CharRange(char_start + start, char_start + start + len(word))
-        for start, word in ((first + token.idx, token.text) for first, doc in docs for token in doc)
-        if not word.isspace()
-    ]
-    places = _with_whole_ranges(ranges, whole) if whole else ranges
-    words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
-    doc = type(docs[0][1])(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
-    return ParserInput(doc, places, is_table_row)
-
-
-def _run_cuts(text: str) -> list[int]:
-    """Where the separately tokenised pieces of a text begin; only a run longer than ``_LONGEST_RUN`` is cut.
-
-    It is cut after the last code point within reach that is not a letter or digit, else after ``_LONGEST_RUN`` of them.
-    """
     cuts = [0]
     for run in _RUN.finditer(text):
         start = run.start()
@@ -366,7 +332,22 @@ def _run_cuts(text: str) -> list[int]:
             end = start + _LONGEST_RUN
             start = next((place for place in range(end, start, -1) if not text[place - 1].isalnum()), end)
             cuts.append(start)
-    return cuts
+    pieces = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*cuts, len(text)))]
+    words: list[CharRange] = []
+    last: CharRange | None = None
+    for start, token in ((char_start + first + token.idx, token.text) for first, doc in pieces for token in doc):
+        if token.isspace():
+            continue
+        word = CharRange(start, start + len(token))
+        around = range_overlapping(word, whole) if whole else None
+        if around is not None and around == last:
+            words[-1] = CharRange(words[-1].char_start, word.char_end)
+        else:
+            words.append(word)
+        last = around
+    forms = [text[word.char_start - char_start : word.char_end - char_start] for word in words]
+    doc = type(pieces[0][1])(nlp.vocab, words=forms, spaces=[*_gaps_between(words), False] if words else [])
+    return ParserInput(doc, words, is_table_row)
 
 
 def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
@@ -374,15 +355,50 @@ def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
     return [one.char_end < following.char_start for one, following in pairwise(places)]
 
 
-def _with_whole_ranges(words: Iterable[CharRange], whole: Sequence[CharRange]) -> list[CharRange]:
-    """The words, where those that overlap the same range of ``whole`` are joined into one."""
-    joined: list[CharRange] = []
-    last: CharRange | None = None
-    for word in words:
-        around = range_overlapping(word, whole)
-        if around is not None and around == last:
-            joined[-1] = CharRange(joined[-1].char_start, word.char_end)
-        else:
-            joined.append(word)
-        last = around
-    return joined
+SUBTOKEN_LABEL = "subtok"
+"""The label of a token whose word goes on with the next token, as in spaCy's ``merge_subtokens``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTokens:
+    """The tokens of one block: parallel lists; ``starts`` are the first tokens of the sentences, ascending."""
+
+    ranges: Sequence[CharRange]
+    forms: Sequence[str]
+    heads: Sequence[int]
+    labels: Sequence[str]
+    universal_tags: Sequence[str]
+    fine_tags: Sequence[str]
+    starts: Sequence[int]
+
+    def whole_words(self) -> ParsedTokens:
+        """The same with words in place of tokens: a run of ``subtok`` and the token behind it, within one sentence.
+
+        The last token represents the word; a word whose head lies within itself is a root.
+        """
+        if SUBTOKEN_LABEL not in self.labels:
+            return self
+        runs = word_runs(self.labels, self.starts)
+        word_of = [word for word, run in enumerate(runs) for _ in run]
+        lasts = [run[-1] for run in runs]
+        heads = [word_of[self.heads[last]] for last in lasts]
+        return ParsedTokens(
+            ranges=[CharRange(self.ranges[run[0]].char_start, self.ranges[run[-1]].char_end) for run in runs],
+            forms=["".join(self.forms[token] for token in run) for run in runs],
+            heads=heads,
+            labels=["root" if heads[word] == word else self.labels[last] for word, last in enumerate(lasts)],
+            universal_tags=[self.universal_tags[last] for last in lasts],
+            fine_tags=[self.fine_tags[last] for last in lasts],
+            starts=[word_of[start] for start in self.starts],
+        )
+
+
+def word_runs(labels: Sequence[str], starts: Sequence[int]) -> list[range]:
+    """The tokens of each word; a word never continues in the next sentence."""
+    ends = {end - 1 for _, end in pairwise((*starts, len(labels)))}
+    runs, first = [], 0
+    for token, label in enumerate(labels):
+        if label != SUBTOKEN_LABEL or token in ends:
+            runs.append(range(first, token + 1))
+            first = token + 1
+    return runs

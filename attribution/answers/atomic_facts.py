@@ -1,4 +1,4 @@
-"""The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
+"""The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C); its tokens.
 
 First the coordinating structures of a sentence and the tree reformed around them (steps 1 and 2), then the facts
 (steps 3 to 6), then their ranges in the answer. Within one sentence words are counted from its first. A structure is
@@ -8,14 +8,12 @@ int, which makes "v's successors without these subtrees" two operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from attribeam.attribution.answers.parsed_answer import (
-    ParsedAnswer,
-    SentenceTree,
-    sentence_of_word,
-    sentence_tree,
-)
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_of_word, sentence_tree
 from attribeam.schemas import CharRange
 
 Coordination = tuple[int, ...]
@@ -37,17 +35,12 @@ def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coo
             later_children.setdefault(leader, []).append(word)
     found: list[Coordination] = []
     taken: set[int] = set()
-    for leader in sorted(later_children):
-        components = _up_to_last_conjunct(later_children[leader], labels)
-        if leader not in taken and components:
-            found.append((leader, *components))
+    for leader, words in sorted(later_children.items()):
+        conjuncts = [place for place, word in enumerate(words) if labels[word] == "conj"]
+        if leader not in taken and conjuncts:
+            found.append((leader, *words[: conjuncts[-1] + 1]))
             taken.update(found[-1])
     return tuple(found)
-
-
-def _up_to_last_conjunct(words: list[int], labels: Sequence[str]) -> list[int]:
-    conjuncts = [place for place, word in enumerate(words) if labels[word] == "conj"]
-    return words[: conjuncts[-1] + 1] if conjuncts else []
 
 
 def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, predicate: int) -> list[int]:
@@ -60,8 +53,11 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     reformed = list(heads)
     reformed[predicate] = predicate
     children = _children(heads)
-    depths = _depths(heads, children)
-    for leader, first_other, *_ in sorted(coordinations, key=lambda one: depths[one[0]]):
+    depths = [0] * len(heads)
+    for word in _downwards(children, [word for word, above in enumerate(heads) if word == above]):
+        for child in children[word]:
+            depths[child] = depths[word] + 1
+    for leader, first_other, *_ in sorted(coordinations, key=lambda structure: depths[structure[0]]):
         for word in children[leader]:
             if word >= first_other and word != predicate:
                 reformed[word] = reformed[leader]
@@ -71,21 +67,18 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
 def _children(heads: Sequence[int]) -> list[list[int]]:
     """The children of each word, ascending; a root is no child of its own."""
     children: list[list[int]] = [[] for _ in heads]
-    for word, dependency_head in enumerate(heads):
-        if word != dependency_head:
-            children[dependency_head].append(word)
+    for word, above in enumerate(heads):
+        if word != above:
+            children[above].append(word)
     return children
 
 
-def _depths(heads: Sequence[int], children: Sequence[Sequence[int]]) -> list[int]:
-    """How many steps each word lies below its root."""
-    depths = [0] * len(heads)
-    order = [word for word, dependency_head in enumerate(heads) if word == dependency_head]
+def _downwards(children: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int]:
+    """Some roots and all below them, each word behind its head."""
+    order = list(roots)
     for word in order:
-        for child in children[word]:
-            depths[child] = depths[word] + 1
         order.extend(children[word])
-    return depths
+    return order
 
 
 class AtomicFacts:
@@ -120,17 +113,15 @@ class _SentenceFacts:
         self._sets: dict[int, frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
+        bits = 1 << word
         predicate = self._tree.closest_predicate(word)
-        if predicate is None:
-            return self._as_set(1 << word)
-        if predicate not in self._clauses:
-            self._clauses[predicate] = _Clause(self._tree, self._coordinations, predicate)
-        kept = self._clauses[predicate].kept_successors(word)
-        return self._as_set(kept & ~self._punctuation | 1 << word)
-
-    def _as_set(self, bits: int) -> frozenset[int]:
+        if predicate is not None:
+            if predicate not in self._clauses:
+                self._clauses[predicate] = _Clause(self._tree, self._coordinations, predicate)
+            bits |= self._clauses[predicate].kept_successors(word) & ~self._punctuation
         if bits not in self._sets:
-            self._sets[bits] = frozenset(self._tree.first_word + word for word in _words_of_bits(bits))
+            first = self._tree.first_word
+            self._sets[bits] = frozenset(first + one for one in range(bits.bit_length()) if bits >> one & 1)
         return self._sets[bits]
 
 
@@ -140,7 +131,11 @@ class _Clause:
     def __init__(self, tree: SentenceTree, coordinations: Sequence[Coordination], predicate: int) -> None:
         self._predicate = predicate
         self._heads = reform_tree(tree.heads, coordinations, predicate=predicate)
-        self._successors = _successor_bits(self._heads, predicate)
+        self._successors = [0] * len(self._heads)  # bits of each word below the predicate and its successors
+        for word in reversed(_downwards(_children(self._heads), [predicate])):
+            self._successors[word] |= 1 << word
+            if word != predicate:
+                self._successors[self._heads[word]] |= self._successors[word]
         inside = self._successors[predicate]
         self._coordinations = tuple(one for one in coordinations if any(inside >> word & 1 for word in one))
         self._places = {
@@ -149,62 +144,30 @@ class _Clause:
         self._kept: dict[tuple[int | None, ...], int] = {}
 
     def kept_successors(self, word: int) -> int:
-        """Bits of the predicate and its successors, without the conjuncts that do not belong to ``word``."""
-        path = self._path_to(word)
-        retained, parallel = self._retained_on(path)
-        if retained not in self._kept:
-            self._kept[retained] = self._without_others(set(path), retained, parallel)
-        return self._kept[retained]
+        """Bits of the predicate and its successors, without the conjuncts that do not belong to ``word``.
 
-    def _path_to(self, word: int) -> list[int]:
+        On the path from the word to the predicate, each structure retains its component nearest to the word (step 4).
+        One without a component there retains what stands at the place of the nearest one with as many (step 5).
+        """
         path = [word]
         while path[-1] != self._predicate:
             path.append(self._heads[path[-1]])
-        return path
-
-    def _retained_on(self, path: Sequence[int]) -> tuple[tuple[int | None, ...], dict[int, int]]:
-        """For each structure the place of its component nearest to the word, None where the path has none (step 4).
-
-        And for each number of components the place in the structure nearest to the word, which structures of as many
-        components retain that have none on the path (step 5).
-        """
-        retained: list[int | None] = [None] * len(self._coordinations)
+        on_path: list[int | None] = [None] * len(self._coordinations)
         parallel: dict[int, int] = {}
-        for word in path:
-            index, place = self._places.get(word, (0, None))
-            if place is not None and retained[index] is None:
-                retained[index] = place
+        for one in path:
+            index, place = self._places.get(one, (0, None))
+            if place is not None and on_path[index] is None:
+                on_path[index] = place
                 parallel.setdefault(len(self._coordinations[index]), place)
-        return tuple(retained), parallel
-
-    def _without_others(self, on_path: set[int], retained: Sequence[int | None], parallel: Mapping[int, int]) -> int:
-        kept = self._successors[self._predicate]
-        for coordination, on_own_path in zip(self._coordinations, retained, strict=True):
-            place = parallel.get(len(coordination)) if on_own_path is None else on_own_path
-            if place is None:
-                continue
-            for component in coordination:
-                if component != coordination[place] and component not in on_path:
+        key = tuple(on_path)
+        if key not in self._kept:
+            kept = self._successors[self._predicate]
+            for coordination, own in zip(self._coordinations, on_path, strict=True):
+                place = parallel.get(len(coordination)) if own is None else own
+                for component in () if place is None else {*coordination} - {coordination[place], *path}:
                     kept &= ~self._successors[component]
-        return kept
-
-
-def _successor_bits(heads: Sequence[int], root: int) -> list[int]:
-    """For each word below ``root`` the bits of itself and its successors; 0 for all others."""
-    children = _children(heads)
-    order = [root]
-    for word in order:
-        order.extend(children[word])
-    bits = [0] * len(heads)
-    for word in reversed(order):
-        bits[word] |= 1 << word
-        if word != root:
-            bits[heads[word]] |= bits[word]
-    return bits
-
-
-def _words_of_bits(bits: int) -> list[int]:
-    return [word for word in range(bits.bit_length()) if bits >> word & 1]
+            self._kept[key] = kept
+        return self._kept[key]
 
 
 class AtomicFactRanges:
@@ -236,3 +199,48 @@ class AtomicFactRanges:
             else:
                 merged.append([one.char_start, one.char_end])
         return tuple(CharRange(start, end) for start, end in merged)
+
+
+_Places = npt.NDArray[np.intp]
+
+
+class WordTokenAlignment:
+    """phi and psi of Appendix B for one answer.
+
+    Words ascend and do not overlap. Tokens ascend, cover at least one code point each, and may overlap (the bytes of
+    one emoji). A token of only white space, or of a mark that is not a word, has no words.
+    """
+
+    def __init__(
+        self,
+        *,
+        words: Sequence[CharRange],
+        token_char_start: npt.NDArray[np.int32],
+        token_char_end: npt.NDArray[np.int32],
+    ) -> None:
+        self._starts, self._ends = token_char_start, token_char_end
+        self.token_count = len(token_char_start)
+        word_starts, word_ends = _bounds(words)
+        first_words = np.searchsorted(word_ends, self._starts, side="right").tolist()
+        end_words = np.searchsorted(word_starts, self._ends, side="left").tolist()
+        self.words_of_tokens: list[range] = [range(*run) for run in zip(first_words, end_words, strict=True)]
+        """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
+        first_tokens, end_tokens = (places.tolist() for places in self._token_runs(word_starts, word_ends))
+        self._tokens_of_words = [range(*run) for run in zip(first_tokens, end_tokens, strict=True)]
+
+    def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
+        """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
+        return self._token_runs(*_bounds(ranges))
+
+    def tokens_of_words(self, words: Iterable[int]) -> list[int]:
+        """psi: the smallest set of tokens that covers these words, ascending."""
+        return sorted({token for word in words for token in self._tokens_of_words[word]})
+
+    def _token_runs(self, starts: _Places, ends: _Places) -> tuple[_Places, _Places]:
+        firsts = np.searchsorted(self._ends, starts, side="right")
+        return firsts, np.maximum(firsts, np.searchsorted(self._starts, ends, side="left"))
+
+
+def _bounds(ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
+    starts = np.array([one.char_start for one in ranges], dtype=np.intp)
+    return starts, np.array([one.char_end for one in ranges], dtype=np.intp)

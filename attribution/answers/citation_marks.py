@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
 from unicodedata import numeric
 
 from attribeam.attribution.answers.citation_pointers import LEAD, SOURCE_WORDS, PassageNames, PointerKind, Pointers
@@ -34,12 +33,9 @@ from attribeam.schemas import CharRange, Passage
 
 @dataclass(frozen=True, slots=True)
 class CitationMark:
-    """One mark.
+    """One mark, and the passages of the row that it names, counted from 0.
 
-    Attributes:
-        chars: where it stands in the answer.
-        passages: the passages of the row that it names, counted from 0; none where it names no passage of it.
-        closes: True for a line, sentence or list of sources, which stands for all before it that has no other mark.
+    One that ``closes`` is a line, sentence or list of sources, which stands for all before it that has no other mark.
     """
 
     chars: CharRange
@@ -138,6 +134,7 @@ _LINK_WORD = re.compile(rf"\W*(?:{SOURCE_WORDS}|link|pdf|docs?|🔗|📄|↗)\W*
 _SEVERAL_AUTHORS = re.compile(r"\bet al\b|&| and | und |\bu\. a\.|\bpp?\. ?\d|\d: ?\d")
 _FORMULA = re.compile(r"(?:[A-Z][a-z]?\d*){1,8}(?:\d?[+-])?|[a-z]\d|v\d[\d.]*|\d[A-Z]|[A-Z]\d[a-z]?")
 
+_DECIMAL_OR_RANGE = re.compile(r"\.|^\W\d+\s*[-–]\s*\d+\W$")
 _FOOTNOTE = re.compile(r"\^[\w.-]{1,40}\^?")
 _FILE_BEHIND = re.compile(
     r"[ \t]*(?P<inner>[\w-]+\.(?:pdf|docx?|html?|md|txt|pptx?|xlsx?))(?=[\s.,;]|$)", re.IGNORECASE
@@ -179,9 +176,8 @@ class _Marks:
         self._names = names
         code = sorted((*inline_code(answer), *fenced_code(answer)))
         shielded = shield_code(answer, code) if code else answer
-        self._text = (
-            "".join("\n" if was == "\n" else now for was, now in zip(answer, shielded, strict=True)) if code else answer
-        )
+        kept = ("\n" if was == "\n" else now for was, now in zip(answer, shielded, strict=True))
+        self._text = "".join(kept) if code else answer
         self._sources = SourceLines(answer, self._text, names)
 
     def marks(self) -> tuple[CitationMark, ...]:
@@ -191,8 +187,15 @@ class _Marks:
             visible[mark.start : mark.end] = " " * (mark.end - mark.start)
         if not any(map(str.isalnum, visible)):
             marks = [mark for mark in marks if mark.is_certain]
-        marks = [self._reach(mark, after) for mark, after in zip_longest(marks, marks[1:])]
-        marks = [*chain.from_iterable(map(self._with_surroundings, _runs(marks)))]
+        runs: list[list[Mark]] = []  # marks that follow each other, perhaps with a comma or the like between them
+        for mark in marks:
+            joined = _BETWEEN_MARKS.fullmatch(self._answer, runs[-1][-1].end, mark.start) if runs else None
+            if joined:
+                runs[-1][-1] = replace(runs[-1][-1], end=joined.end())
+            if joined or (runs and mark.start == runs[-1][-1].end):
+                runs[-1].append(mark)
+            else:
+                runs.append([mark])
         own = {key: value for entries in self._sources.lists for key, value in entries.items()}
         from_zero = any(0 in mark.pointers.numbers for mark in marks)
         return tuple(
@@ -201,13 +204,9 @@ class _Marks:
                 self._passages(mark.pointers, own, from_zero=from_zero),
                 mark.style in _CLOSING,
             )
-            for mark in marks
+            for run in runs
+            for mark in self._with_surroundings(run)
         )
-
-    def _reach(self, mark: Mark, following: Mark | None) -> Mark:
-        """The mark with a comma or the like between it and the next one."""
-        joined = following and _BETWEEN_MARKS.fullmatch(self._answer, mark.end, following.start)
-        return replace(mark, end=joined.end()) if joined else mark
 
     def _with_surroundings(self, run: list[Mark]) -> list[Mark]:
         """Marks that follow each other, with the brackets around them and what leads to them: "(see also [2])"."""
@@ -216,8 +215,8 @@ class _Marks:
             before = self._text[max(0, start - _MOST_AROUND) : start]
             for opening, closing in _AROUND:
                 if opened := opening.search(before):
-                    behind = re.compile(closing.replace("NAME", opened.groupdict().get("name", "")))
-                    if closed := behind.match(self._text, end):
+                    behind = closing.replace("NAME", opened.groupdict().get("name", ""))
+                    if closed := re.compile(behind).match(self._text, end):
                         start, end = start - (len(before) - opened.start()), closed.end()
                         break
             else:
@@ -228,11 +227,8 @@ class _Marks:
     def _passages(self, pointers: Pointers, own: dict[str, Pointers], *, from_zero: bool) -> tuple[int, ...]:
         numbered: list[int] = []
         for number in pointers.numbers:
-            listed = own.get(str(number))
-            if listed is not None and listed.named:
-                numbered += listed.named
-            else:
-                numbered.append(number if from_zero else number - 1)
+            listed = own.get(str(number), NOTHING).named
+            numbered += listed or [number if from_zero else number - 1]
         places = pointers.named or (*pointers.from_zero, *numbered)
         return tuple(dict.fromkeys(index for index in places if 0 <= index < self._names.count))
 
@@ -358,7 +354,10 @@ class _Marks:
             return True
         before = self._text[max(0, mark.start - 60) : mark.start]
         if kinds == PointerKind.NUMBER:
-            return self._is_number_mark(mark, before)
+            if not _ENDS.match(self._text, mark.end) or _NUMBER_WORDS_BEFORE.search(before) or not before.strip():
+                return False
+            written = self._answer[mark.start : mark.end]
+            return self._are_known(mark.pointers.numbers) and not _DECIMAL_OR_RANGE.search(written)
         if PointerKind.LABEL in kinds:
             if _WEAK_LABEL.match(inner) and not named:
                 is_known = self._are_known(mark.pointers.numbers) and not self._names.has_in_text(inner)
@@ -387,12 +386,6 @@ class _Marks:
         if _LIKE_AN_ID.match(inner):
             return True
         return None if _LIKE_AN_ID_TWICE.fullmatch(inner) or re.search(r" (?:19|20)\d\d", inner) else False
-
-    def _is_number_mark(self, mark: Mark, before: str) -> bool:
-        if not _ENDS.match(self._text, mark.end) or _NUMBER_WORDS_BEFORE.search(before) or not before.strip():
-            return False
-        written = self._answer[mark.start : mark.end]
-        return self._are_known(mark.pointers.numbers) and re.search(r"\.|^\W\d+\s*[-–]\s*\d+\W$", written) is None
 
     def _is_address_mark(self, mark: Mark, inner: str) -> bool:
         before = self._text[max(0, mark.start - 60) : mark.start]
@@ -450,13 +443,11 @@ class _Marks:
             inner = _ANY_TAG.sub(" ", without_links(self._answer[match.start("inner") : match.end("inner")])).strip()
             pointers = self._names.pointers(inner.strip("[]() "))
             tag = match["tag"].lower()
-            if pointers is None:
-                continue
-            if tag in ("em", "i", "small", "span", "a"):
+            if pointers and tag in ("em", "i", "small", "span", "a"):
                 is_mark = bool(pointers.kinds & _TAGGED) or (tag == "a" and PointerKind.NUMBER in pointers.kinds)
             else:
                 is_mark = tag != "sup" or not self._is_power(match.start())
-            if is_mark:
+            if pointers and is_mark:
                 yield Mark(match.start(), match.end(), pointers)
         for match in _CITING_TAG.finditer(self._text):
             yield from self._of_attributes(match)
@@ -474,9 +465,8 @@ class _Marks:
         if pointing is None:
             return
         closing = self._text.find(f"</{match['tag']}>", match.end(), match.end() + 2000)
-        start, end = (match.start(), match.end()) if closing < 0 else (closing, closing + len(match["tag"]) + 3)
-        if closing == match.end():
-            start = match.start()
+        end = match.end() if closing < 0 else closing + len(match["tag"]) + 3
+        start = closing if closing > match.end() else match.start()
         if pointing["name"].lower().endswith("index") or pointing["name"].lower() == "indices":
             numbers = (int(match[1]) for match in re.finditer(r"(?:^|,)\s*(\d+)", pointing["value"]))
             yield Mark(start, end, Pointers(PointerKind.NUMBER, from_zero=tuple(numbers)))
@@ -489,17 +479,6 @@ class _Marks:
         for match in _TOKENS.finditer(self._text):
             numbers = [match["oaicite"]] if match["oaicite"] else _TURNED.findall(match["turns"] or match["plain"])
             yield Mark(match.start(), match.end(), Pointers(PointerKind.LABEL, from_zero=tuple(map(int, numbers))))
-
-
-def _runs(marks: Sequence[Mark]) -> list[list[Mark]]:
-    """Marks that follow each other."""
-    runs: list[list[Mark]] = []
-    for mark in marks:
-        if runs and mark.start == runs[-1][-1].end:
-            runs[-1].append(mark)
-        else:
-            runs.append([mark])
-    return runs
 
 
 def _shape(text: str) -> str:

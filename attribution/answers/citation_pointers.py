@@ -67,12 +67,19 @@ def passage_references(answer: str, passage_count: int) -> tuple[PassageReferenc
     A phrase that names several ("passages 1 and 3") gives one reference for each, with the same characters.
     Numbers without a passage are left out.
     """
-    return tuple(
-        PassageReference(CharRange(*match.span()), number - 1)
-        for match in _REFERENCE.finditer(answer)
-        for number in _reference_numbers(match, passage_count)
-        if 1 <= number <= passage_count
-    )
+    references = []
+    for match in _REFERENCE.finditer(answer):
+        ordinal = (match["ordinal"] or "").lower()
+        numbers: list[int] = [passage_count] if ordinal == "last" else []
+        if ordinal in _ORDINALS:
+            numbers = [_ORDINALS.index(ordinal) + 1]
+        elif ordinal != "last":
+            for first, last in _REFERENCE_NUMBERS.findall(match.group()):
+                start, end = int(first), int(last or first)
+                numbers += range(start, min(end, start + _MOST_REFERENCES) + 1)
+        chars = CharRange(*match.span())
+        references += [PassageReference(chars, number - 1) for number in numbers if 1 <= number <= passage_count]
+    return tuple(references)
 
 
 def reference_ranges(answer: str) -> tuple[CharRange, ...]:
@@ -80,43 +87,20 @@ def reference_ranges(answer: str) -> tuple[CharRange, ...]:
     return tuple(CharRange(*match.span()) for match in _REFERENCE.finditer(answer))
 
 
-def _reference_numbers(match: re.Match[str], passage_count: int) -> Iterator[int]:
-    ordinal = (match["ordinal"] or "").lower()
-    if ordinal == "last":
-        yield passage_count
-    elif ordinal in _ORDINALS:
-        yield _ORDINALS.index(ordinal) + 1
-    else:
-        for first, last in _REFERENCE_NUMBERS.findall(match.group()):
-            start, end = int(first), int(last or first)
-            yield from range(start, min(end, start + _MOST_REFERENCES) + 1)
-
-
 class PointerKind(Flag):
     """By what a mark names its passage."""
 
-    NUMBER = auto()
-    """A bare number: "2"."""
-    LABEL = auto()
-    """A word for sources with a number or id: "Doc 3", "ID: 17"."""
-    ID = auto()
-    """A passage's own id or file name."""
-    TITLE = auto()
-    """A passage's title."""
-    FILE = auto()
-    """The name of a file that is no passage's."""
-    TOKEN = auto()
-    """What looks like an id and is no passage's: "KB-0042"."""
-    PLACE = auto()
-    """A page, a section or the like."""
-    AUTHOR = auto()
-    """Author and year."""
-    ADDRESS = auto()
-    """An address of the web, a DOI or the like."""
-    VOID = auto()
-    """That nothing can be named: "page not specified", "citation needed"."""
-    SOURCE = auto()
-    """The word "source", with a colon behind it."""
+    NUMBER = auto()  # a bare number: "2"
+    LABEL = auto()  # a word for sources with a number or id: "Doc 3", "ID: 17"
+    ID = auto()  # a passage's own id or file name
+    TITLE = auto()  # a passage's title
+    FILE = auto()  # the name of a file that is no passage's
+    TOKEN = auto()  # what looks like an id and is no passage's: "KB-0042"
+    PLACE = auto()  # a page, a section or the like
+    AUTHOR = auto()  # author and year
+    ADDRESS = auto()  # an address of the web, a DOI or the like
+    VOID = auto()  # that nothing can be named: "page not specified", "citation needed"
+    SOURCE = auto()  # the word "source", with a colon behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,57 +224,44 @@ class PassageNames:
 
     def __init__(self, passages: Sequence[Passage] = ()) -> None:
         self._passages = passages
-
-    @property
-    def count(self) -> int:
-        """How many passages there are."""
-        return len(self._passages)
+        self.count = len(passages)
 
     def pointers(self, text: str) -> Pointers | None:
         """What the text points to; None if it says anything else, or points to nothing."""
         kinds, named, numbers, from_zero = PointerKind(0), list[int](), list[int](), list[int]()
-        place = self._behind_separators(text, 0)
+        place = _behind_separators(text, 0)
         while place < len(text):
-            found = self._item(text, place)
-            if found is None and named and _BREADCRUMB.search(text, 0, place):
-                break
-            if found is None:
+            item = self._item(text, place)
+            if item is None:
+                if named and _BREADCRUMB.search(text, 0, place):
+                    break
                 return self._free(text) if not place or kinds == PointerKind.SOURCE else None
-            end, one = found
-            kinds |= one.kinds
-            named += one.named
-            numbers += one.numbers
-            from_zero += one.from_zero
-            place = self._behind_separators(text, end)
+            end, pointers = item
+            kinds |= pointers.kinds
+            named += pointers.named
+            numbers += pointers.numbers
+            from_zero += pointers.from_zero
+            place = _behind_separators(text, end)
         if not kinds or kinds == PointerKind.SOURCE:
             return None
         return Pointers(kinds, tuple(dict.fromkeys(named)), tuple(numbers), tuple(from_zero))
-
-    @staticmethod
-    def _behind_separators(text: str, place: int) -> int:
-        match = _SEPARATOR.match(text, place)
-        return match.end() if match else place
 
     def _item(self, text: str, place: int) -> tuple[int, Pointers] | None:
         lead = _SOURCE_LEAD.match(text, place) or _SOURCE_WORD.match(text, place)
         if lead and (lead.re is _SOURCE_LEAD or self._name(text, lead.end())):
             return lead.end(), Pointers(PointerKind.SOURCE)
-        name = self._name(text, place)
-        if name:
+        if name := self._name(text, place):
             return name
         lead = LEAD.match(text, place)
-        if lead:
-            return lead.end(), Pointers(PointerKind(0))
-        match = _ITEMS.match(text, place)
-        if match:
-            return match.end(), self._pointer(match)
-        lead = _NUMBERED_LEAD.match(text, place)
+        if lead is None:
+            if match := _ITEMS.match(text, place):
+                return match.end(), self._pointer(match)
+            lead = _NUMBERED_LEAD.match(text, place)
         return (lead.end(), Pointers(PointerKind(0))) if lead else None
 
     def _free(self, text: str) -> Pointers | None:
         """What follows "Source:", whatever it is, and a title with a page or the like behind it."""
-        labelled = _SOURCE_TEXT.fullmatch(text)
-        if labelled:
+        if labelled := _SOURCE_TEXT.fullmatch(text):
             rest = self.pointers(labelled["rest"])
             return rest or Pointers(PointerKind.SOURCE, self._by_words(labelled["rest"]))
         match = _FREE_WITH_PLACE.match(text)
@@ -321,7 +292,10 @@ class PassageNames:
             case "turn":
                 return Pointers(PointerKind.LABEL, from_zero=(int(match["turned"]),))
             case "address":
-                return Pointers(PointerKind.ADDRESS, self._by_address(text))
+                plain = _plain_address(text)
+                names = [(passage.passage_id or "", passage.title or "") for passage in self._passages]
+                named = tuple(index for index, pair in enumerate(names) if plain in map(_plain_address, pair))
+                return Pointers(PointerKind.ADDRESS, named)
             case "file":
                 kind = PointerKind.TOKEN if match["other"] else PointerKind.FILE
                 words = text.split(" ")
@@ -336,9 +310,14 @@ class PassageNames:
                 named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))
                 return Pointers(PointerKind.AUTHOR if certain or named else PointerKind.TOKEN, named)
             case "number":
-                return self._numbered(text)
+                ids = [self._numeric_ids.get(part.strip(" ^"), ()) for part in text.split(",")]
+                named = tuple(index for indices in ids for index in indices)
+                return Pointers(PointerKind.NUMBER, named, () if named else _numbers(text))
             case _:
-                return self._token(text)
+                named = self._by_name(text)
+                numbered = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
+                digits = re.sub(r"[^\d–-]", "", numbered[2]) if numbered and not named else ""
+                return Pointers(PointerKind.TOKEN, named, _numbers(digits))
 
     def _labelled(self, text: str) -> Pointers:
         if len(text) == 1 and text.isalpha():
@@ -347,46 +326,25 @@ class PassageNames:
         is_id = named or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
         return Pointers(PointerKind.LABEL, named, () if is_id and text != "0" else _numbers(text))
 
-    def _numbered(self, text: str) -> Pointers:
-        named = tuple(index for part in text.split(",") for index in self._numeric_ids.get(part.strip(" ^"), ()))
-        return Pointers(PointerKind.NUMBER, named, () if named else _numbers(text))
-
-    def _token(self, text: str) -> Pointers:
-        named = self._by_name(text)
-        match = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
-        return Pointers(
-            PointerKind.TOKEN, named, _numbers(re.sub(r"[^\d–-]", "", match[2])) if match and not named else ()
-        )
-
     def _by_name(self, text: str) -> tuple[int, ...]:
         """The passages with this id, title or file name, which may have a page or part behind it."""
         plain = text.casefold().strip()
-        for one in (plain, plain.split("#")[0], _without_part(plain)):
-            if one in self._numeric_ids:
-                return self._numeric_ids[one]
-            if one in self._known:
-                return self._known[one][0]
+        ending = _FILE_ENDING.search(plain)
+        stem = plain[: ending.start()] if ending else plain
+        without_part = _PART_OF_FILE.sub("", stem) + (ending.group() if ending else "")
+        for name in (plain, plain.split("#")[0], without_part):
+            if name in self._numeric_ids:
+                return self._numeric_ids[name]
+            if name in self._known:
+                return self._known[name][0]
         return ()
-
-    def _by_address(self, text: str) -> tuple[int, ...]:
-        plain = _plain_address(text)
-        return tuple(
-            index
-            for index, one in enumerate(self._passages)
-            if plain in (_plain_address(one.passage_id or ""), _plain_address(one.title or ""))
-        )
 
     def _by_words(self, text: str) -> tuple[int, ...]:
         """The passages of which id, title or beginning have all words of a text."""
         wanted = {word.casefold() for word in _WORD.findall(text) if word not in ("et", "al", "and", "p", "pp")}
-        return tuple(
-            index
-            for index, one in enumerate(self._passages)
-            if wanted
-            <= {
-                word.casefold() for word in _WORD.findall(f"{one.passage_id} {one.title or ''} {one.text[:_BEGINNING]}")
-            }
-        )
+        beginnings = (f"{one.passage_id} {one.title or ''} {one.text[:_BEGINNING]}" for one in self._passages)
+        words = ({word.casefold() for word in _WORD.findall(beginning)} for beginning in beginnings)
+        return tuple(index for index, some in enumerate(words) if wanted <= some)
 
     def has_in_text(self, text: str) -> bool:
         """Whether a passage says this in its text, word by word."""
@@ -424,25 +382,22 @@ class PassageNames:
 def _names_of(passage: Passage) -> Iterator[tuple[str, PointerKind]]:
     """Its id, the last part of an id that is a path, its title, and both without a file's ending."""
     for text, kind in ((passage.passage_id, PointerKind.ID), (passage.title, PointerKind.TITLE)):
-        for name in dict.fromkeys(((text or "").strip().casefold(), (text or "").strip().casefold().split("/")[-1])):
-            stem = _FILE_ENDING.sub("", name)
-            for one in dict.fromkeys((name, stem)):
-                if len(one) > 1 and any(map(str.isalpha, one)):
-                    yield one, _kind_of_name(one, kind)
+        whole = (text or "").strip().casefold()
+        for part in (whole, whole.split("/")[-1]):
+            for name in (part, _FILE_ENDING.sub("", part)):
+                if len(name) <= 1 or not any(map(str.isalpha, name)):
+                    continue
+                if name.replace(" ", "").isalpha():
+                    yield name, PointerKind.TITLE
+                elif "://" in name:
+                    yield name, PointerKind.ADDRESS
+                else:
+                    yield name, PointerKind.ID if _FILE_ENDING.search(name) else kind
 
 
-def _kind_of_name(name: str, kind: PointerKind) -> PointerKind:
-    if name.replace(" ", "").isalpha():
-        return PointerKind.TITLE
-    if "://" in name:
-        return PointerKind.ADDRESS
-    return PointerKind.ID if _FILE_ENDING.search(name) else kind
-
-
-def _without_part(name: str) -> str:
-    ending = _FILE_ENDING.search(name)
-    stem = name[: ending.start()] if ending else name
-    return _PART_OF_FILE.sub("", stem) + (ending.group() if ending else "")
+def _behind_separators(text: str, place: int) -> int:
+    match = _SEPARATOR.match(text, place)
+    return match.end() if match else place
 
 
 def _plain_address(text: str) -> str:

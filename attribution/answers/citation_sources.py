@@ -88,28 +88,32 @@ _ASIDE = re.compile(
 LINKS = re.compile(
     r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>"
 )
+_ADDRESS = re.compile(r"https?://\S+|\S+\.(?:pdf|docx?|html?|pptx?|xlsx?)\b")
+_NUMBERED_ALONE = re.compile(r"\W*[^\W\d_]+\s*\d+\W*")
+"""A label that numbers what stands below it: "Document 2:", "Option 3"."""
+_FILLERS = FUNCTION_WORDS | {"here", "page", "link", "article", "guide", "full", "document", "documents"}
+"""Words that only lead to a link."""
 _PLAIN = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
 """What is a source in a line of its own, or behind a full stop, without a word that says so."""
 
 
 class SourceLines:
-    """What of an answer only names sources.
+    """What of an answer only names sources; ``text`` is the answer, as long, without its code.
 
-    Attributes:
-        lists: what the entries of each list of sources point to, by number.
+    ``lists`` has what the entries of each list of sources point to, by number.
     """
 
     def __init__(self, answer: str, text: str, names: PassageNames) -> None:
-        """``text`` is the answer, as long, without its code."""
         self.lists: list[dict[str, Pointers]] = []
         self._answer, self._text, self._names = answer, text, names
 
     def source_lists(self) -> Iterator[Mark]:
         """A heading such as "Sources:" with the list behind it, and definitions of footnotes."""
         for heading in _HEADING.finditer(self._text):
-            end = self._end_of_list(heading)
-            if end is not None:
-                named = (index for pointers in self.lists[-1].values() for index in pointers.named)
+            listed, end = self._entries_behind(heading)
+            if listed:
+                self.lists.append(listed)
+                named = (index for pointers in listed.values() for index in pointers.named)
                 yield Mark(heading.start(), end, replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
         for match in _DEFINITION.finditer(self._text):
             pointers = self._entry(match["rest"])
@@ -119,26 +123,23 @@ class SourceLines:
                 self.lists.append({match["number"]: pointers})
                 yield Mark(match.start(), match.end(), replace(NOTHING, named=pointers.named), "list")
 
-    def _end_of_list(self, heading: re.Match[str]) -> int | None:
-        """Where the list behind a heading ends; None where what stands there is no list of sources."""
-        end, listed, count = heading.end(), dict[str, Pointers](), 0
+    def _entries_behind(self, heading: re.Match[str]) -> tuple[dict[str, Pointers], int]:
+        """The entries of the list behind a heading, by number, and where it ends; none where there is no such list."""
+        end, listed, is_strong = heading.end(), dict[str, Pointers](), heading["weak"] is None
         for line in _LINE.finditer(self._text, heading.end()):
             text = self._answer[line.start() : line.end()]
             if _RULE_LINE.fullmatch(text):
                 continue
             item = _ITEM.match(text)
-            entry = self._entry(item["rest"] if item else text, is_item=item is not None and heading["weak"] is None)
-            if entry is None and item and (item["number"] or "").startswith("[") and heading["weak"] is None:
-                entry = Pointers(PointerKind.TITLE, self._named_at_start(item["rest"]))
+            number, rest = (item["number"] or "", item["rest"]) if item else ("", text)
+            entry = self._entry(rest, is_item=item is not None and is_strong)
+            if entry is None and number.startswith("[") and is_strong:
+                entry = Pointers(PointerKind.TITLE, self._named_at_start(rest))
             if entry is None:
                 break
-            number = (item["number"] or "").translate(DIGITS).strip("[]^().:【】") if item else ""
-            listed[number or f"entry {count}"] = entry
-            end, count = line.end(), count + 1
-        if not count:
-            return None
-        self.lists.append(listed)
-        return end
+            listed[number.translate(DIGITS).strip("[]^().:【】") or f"entry {line.start()}"] = entry
+            end = line.end()
+        return listed, end
 
     def _entry(self, text: str, *, is_item: bool = False) -> Pointers | None:
         """What an entry of a list of sources points to; None for a text that may say something.
@@ -149,11 +150,9 @@ class SourceLines:
         pointers = self._names.pointers(plain) if plain else None
         if pointers is not None:
             return pointers
-        for match in (
-            *LINKS.finditer(text),
-            *re.finditer(r"https?://\S+|\S+\.(?:pdf|docx?|html?|pptx?|xlsx?)\b", text),
-        ):
-            linked = self._names.pointers(without_links(match.group()))
+        links = [*LINKS.finditer(text), *_ADDRESS.finditer(text)]
+        if links:
+            linked = self._names.pointers(without_links(links[0].group()))
             return Pointers(PointerKind.ADDRESS, (linked.named if linked else ()) or self._named_at_start(plain))
         named = self._named_at_start(plain)
         if is_item and (named or _is_title(plain)) and len(plain.split()) <= 2 * _MOST_WORDS_OF_TITLE:
@@ -174,7 +173,8 @@ class SourceLines:
                 shown = without_links(rest[:end]).strip(" \t*_`.>)]")
                 pointers = self._names.pointers(shown) if shown else None
                 links = [*LINKS.finditer(rest[:end])]
-                if pointers is None and links and _is_filler(LINKS.sub(" ", rest[:end])):
+                words = {word.lower() for word in _TITLE_WORD.findall(LINKS.sub(" ", rest[:end]))}
+                if pointers is None and links and words <= _FILLERS:
                     named = [index for link in links for index in link_passages(link, self._names)]
                     pointers = Pointers(PointerKind.ADDRESS, tuple(dict.fromkeys(named)))
                 if pointers is None and _is_title(shown) and not match["lead"].lower().startswith("see"):
@@ -188,15 +188,13 @@ class SourceLines:
         """Lines that are nothing but the name of a file, an address and the like."""
         for line in _LINE.finditer(self._text):
             text = self._answer[line.start() : line.end()]
-            if len(text) <= _MOST_CODE_POINTS and not text.rstrip().endswith(":"):
-                item = _ITEM.match(text)
-                is_entry = item is not None and re.match(r"[\[【]|\D", item["number"] or "1") is not None
-                pointers = self._names.pointers(without_links(item["rest"] if item and is_entry else text))
-                is_named = pointers is not None and (
-                    (is_entry and pointers.kinds != PointerKind.NUMBER) or bool(pointers.kinds & _PLAIN)
-                )
-                if pointers is not None and is_named and not _is_numbered_alone(text):
-                    yield Mark(line.start(), line.end(), pointers, "line")
+            if len(text) > _MOST_CODE_POINTS or text.rstrip().endswith(":") or _NUMBERED_ALONE.fullmatch(text):
+                continue
+            item = _ITEM.match(text)
+            is_entry = item is not None and re.match(r"[\[【]|\D", item["number"] or "1") is not None
+            pointers = self._names.pointers(without_links(item["rest"] if item and is_entry else text))
+            if pointers and (pointers.kinds & _PLAIN or (is_entry and pointers.kinds != PointerKind.NUMBER)):
+                yield Mark(line.start(), line.end(), pointers, "line")
 
     def trailing(self) -> Iterator[Mark]:
         """Pointers behind a full stop at the end of a line, and at the end of a sentence behind a dash or the like."""
@@ -206,11 +204,6 @@ class SourceLines:
                 pointers = self._names.pointers(without_links(text))
                 if pointers is not None and (pointers.kinds & kinds or pointers.kinds == PointerKind.PLACE):
                     yield Mark(match.start(), match.end(), pointers, "aside" if pattern is _ASIDE else "line")
-
-
-def _is_numbered_alone(text: str) -> bool:
-    """True for a label that numbers what stands below it: "Document 2:", "Option 3"."""
-    return re.fullmatch(r"\W*[^\W\d_]+\s*\d+\W*", text) is not None
 
 
 def without_links(text: str) -> str:
@@ -232,17 +225,10 @@ def _is_title(text: str) -> bool:
     )
 
 
-def _is_filler(text: str) -> bool:
-    """True for words that only lead to a link."""
-    words = {word.lower() for word in _TITLE_WORD.findall(text)}
-    return words <= FUNCTION_WORDS | {"here", "page", "link", "article", "guide", "full", "document", "documents"}
-
-
 def link_passages(link: re.Match[str], names: PassageNames) -> tuple[int, ...]:
     """The passages that a match of ``LINKS`` names by its address, else by its words."""
     for part in (link[2] or link[3], link[1] or ""):
         pointers = names.pointers(part)
         if pointers is not None and (pointers.named or pointers.numbers):
-            numbers = (number - 1 for number in pointers.numbers)
-            return pointers.named or tuple(index for index in numbers if 0 <= index < names.count)
+            return pointers.named or tuple(number - 1 for number in pointers.numbers if 1 <= number <= names.count)
     return ()

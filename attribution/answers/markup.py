@@ -2,19 +2,23 @@
 
 Inline code is shielded: nothing in it counts as a mark. Fenced code gives one block per line; a fence around text, a
 table or JSON is markup. What a model thinks before it answers, and its calls of tools, are no answer and not seen.
+
+A table is a run of lines with bars, tabs or, in a code fence that says so, commas; HTML tables have tags. JSON may be
+cut off at its end, and may have single quotes.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from attribeam.attribution.answers.structured_text import structured_text
-from attribeam.schemas import CharRange
+from attribeam.schemas import CharRange, ClaimKind
 
+_VISIBLE = re.compile(r"\S")
 _HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>")
 _HTML_TAG_OR_COMMENT = re.compile(_HTML_TAG.pattern + r"|<!--.*?-->", re.DOTALL)
 _HTML_ENTITY = re.compile(
@@ -47,9 +51,7 @@ _BLOCK_BREAK = re.compile(
 
 
 def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
-    """The answer with its ``marks``, markdown, HTML and what is no answer turned to blanks.
-
-    All other code points keep their places.
+    """The answer with its ``marks``, markdown, HTML and what is no answer turned to blanks; the rest keeps its place.
 
     Nothing in inline code is a mark. Numbers at the start of a line are marks if at least two lines start with one; a
     lone number is a mark if it is 1, stands beside another mark as in "2. **Mix**", or follows a line that ends with
@@ -59,18 +61,27 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     text = hide_ranges(shield_code(answer, code), marks)
     for unseen in (structured_text(answer).signs, unspoken_ranges(answer)):
         text = hide_ranges(text, unseen)
-    text = _hide_html(_TABLE_RULE.sub(_blank, _hide_latex(text)))
+    if "\\" in text or "$" in text:
+        text = _MATH.sub(lambda math: _LATEX_SIGN.sub(_blank, math.group()), text)
+    text = _hide_html(_TABLE_RULE.sub(_blank, text))
     for pattern in (_HTML_ENTITY, _LINK_START, _LINK_END, _MARKS):
         text = pattern.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
-    if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
+    begins_item = any(
+        number[1] in ("1.", "1)", "a)")
+        or answer[number.start() : number.end()] != number.group()
+        or answer[: number.start()].rstrip()[-1:] in tuple(".!?:;")
+        for number in numbers
+    )
+    if len(numbers) > 1 or begins_item:
         text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
-    return restore_code(text, answer, [one for one in code if text[one.char_start : one.char_end].strip()])
+    kept = [chars for chars in code if chars.of(text).strip()]
+    return replace_ranges(text, kept, [chars.of(answer) for chars in kept])
 
 
 def hide_ranges(text: str, ranges: Sequence[CharRange]) -> str:
     """The text with the code points of ascending ranges turned to blanks; white space stays."""
-    return replace_ranges(text, ranges, [_blanks(one.of(text)) for one in ranges])
+    return replace_ranges(text, ranges, [_VISIBLE.sub(" ", chars.of(text)) for chars in ranges])
 
 
 def _hide_html(text: str) -> str:
@@ -97,18 +108,8 @@ def block_ranges(answer: str) -> tuple[CharRange, ...]:
     )
 
 
-def _begins_an_item(number: re.Match[str], answer: str) -> bool:
-    marked = answer[number.start() : number.end()] != number.group()
-    before = answer[: number.start()].rstrip()
-    return number.group(1) in ("1.", "1)", "a)") or marked or before[-1:] in tuple(".!?:;")
-
-
 def _blank(match: re.Match[str]) -> str:
-    return _blanks(match.group())
-
-
-def _blanks(text: str) -> str:
-    return "".join(character if character.isspace() else " " for character in text)
+    return _VISIBLE.sub(" ", match.group())
 
 
 _THOUGHT = (
@@ -160,13 +161,6 @@ def formula_ranges(answer: str) -> tuple[CharRange, ...]:
     return tuple(CharRange(*one.span()) for one in math if _FORMULA.search(_LATEX_SIGN.sub(" ", one.group())))
 
 
-def _hide_latex(text: str) -> str:
-    """The text with the signs of LaTeX around words and numbers turned to blanks."""
-    if "\\" not in text and "$" not in text:
-        return text
-    return _MATH.sub(lambda math: _LATEX_SIGN.sub(_blank, math.group()), text)
-
-
 _LONGEST_INLINE_CODE = 120
 _INLINE_CODE = re.compile(rf"(?<!`)(`{{1,2}})(?!`)([^`\n]{{1,{_LONGEST_INLINE_CODE}}})(?<!`)\1(?!`)")
 _FENCE = re.compile(
@@ -204,27 +198,19 @@ def fenced_code(answer: str) -> tuple[CharRange, ...]:
 
     A fence around text, a table or JSON is none, by its name or by what stands in it.
     """
-    return tuple(
-        CharRange(*match.span())
-        for match in (_FENCE.finditer(answer) if "```" in answer or "~~~" in answer else ())
-        if not (_NAME_OF_TEXT.fullmatch(match["name"]) or (not match["name"] and _is_text(answer, match)))
-    )
-
-
-def _is_text(answer: str, fence: re.Match[str]) -> bool:
-    structure = structured_text(answer)
-    inside = CharRange(*fence.span())
-    return any(map(inside.overlaps, (*structure.rows, *structure.fields))) or bool(_SENTENCE.search(fence["inside"]))
+    fences = []
+    for match in _FENCE.finditer(answer) if "```" in answer or "~~~" in answer else ():
+        fence, structure = CharRange(*match.span()), structured_text(answer)
+        is_structured = any(map(fence.overlaps, (*structure.rows, *structure.fields)))
+        is_text = _NAME_OF_TEXT.fullmatch(match["name"]) if match["name"] else _SENTENCE.search(match["inside"])
+        if not (is_text or (is_structured and not match["name"])):
+            fences.append(fence)
+    return tuple(fences)
 
 
 def shield_code(answer: str, code: Sequence[CharRange]) -> str:
     """The answer with every code point of its inline code turned to "x", so that nothing in it looks like a mark."""
     return replace_ranges(answer, code, ["x" * (one.char_end - one.char_start) for one in code])
-
-
-def restore_code(text: str, answer: str, code: Sequence[CharRange]) -> str:
-    """A text of the answer's length with the answer's inline code put back."""
-    return replace_ranges(text, code, [one.of(answer) for one in code])
 
 
 def replace_ranges(text: str, ranges: Sequence[CharRange], parts: Sequence[str]) -> str:
@@ -234,3 +220,237 @@ def replace_ranges(text: str, ranges: Sequence[CharRange], parts: Sequence[str])
         pieces += [text[place : one.char_start], part]
         place = one.char_end
     return "".join((*pieces, text[place:]))
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredText:
+    """What is structured in an answer; all ranges ascend.
+
+    ``rows`` are those of tables, ``fields`` those of JSON, each from its name to the next one. In them lie the
+    disjoint ``parts``: labels (``HEADING``), cells and values (``CLAIM``, or ``TABLE`` for what says too little to be
+    judged, such as a check mark). ``labels`` say what each part is about: the label of its row and the head of its
+    column, or the name of its field. ``signs`` are no text: the punctuation of JSON and of commas, calls of tools, and
+    fields that say something of the answer itself or its sources, such as "confidence".
+    """
+
+    rows: tuple[CharRange, ...] = ()
+    fields: tuple[CharRange, ...] = ()
+    parts: tuple[CharRange, ...] = ()
+    kinds: tuple[ClaimKind, ...] = ()
+    labels: tuple[tuple[CharRange, ...], ...] = ()
+    signs: tuple[CharRange, ...] = ()
+
+    def part_at(self, place: int) -> int | None:
+        """The index of the part that a code point lies in."""
+        index = bisect_right(self.parts, place, key=lambda one: one.char_start) - 1
+        return index if index >= 0 and place < self.parts[index].char_end else None
+
+
+_Parts = list[tuple[CharRange, ClaimKind, tuple[CharRange, ...]]]
+
+_LINE = re.compile(r"[^\n]+")
+_RULE_ROW = re.compile(r"[ \t>]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?\r?")
+_CELL_BEFORE_BAR = re.compile(r"(?P<cell>(?:\\.|`[^`\n]*`|[^|\n\\])+)")
+_CELL_BEFORE_TAB = re.compile(r"(?P<cell>[^\t\n]+)")
+_CELL_BEFORE_COMMA = re.compile(r"(?P<cell>(?<=\")[^\"\n]*(?=\")|[^,\n\"]+)")
+_COMMA = re.compile(r",(?=(?:[^\"\n]*\"[^\"\n]*\"){0,50}[^\"\n]*$)|\"", re.MULTILINE)
+_CSV_FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)csv[ \t]*\n(?P<rows>.*?)(?:^[ \t]*(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL
+)
+_HTML_ROW = re.compile(r"<tr\b[^<>]*>(?:(?!<tr\b).)*?(?:</tr>|</table>|\Z)", re.DOTALL | re.IGNORECASE)
+_HTML_CELL = re.compile(r"<(?P<tag>t[dh])\b[^<>]*>(?P<cell>.*?)(?=</?t[dhr]\b|</table>|\Z)", re.DOTALL | re.IGNORECASE)
+_SAYS_LITTLE = re.compile(r"\W*(?:true|false|yes|no|null|none|n/?a|x|not specified|unknown)?\W*", re.IGNORECASE)
+_OF_THE_ANSWER = re.compile(
+    r"(?:.*[_\s-])?(?:id|ids|uuid|key|page|pages|page_?numbers?|scores?|confidence|sources?|citations?|references?|urls?)"
+    r"|\w+(?:Ids?|Key|Pages?|Scores?|Confidence|Sources?|Citations?|References?|Urls?)"
+    r"|relevance|probability|cites?|cited|refs?|links?|uri|href|docs?|documents?|passages?|chunks?|files?|file_?names?"
+    r"|context|index|indices|tokens|answerable|is_?answered|timestamp|created_?at|follow_?ups?|follow_?up_?questions"
+    r"|thoughts?|reasoning|rationale|question|query",
+    re.IGNORECASE,
+)
+_LINE_OF_THE_ANSWER = re.compile(
+    r"^[ \t>*_-]*(?:(?:confidence|relevance)(?: (?:score|level|rating))?|(?:\w+ )?ID|(?:page|chunk)s?)[*_]*[ \t]*[:=]"
+    r"[ \t*_]*[\w.%/-]{1,40}[ \t.*_]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_OF_TOOLS = frozenset(["arguments", "tool_input", "action_input", "tool_calls", "function_call", "tool_call"])
+_MOST_WORDS_OF_LABEL = 6
+
+
+@lru_cache(maxsize=64)
+def structured_text(answer: str) -> StructuredText:
+    """The tables and the JSON of an answer."""
+    rows: list[CharRange] = []
+    fields: list[CharRange] = []
+    parts: _Parts = []
+    signs: list[CharRange] = []
+    place = 0
+    while start := _JSON_START.search(answer, place) if "{" in answer or "[" in answer else None:
+        json = _Json(answer, start.start())
+        place = max(json.end, start.end())
+        if json.is_json:
+            fields += json.fields
+            parts += [] if json.is_call else json.parts
+            signs += json.fields if json.is_call else json.signs
+    for fence in _CSV_FENCE.finditer(answer):
+        signs += [CharRange(*sign.span()) for sign in _COMMA.finditer(answer, *fence.span("rows"))]
+    for table in _tables(answer):
+        if table and not any(row.overlaps(other) for row, _ in table for other in (*fields, *rows)):
+            rows += [row for row, _ in table]
+            parts += _labelled(answer, table)
+    signs += [CharRange(*line.span()) for line in _LINE_OF_THE_ANSWER.finditer(answer)]
+    disjoint: list[CharRange] = []
+    for sign in sorted(signs):
+        if disjoint and sign.char_start < disjoint[-1].char_end:
+            disjoint[-1] = CharRange(disjoint[-1].char_start, max(sign.char_end, disjoint[-1].char_end))
+        else:
+            disjoint.append(sign)
+    chars, kinds, labels = zip(*sorted(parts), strict=True) if parts else ((), (), ())
+    return StructuredText(tuple(sorted(rows)), tuple(fields), chars, kinds, labels, tuple(disjoint))
+
+
+_Row = tuple[CharRange, list[CharRange]]
+
+
+def _tables(answer: str) -> Iterator[list[_Row]]:
+    """The rows of each table with their cells."""
+    lines = [CharRange(*line.span()) for line in _LINE.finditer(answer)]
+    for sign, cell in (("|", _CELL_BEFORE_BAR), ("\t", _CELL_BEFORE_TAB)) if "|" in answer or "\t" in answer else ():
+        for run in _runs(answer, lines, sign):
+            table = [(row, _cells(answer, row, cell)) for row in run if not _RULE_ROW.fullmatch(row.of(answer))]
+            if sign == "|" or len({len(cells) for _, cells in table}) == 1:
+                yield [row for row in table if row[1]]
+    for fence in _CSV_FENCE.finditer(answer):
+        inside = [row for row in lines if fence.start("rows") <= row.char_start < fence.end("rows")]
+        yield [(row, _cells(answer, row, _CELL_BEFORE_COMMA)) for row in inside]
+    html = [CharRange(*row.span()) for row in _HTML_ROW.finditer(answer)] if "<t" in answer.lower() else []
+    yield [(row, _cells(answer, row, _HTML_CELL)) for row in html]
+
+
+def _runs(answer: str, lines: Sequence[CharRange], sign: str) -> Iterator[list[CharRange]]:
+    """Successive lines with a sign: of bars where one begins with it or a rule stands below; else two at least."""
+    run: list[CharRange] = []
+    for line in (*lines, None):
+        has_sign = line is not None and sign in line.of(answer).strip(" \r").strip("\t")
+        follows = bool(run) and line is not None and answer.count("\n", run[-1].char_end, line.char_start) <= 1
+        if run and not (follows and has_sign):
+            texts = [row.of(answer) for row in run]
+            if (
+                len(run) > 1
+                if sign == "\t"
+                else any(text.lstrip(" \t>").startswith("|") or _RULE_ROW.fullmatch(text) for text in texts)
+            ):
+                yield run
+            run = []
+        if line is not None and has_sign:
+            run.append(line)
+
+
+def _cells(answer: str, row: CharRange, pattern: re.Pattern[str]) -> list[CharRange]:
+    """The cells of a row without white space at their edges, and without empty ones."""
+    cells = []
+    for cell in pattern.finditer(answer, row.char_start, row.char_end):
+        start, end = cell.span("cell")
+        text = cell["cell"]
+        start, end = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
+        cells += [CharRange(start, end)] if start < end else []
+    return cells
+
+
+def _labelled(answer: str, table: Sequence[_Row]) -> _Parts:
+    """The cells: those of the first row are labels where it has a rule or is the only one without a digit.
+
+    The first cell of every other row is its label, unless it is long or the only one.
+    """
+    first, heads = table[0]
+    following = answer[first.char_end + 1 : first.char_end + 400].split("\n", 1)[0]
+    has_rule = _RULE_ROW.fullmatch(following) is not None or "<th" in first.of(answer).lower()
+    digits = [any(map(str.isdigit, answer[row[0].char_start : row[-1].char_end])) for _, row in table if row]
+    has_heads = len(table) > 1 and (has_rule or (not digits[0] and all(digits[1:])))
+    parts: _Parts = []
+    for index, (_, cells) in enumerate(table):
+        is_labelled = len(cells) > 1 and len(cells[0].of(answer).split()) <= _MOST_WORDS_OF_LABEL
+        for column, cell in enumerate(cells):
+            if (has_heads and not index) or (is_labelled and cell == cells[0]):
+                parts.append((cell, ClaimKind.HEADING, ()))
+            else:
+                above = heads[column : column + 1] if has_heads and len(heads) == len(cells) else ()
+                parts.append((cell, _kind(answer, cell), (*cells[:is_labelled], *above)))
+    return parts
+
+
+def _kind(answer: str, value: CharRange) -> ClaimKind:
+    return ClaimKind.TABLE if _SAYS_LITTLE.fullmatch(value.of(answer)) else ClaimKind.CLAIM
+
+
+_JSON_START = re.compile(r"(?:^|(?<=[\s:=]))(?:\{(?=\s*[\"'][^\n]{0,80}?[\"']\s*:)|\[(?=\s*(?:\{\s*[\"']|\")))")
+_JSON_TOKEN = re.compile(
+    r"\s*(?:(?P<sign>[{}\[\],:])|(?P<quote>[\"'])(?P<text>(?:\\.|(?!(?P=quote)).)*)(?P<end>(?P=quote)|\Z)"
+    r"|(?P<plain>-?\d[\d.eE+-]*|true|false|null|True|False|None))",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
+
+
+class _Json:
+    """What stands from a bracket to ``end``, the one that closes it, or the answer's end; a call of a tool, perhaps.
+
+    Only if ``is_json`` do ``fields``, ``parts`` and ``signs`` hold, as in ``StructuredText``.
+    """
+
+    def __init__(self, answer: str, start: int) -> None:
+        self._answer = answer
+        self.parts: _Parts = []
+        self.signs: list[CharRange] = []
+        self._begins: list[int] = []
+        self._unread: list[int] = []
+        self._name: tuple[CharRange, ...] = ()
+        self.end = start
+        self.is_call = False
+        self.is_json = self._read()
+        ends = dict(pairwise((*self._begins, self.end)))
+        self.fields = [CharRange(*pair) for pair in ends.items()]
+        self.signs += [CharRange(start, ends[start]) for start in self._unread]
+
+    def _read(self) -> bool:
+        """Read the tokens; ``path`` holds for each open bracket whether its values are text and have names."""
+        path: list[tuple[bool, bool]] = []
+        is_text, named = True, False
+        while (token := _JSON_TOKEN.match(self._answer, self.end)) is not None:
+            self.end = token.end()
+            self.signs += [CharRange(*token.span(name)) for name in ("sign", "quote", "end") if token[name]]
+            match token["sign"]:
+                case "{" | "[" as sign:
+                    path.append((is_text, sign == "{"))
+                    named = False
+                case "}" | "]":
+                    path.pop()
+                    named = False
+                    if not path:
+                        break
+                case ",":
+                    is_text, named = path[-1][0], False
+                case None:
+                    is_name = path[-1][1] and not named
+                    if is_name:
+                        is_text = path[-1][0] and not _OF_THE_ANSWER.fullmatch(token["text"] or "")
+                        self.is_call |= token["text"] in _OF_TOOLS
+                    self._add(token, is_name=is_name, is_text=is_text, begins=not named)
+                    named = is_name
+        is_complete = not path or not self._answer[self.end :].strip(" \t\r\n`")
+        return bool(self._begins) and is_complete
+
+    def _add(self, token: re.Match[str], *, is_name: bool, is_text: bool, begins: bool) -> None:
+        start, end = token.span("text") if token["quote"] else token.span("plain")
+        if begins:
+            self._begins.append(token.start("quote") if token["quote"] else start)
+            if not is_text:
+                self._unread.append(self._begins[-1])
+        inside = re.compile(r"_") if is_name else _ESCAPE
+        self.signs += [CharRange(*sign.span()) for sign in inside.finditer(self._answer, start, end)]
+        if is_text and start < end:
+            chars = CharRange(start, end)
+            kind = ClaimKind.HEADING if is_name else _kind(self._answer, chars)
+            self.parts.append((chars, kind, () if is_name else self._name))
+        if is_name:
+            self._name = (CharRange(start, end),) if start < end else ()

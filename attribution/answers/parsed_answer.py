@@ -1,82 +1,57 @@
 """A dependency-parsed answer as plain data, and a tree per sentence that is the same for all parsers.
 
 This is what leaves spaCy and crosses process borders. All that differs between dependency parsers is in one small table
-per label scheme.
+per label scheme. Where sentences end by their marks is said here, too.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from attribeam.attribution.answers.citation_marks import CitationMark
+from attribeam.attribution.answers.plain_text import remembered
 from attribeam.schemas import CharRange
+
+_MODIFIERS = frozenset({"amod", "case", "cc", "compound", "det", "fixed", "flat", "goeswith", "mark", "prep", "punct"})
+CONJUNCT = "conj"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelScheme:
     """How a parser names what the method asks for; labels are given without their subtype ("nsubj:pass" -> "nsubj").
 
-    Attributes:
-        name: value of ``ParsedAnswer.label_scheme``.
-        predicate_tags: UPOS of verbs.
-        clause_head_tags: UPOS of auxiliaries; they are predicates only where they carry a clause themselves.
-        auxiliary_labels: relations of an auxiliary that carries no clause of its own.
-        copula_labels: relation of a copula to its predicate; empty where the copula is the head.
-        modifier_labels: relations under which a verb form is not a predicate ("including" as ``case``).
-        conjunct_labels, coordinator_labels, punctuation_labels, subject_labels: as named.
-        noun_chunk_labels: relations of a noun's children that stand within its noun chunk.
-        noun_tags: UPOS of a noun chunk's own noun.
-        last_conjunct_leads: the other conjuncts hang on the last one, rather than on the first or on each other.
+    Verbs have ``predicate_tags``; an auxiliary is a predicate only where it carries a clause, by none of the
+    ``auxiliary_labels``. A verb form under one of the ``modifier_labels`` is none ("including" as ``case``). A noun
+    chunk has one of the ``noun_tags`` and the children with ``noun_chunk_labels``. ``last_conjunct_leads`` where the
+    other conjuncts hang on the last one, rather than on the first or on each other.
     """
 
     name: str
-    predicate_tags: frozenset[str]
-    clause_head_tags: frozenset[str]
     auxiliary_labels: frozenset[str]
-    copula_labels: frozenset[str]
-    modifier_labels: frozenset[str]
-    conjunct_labels: frozenset[str]
-    coordinator_labels: frozenset[str]
-    punctuation_labels: frozenset[str]
     subject_labels: frozenset[str]
     noun_chunk_labels: frozenset[str]
+    modifier_labels: frozenset[str] = _MODIFIERS
+    predicate_tags: frozenset[str] = frozenset({"VERB"})
     noun_tags: frozenset[str] = frozenset({"NOUN", "PROPN"})
     last_conjunct_leads: bool = False
 
 
-_MODIFIERS = frozenset({"amod", "case", "cc", "compound", "det", "fixed", "flat", "goeswith", "mark", "prep", "punct"})
-
 UNIVERSAL = LabelScheme(
     name="universal",
-    predicate_tags=frozenset({"VERB"}),
-    clause_head_tags=frozenset({"AUX"}),
     auxiliary_labels=frozenset({"aux", "cop"}),
-    copula_labels=frozenset({"cop"}),
-    modifier_labels=_MODIFIERS,
-    conjunct_labels=frozenset({"conj"}),
-    coordinator_labels=frozenset({"cc"}),
-    punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "csubj", "expl"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "nmod:poss", "flat", "fixed", "goeswith"}),
 )
-
 SPACY_ENGLISH = LabelScheme(
     name="spacy-english",
-    predicate_tags=frozenset({"VERB"}),
-    clause_head_tags=frozenset({"AUX"}),
     auxiliary_labels=frozenset({"aux", "auxpass"}),
-    copula_labels=frozenset({"cop"}),
-    modifier_labels=_MODIFIERS,
-    conjunct_labels=frozenset({"conj"}),
-    coordinator_labels=frozenset({"cc"}),
-    punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "nsubjpass", "csubj", "csubjpass", "expl"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "poss", "nmod", "quantmod", "predet"}),
 )
-
 UNIVERSAL_CHINESE = replace(
     UNIVERSAL,
     name="universal-chinese",
@@ -85,25 +60,17 @@ UNIVERSAL_CHINESE = replace(
     noun_chunk_labels=UNIVERSAL.noun_chunk_labels | {"clf", "nmod"},
     noun_tags=frozenset({"NOUN", "PROPN", "PART"}),  # suffixes are separate words, and head the noun
 )
-
 SPACY_CHINESE = LabelScheme(
     name="spacy-chinese",
-    predicate_tags=frozenset({"VERB", "ADJ"}),
-    clause_head_tags=frozenset({"AUX"}),
     auxiliary_labels=frozenset({"aux", "auxpass", "cop"}),
-    copula_labels=frozenset({"cop"}),
-    modifier_labels=_MODIFIERS | {"name", "neg", "etc", "nmod", "advmod"},
-    conjunct_labels=frozenset({"conj"}),
-    coordinator_labels=frozenset({"cc"}),
-    punctuation_labels=frozenset({"punct"}),
     subject_labels=frozenset({"nsubj", "nsubjpass"}),
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "nmod", "name", "mark:clf"}),
+    modifier_labels=_MODIFIERS | {"name", "neg", "etc", "nmod", "advmod"},
+    predicate_tags=frozenset({"VERB", "ADJ"}),
     last_conjunct_leads=True,
 )
-
 _SCHEMES = {scheme.name: scheme for scheme in (UNIVERSAL, SPACY_ENGLISH, UNIVERSAL_CHINESE, SPACY_CHINESE)}
 _SPACYS_OWN = frozenset({"dobj", "pobj", "nsubjpass", "auxpass", "attr", "acomp"})
-_CHINESE = "zh"
 
 
 def label_scheme(name: str) -> LabelScheme:
@@ -123,7 +90,7 @@ def scheme_of_labels(labels: Iterable[str], *, language: str = "en") -> LabelSch
     ``language`` is the pipeline's, as spaCy names it. Chinese has its own schemes; all other languages share two.
     """
     spacys_own = not _SPACYS_OWN.isdisjoint(labels)
-    if language == _CHINESE:
+    if language == "zh":
         return SPACY_CHINESE if spacys_own else UNIVERSAL_CHINESE
     return SPACY_ENGLISH if spacys_own else UNIVERSAL
 
@@ -137,20 +104,11 @@ def base_label(label: str) -> str:
 class ParsedAnswer:
     """Words, dependency tree and sentences of one answer.
 
-    All tuples but ``sentence_starts``, ``cut_starts`` and ``entities`` have one item per word. Whitespace tokens are
-    not words.
-
-    Attributes:
-        words: the code points of each word.
-        dependency_heads: index of each word's head; a root is its own head.
-        dependency_labels: relation to the head, lower case, subtypes kept ("nsubj:pass").
-        universal_tags: UPOS ("VERB", "AUX", "PROPN", ...).
-        fine_tags: the parser's own tags, "" where it gives none.
-        sentence_starts: index of the first word of each sentence, ascending; empty only where there are no words.
-        cut_starts: those of ``sentence_starts`` before which a sentence was cut because it was too long.
-        entities: named entities, where the parser gives them.
-        label_scheme: name of the scheme in ``label_schemes``, such as "universal".
-        marks: where it cites; no word lies in a mark.
+    One item per word, white space excluded, have: ``words``, their code points; ``dependency_heads``, where a root is
+    its own head; ``dependency_labels`` in lower case, with subtypes ("nsubj:pass"); ``universal_tags`` (UPOS);
+    ``fine_tags``, the parser's own, "" where it gives none. ``sentence_starts`` are the first words of sentences,
+    ascending, ``cut_starts`` those of them before which a sentence was cut because it was too long. No word lies in
+    one of the ``marks``, where the answer cites.
     """
 
     words: tuple[CharRange, ...]
@@ -175,13 +133,7 @@ class SentenceTree:
     """The tree of one sentence; words are counted from the sentence's first (``first_word`` of the answer).
 
     Conjuncts depend on the first conjunct, and a coordinator on the conjunct that follows it, whatever the parser does.
-
-    Attributes:
-        first_word: index in the answer of the sentence's first word.
-        heads: index of each word's head; a root is its own head.
-        labels: relation to the head, without subtype.
-        predicates: True for verbs and copular predicates.
-        punctuation: True for punctuation marks.
+    A root is its own head, labels have no subtype, and predicates are verbs and copular predicates.
     """
 
     first_word: int
@@ -232,75 +184,238 @@ def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
     heads = [
         head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
     ]
-    predicates = _predicates(heads, labels, tags, scheme)
-    if scheme.last_conjunct_leads:
-        _let_first_conjuncts_lead(heads, labels, scheme)
-    _flatten_coordination(heads, labels, scheme)
-    punctuation = tuple(
-        label in scheme.punctuation_labels or tag == "PUNCT" for label, tag in zip(labels, tags, strict=True)
+    copular = {heads[word] for word, label in enumerate(labels) if label == "cop"}
+    no_verbs = scheme.auxiliary_labels | scheme.modifier_labels
+    predicates = tuple(
+        word in copular or (label not in no_verbs and (tag == "AUX" or tag in scheme.predicate_tags))
+        for word, (label, tag) in enumerate(zip(labels, tags, strict=True))
     )
+    if scheme.last_conjunct_leads:
+        _let_first_conjuncts_lead(heads, labels)
+    _flatten_coordination(heads, labels)
+    punctuation = tuple(label == "punct" or tag == "PUNCT" for label, tag in zip(labels, tags, strict=True))
     return SentenceTree(start, tuple(heads), tuple(labels), predicates, punctuation)
 
 
-def _predicates(
-    heads: Sequence[int], labels: Sequence[str], tags: Sequence[str], scheme: LabelScheme
-) -> tuple[bool, ...]:
-    copular = {heads[word] for word, label in enumerate(labels) if label in scheme.copula_labels}
-    return tuple(
-        word in copular or _is_verb(label, tag, scheme)
-        for word, (label, tag) in enumerate(zip(labels, tags, strict=True))
-    )
+def _conjuncts_by_leader(heads: Sequence[int], labels: Sequence[str]) -> dict[int, list[int]]:
+    """For each word that begins a chain of conjuncts, the words of the chain behind it, ascending."""
+    members: dict[int, list[int]] = {}
+    for word, label in enumerate(labels):
+        if label == CONJUNCT and heads[word] != word:
+            leader = word
+            while labels[leader] == CONJUNCT and heads[leader] != leader:
+                leader = heads[leader]
+            members.setdefault(leader, []).append(word)
+    return members
 
 
-def _is_verb(label: str, tag: str, scheme: LabelScheme) -> bool:
-    if tag in scheme.clause_head_tags:
-        return label not in scheme.auxiliary_labels and label not in scheme.modifier_labels
-    return tag in scheme.predicate_tags and label not in scheme.modifier_labels | scheme.auxiliary_labels
-
-
-def _let_first_conjuncts_lead(heads: list[int], labels: list[str], scheme: LabelScheme) -> None:
+def _let_first_conjuncts_lead(heads: list[int], labels: list[str]) -> None:
     """If the last conjunct leads its structure, put the first one in its place.
 
     The first conjunct gets the head and the label of the last, and the others become its conjuncts. Words before them
     all that depended on the last one, such as their subject, now depend on the first.
     """
-    followers: dict[int, list[int]] = {}
-    for word, label in enumerate(labels):
-        if label in scheme.conjunct_labels and heads[word] != word:
-            followers.setdefault(_chain_leader(word, heads, labels, scheme), []).append(word)
-    for leader, members in followers.items():
+    for leader, members in _conjuncts_by_leader(heads, labels).items():
         first = min(members)
         if first > leader:
             continue
-        conjunct_label = labels[first]
         shared = [word for word in range(first) if heads[word] == leader and word not in members]
         is_root = heads[leader] == leader
         heads[first], labels[first] = (first if is_root else heads[leader]), labels[leader]
         for word in (*members, leader):
             if word != first:
-                heads[word], labels[word] = first, conjunct_label
+                heads[word], labels[word] = first, CONJUNCT
         for word in shared:
             heads[word] = first
 
 
-def _flatten_coordination(heads: list[int], labels: Sequence[str], scheme: LabelScheme) -> None:
+def _flatten_coordination(heads: list[int], labels: Sequence[str]) -> None:
     """Attach each conjunct to its chain's first word, and each coordinator to the conjunct that follows it."""
-    members: dict[int, list[int]] = {}
-    leaders: dict[int, int] = {}
+    members = _conjuncts_by_leader(heads, labels)
+    leaders = {word: leader for leader, words in members.items() for word in words}
     for word, label in enumerate(labels):
-        if label in scheme.conjunct_labels and heads[word] != word:
-            leader = _chain_leader(word, heads, labels, scheme)
-            leaders[word] = leader
-            members.setdefault(leader, []).append(word)
-    for word, label in enumerate(labels):
-        if label in scheme.coordinator_labels and heads[word] < word:
+        if label == "cc" and heads[word] < word:
             leader = leaders.get(heads[word], heads[word])
             heads[word] = next((member for member in members.get(leader, ()) if member > word), heads[word])
     for word, leader in leaders.items():
         heads[word] = leader
 
 
-def _chain_leader(word: int, heads: Sequence[int], labels: Sequence[str], scheme: LabelScheme) -> int:
-    while labels[word] in scheme.conjunct_labels and heads[word] != word:
-        word = heads[word]
-    return word
+_END_MARKS = frozenset(".!?:;…。！？：；।؟۔")
+_WIDE_END_MARKS = frozenset("。！？…")
+_WIDE_CLOSING = "」』）】》〉"
+_AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
+_BEFORE_MORE = frozenset(
+    (
+        "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
+        "hon.", "st.", "mt.", "messrs.", "mme.", "mlle.", "vs.", "cf.", "e.g.", "i.e.", "viz.", "ca.", "approx.",
+        "fig.", "figs.", "eq.", "eqs.", "vol.", "vols.", "pp.",
+    )
+)  # fmt: skip
+_BEFORE_NUMBERS = frozenset(
+    (
+        "no.", "nos.", "ch.", "sec.", "art.", "jan.", "feb.", "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.",
+        "oct.", "nov.", "dec.",
+    )
+)  # fmt: skip
+
+
+def sentence_ends(words: Sequence[str]) -> list[bool]:
+    """Whether a sentence may end with each word.
+
+    It may if the word ends with a mark that ends sentences and is not a title or another abbreviation that needs a
+    continuation ("Dr.", "e.g.", "No. 12"), even if the parser takes the full stop for a word of its own. A word of
+    only closing quotes and brackets follows the word before it.
+    """
+    ends: list[bool] = []
+    for place, word in enumerate(words):
+        bare = word.rstrip(_AFTER_END)
+        if not bare:
+            ends.append(bool(ends) and ends[-1])
+            continue
+        if bare[-1] not in _END_MARKS:
+            ends.append(False)
+            continue
+        whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
+        numbered = whole in _BEFORE_NUMBERS and "".join(words[place + 1 : place + 2])[:1].isdigit()
+        ends.append(whole not in _BEFORE_MORE and not numbered)
+    return ends
+
+
+def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
+    """Whether each word consists only of closing quotes and brackets, bound to the word before and not to the next.
+
+    In text without blanks the marks show this: a bracket that only closes, or a quote behind "。". ``spaced`` says for
+    each word whether white space follows it; the last one counts as spaced.
+    """
+    last = len(words) - 1
+    return [
+        place > 0
+        and not spaced[place - 1]
+        and not word.rstrip(_AFTER_END)
+        and (
+            spaced[place] or place == last or words[place - 1][-1] in _WIDE_END_MARKS or not word.rstrip(_WIDE_CLOSING)
+        )
+        for place, word in enumerate(words)
+    ]
+
+
+LONGEST_SENTENCE = 256
+"""Words. Of 10,636 sentences in real answers the longest has 116; text without marks may have any number."""
+
+Tree = tuple[list[int], list[str], list[int]]
+"""Of a block's words: heads, where a root is its own head; labels; the first word of each sentence, ascending."""
+
+
+def cut_long_sentences(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
+) -> Tree:
+    """The tree of a block, each sentence of the parser within ``LONGEST_SENTENCE`` words.
+
+    A longer one is cut after the last word that may end a sentence (``ended``), else after so many words. A word whose
+    head is then in another piece becomes a root.
+    """
+    cut: list[int] = []
+    for start, end in pairwise((*starts, len(heads))):
+        cut.append(start)
+        while end - cut[-1] > LONGEST_SENTENCE:
+            place = cut[-1] + LONGEST_SENTENCE
+            cut.append(next((word + 1 for word in range(place - 1, cut[-1], -1) if ended[word]), place))
+    if len(cut) == len(starts):
+        return list(heads), list(labels), cut
+    inside = heads_from_distances([head - word for word, head in enumerate(heads)], cut)
+    roots = ["root" if head == word else label for word, (head, label) in enumerate(zip(inside, labels, strict=True))]
+    return inside, roots, cut
+
+
+def join_unended_sentences(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
+) -> Tree:
+    """The tree of a block, with sentences joined if no word between them ends one.
+
+    If a sentence is joined to the one before it, its root becomes a ``parataxis`` of the earlier root. Sentences that
+    would have more than ``LONGEST_SENTENCE`` words together stay apart.
+    """
+    joined_heads, joined_labels = list(heads), list(labels)
+    kept: list[int] = []
+    root = 0
+    for start, end in pairwise((*starts, len(heads))):
+        roots = [word for word in range(start, end) if heads[word] == word]
+        if not kept or ended[start - 1] or end - kept[-1] > LONGEST_SENTENCE:
+            kept.append(start)
+            root = roots[0]
+            continue
+        for word in roots:
+            joined_heads[word], joined_labels[word] = root, "parataxis"
+    return joined_heads, joined_labels, kept
+
+
+def attach_closing_marks(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, closing: Sequence[bool]
+) -> Tree:
+    """The tree of a block, with ``closing`` marks at the start of a sentence moved to the sentence before it.
+
+    Such a mark becomes a ``punct`` of the earlier sentence's root; words that depended on it become roots.
+    """
+    moved_heads, moved_labels = list(heads), list(labels)
+    kept: list[int] = []
+    for start, end in pairwise((*starts, len(heads))):
+        first = start
+        while kept and first < end and closing[first]:
+            first += 1
+        root = next((word for word in range(kept[-1], start) if moved_heads[word] == word), start) if kept else start
+        for word in range(start, end):
+            if word < first:
+                moved_heads[word], moved_labels[word] = root, "punct"
+            elif start <= heads[word] < first:
+                moved_heads[word], moved_labels[word] = word, "root"
+        if first < end:
+            kept.append(first)
+    return moved_heads, moved_labels, kept
+
+
+def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """Index of each word's head from its distance; a word whose head is in another sentence becomes a root."""
+    heads: list[int] = []
+    for start, end in pairwise((*starts, len(distances))):
+        for word in range(start, end):
+            head = word + distances[word]
+            heads.append(head if start <= head < end else word)
+    return heads
+
+
+_LINE = re.compile(r"[^\r\n]+")
+_WORD = re.compile(r"""[^\s。！？；：]*[。！？；：]+["'”’»)\]」』）】]*|\S+""")
+_CLAUSE_MARKS = (":", ";", "：", "；")
+_CLOSING = "\"'”’»)]}*_」』）】"
+
+
+def has_letter_or_digit(text: str) -> bool:
+    """True if some character is a letter or a digit."""
+    return any(map(str.isalnum, text))
+
+
+@remembered
+def text_sentences(text: str) -> tuple[CharRange, ...]:
+    """The sentences of a text, ascending, without white space at their edges.
+
+    They end where a parse ends sentences, at colons and semicolons, and at the end of each line.
+    """
+    return tuple(_sentences(text, at_clauses=True))
+
+
+@remembered
+def whole_sentences(text: str) -> tuple[CharRange, ...]:
+    """Like ``text_sentences``, but no sentence ends at a colon or semicolon, and all contain a letter or digit."""
+    return tuple(chars for chars in _sentences(text, at_clauses=False) if has_letter_or_digit(chars.of(text)))
+
+
+def _sentences(text: str, *, at_clauses: bool) -> Iterator[CharRange]:
+    for line in _LINE.finditer(text):
+        words = list(_WORD.finditer(text, line.start(), line.end()))
+        first = 0
+        for place, ended in enumerate(sentence_ends([word.group() for word in words])):
+            at_end = at_clauses or not words[place].group().rstrip(_CLOSING).endswith(_CLAUSE_MARKS)
+            if (ended and at_end) or place == len(words) - 1:
+                yield CharRange(words[first].start(), words[place].end())
+                first = place + 1

@@ -1,31 +1,18 @@
-"""Text as it is compared, English words that say nothing on their own, and what of a passage values are compared with.
+"""Text as it is compared: plain letters, words that say something, numbers, dates and times of day.
 
-Compatibility forms and accents are resolved, digits and quotes are in ASCII.
+Compatibility forms and accents are resolved, digits and quotes are in ASCII. A number has all amounts that it may mean.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import Concatenate, ParamSpec, TypeVar, cast
-
-from attribeam.attribution.answers.numbers_and_dates import (
-    DOTTED_DATE,
-    ISO_DATE,
-    MONTHS,
-    SLASHED_DATE,
-    VERSION,
-    Kind,
-    Reading,
-    numbers_in,
-)
-from attribeam.attribution.answers.quantities import quantities_in
-from attribeam.schemas import Passage
+from enum import StrEnum
+from functools import lru_cache
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _FRACTION_BEHIND_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
@@ -44,10 +31,7 @@ def _plain_character(match: re.Match[str]) -> str:
     character = match.group()
     if unicodedata.combining(character):
         return ""
-    if character in "’‘ʼ":
-        return "'"
-    digit = unicodedata.decimal(character, None)
-    return character if digit is None else str(digit)
+    return "'" if character in "’‘ʼ" else str(unicodedata.decimal(character, character))
 
 
 FUNCTION_WORDS = frozenset(
@@ -79,143 +63,259 @@ def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate
     return reading
 
 
-_WORD = re.compile(r"[^\W_]+")
-_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
-_COUNTED_LETTERS = 5
+WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"'s\b")
-_FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
-_BETWEEN_PHRASES = re.compile(r"[.,;:!?()\n]")
-_CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
-SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
-
-
-class PassageContent:
-    """What one passage, its title included, says in comparable form; each part is read when first asked for."""
-
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
-
-    @cached_property
-    def _plain(self) -> str:
-        return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """Words in lower case, without diacritics; "OutdoorSeating" counts as one word and as two."""
-        words = comparable_words(self._plain)
-        if _CAMEL_CASE.search(self._plain):
-            words += comparable_words(_CAMEL_CASE.sub(" ", self._plain))
-        return frozenset(words)
-
-    def sizes(self, kind: str) -> frozenset[Decimal]:
-        """All sizes of the readings of one kind."""
-        return self._readings.get(kind, frozenset())
-
-    def has(self, kind: str, least: Decimal, most: Decimal) -> bool:
-        """Whether some reading of the kind has a size from ``least`` to ``most``."""
-        sizes = self.sizes(kind)
-        return least in sizes or (least < most and any(least <= size <= most for size in sizes))
-
-    @cached_property
-    def _readings(self) -> dict[str, frozenset[Decimal]]:
-        found: defaultdict[str, set[Decimal]] = defaultdict(set)
-        for quantity in quantities_in(self._plain):
-            for kind, size in quantity.readings:
-                found[kind].add(size)
-        for kind, size in self._dates():
-            found[kind].add(size)
-        return {kind: frozenset(sizes) for kind, sizes in found.items()}
-
-    def _dates(self) -> Iterator[Reading]:
-        """Months that it names, the centuries of its years, versions, and whether it names all days of the week."""
-        text, words = self._plain, self.words
-        named = [month for name, month in MONTHS.items() if name in words]
-        for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)):
-            named.append(int(match[2]))
-        for match in SLASHED_DATE.finditer(text):
-            named += map(int, match.groups())
-        yield from ((Kind.MONTH, Decimal(month)) for month in named)
-        yield from ((Kind.CENTURY, Decimal(int(year) // 100 + 1)) for year in _YEAR.findall(text))
-        yield from (version(one) for one in VERSION.findall(text))
-        if words.issuperset(_DAYS):
-            yield Kind.DAYS_A_WEEK, Decimal(7)
-
-    @cached_property
-    def counted_nouns(self) -> frozenset[str]:
-        """What its numbers count, as ``noun_behind`` has it."""
-        return frozenset(noun_behind(self._plain, number.end) for number in numbers_in(self._plain))
-
-    def names_before(self, name: str) -> frozenset[str]:
-        """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
-        pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
-        found = (match for match in pattern.finditer(self._plain) if match[1][0].isupper() and match[2][0].isupper())
-        return frozenset(match[1].lower() for match in found)
-
-    @cached_property
-    def capitals(self) -> frozenset[str]:
-        """Words all in capitals, without full stops: "US" for "U.S."."""
-        undotted = _FULL_STOP_AFTER_LETTER.sub("", self._plain)
-        return frozenset(word for word in _WORD.findall(undotted) if word.isupper())
-
-    @cached_property
-    def capitalised(self) -> frozenset[str]:
-        """Words with a capital first letter, as they are written."""
-        return frozenset(word for word in _WORD.findall(self._plain) if word[0].isupper())
-
-    @cached_property
-    def joined_words(self) -> frozenset[str]:
-        """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
-        words = comparable_words(self._plain)
-        return frozenset(map("".join, pairwise(words)))
-
-    @cached_property
-    def initials(self) -> tuple[str, ...]:
-        """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations"."""
-        runs = [""]
-        for chunk in self._plain.split():
-            capitalised = _CAPITALISED_PREFIX.match(chunk)
-            rest = chunk
-            if capitalised:
-                runs[-1] += capitalised[1].lower()
-                rest = chunk[capitalised.end() :]
-            if rest and rest.lower() not in SMALL_WORDS:
-                runs.append("")
-        return tuple(run for run in runs if len(run) > 1)
-
-    @cached_property
-    def content_initials(self) -> str:
-        """First letters of its words in lower or upper case, in runs without function words: "bmi" is in it for "body
-        mass index". Blanks separate runs."""
-        runs = _BETWEEN_PHRASES.split(self._plain.lower())
-        words = (_WORD.findall(run) for run in runs)
-        return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
-
-
-def noun_behind(text: str, end: int) -> str:
-    """The first five letters of the word behind a number that ends there, "moons" of "three moons"; "" for none."""
-    match = _WORD_BEHIND.match(text, end)
-    return match[1].lower()[:_COUNTED_LETTERS] if match else ""
-
-
-def version(number: str) -> Reading:
-    """The reading of a version, which must occur as it is written: "4.8.2"."""
-    return f"version {number}", Decimal(0)
-
-
-@remembered
-def _known_content(text: str, title: str | None) -> PassageContent:
-    return PassageContent(Passage(text=text, title=title))
-
-
-def content_of(passage: Passage) -> PassageContent:
-    """What a passage says; logs repeat their passages, so that of the last ones is remembered."""
-    return _known_content(passage.text, passage.title)
+FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
 
 
 def comparable_words(text: str) -> list[str]:
-    """The words of a text as ``PassageContent.words`` has them; "U.S." is "us", and a possessive 's is left out."""
+    """The words of a text in lower case, without diacritics; "U.S." is "us", and a possessive 's is left out."""
     plain = _POSSESSIVE.sub("", plain_text(text).lower())
-    return _WORD.findall(_FULL_STOP_AFTER_LETTER.sub("", plain))
+    return WORD.findall(FULL_STOP_AFTER_LETTER.sub("", plain))
+
+
+_MONTH_NAMES = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+MONTHS = {name: index for index, name in enumerate(_MONTH_NAMES, start=1)}
+MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
+
+SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "mln": 10**6, "b": 10**9, "bn": 10**9, "bln": 10**9, "tn": 10**12}
+_ALL_SCALES = SCALES | _SHORT_SCALES
+LONG_SCALES = {name: size for name, size in _ALL_SCALES.items() if name not in ("k", "m", "b")}
+"""What "million", "bn" and the like behind a number multiply it by, without the single letters."""
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+SMALL_NUMBER_WORDS = (*_SMALL, *_TENS)
+NUMBER_WORDS = (
+    {name: value for value, name in enumerate(_SMALL)}
+    | {name: value for value, name in enumerate(_ORDINALS, start=1)}
+    | {name: 10 * value for value, name in enumerate(_TENS, start=2)}
+    | {f"{name[:-1]}ieth": 10 * value for value, name in enumerate(_TENS, start=2)}
+    | SCALES
+)
+
+_CURRENCY = r"[$€£¥₹₩₽¢]"
+_SHORT_MONTHS = ("sept", *(name[:3] for name in _MONTH_NAMES if name != "may"))
+_MONTH = rf"(?:(?:{'|'.join(_MONTH_NAMES)})\b|(?:{'|'.join(_SHORT_MONTHS)})\b(?:\.(?=,?\s+\d))?)"
+"""A full stop belongs to a short form that more of the date follows; else it ends a sentence."""
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_CURRENCY_CODE = (
+    r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
+    r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
+)
+_UNIT_SIGN = (
+    r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
+    r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
+)
+_UNIT = (
+    r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
+    r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
+    r"|km²|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|inch(?:es)?|cm|mm|kg|kilograms?|grams?|tons?|tonnes?"
+    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{_UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
+)
+_DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
+ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
+
+DATE = re.compile(
+    rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
+    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w)",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:\s?-?(?P<scale>{ANY_SCALE}))?(?P<decade>s\b)?", re.IGNORECASE)
+QUANTITY = re.compile(
+    rf"(?<![^\W\u3400-\u9fff])(?<![.,]){_CURRENCY}?\s?(?:{_DIGITS})(?:[:/–-]\d+)*(?:st|nd|rd|th|s)?(?:\s?-?{ANY_SCALE})?(?:\s?-?{_UNIT})?",
+    re.IGNORECASE,
+)
+_ANY_NUMBER_WORD = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+SCALE_WORD = "|".join(SCALES)
+_LESS_THAN_HUNDRED = rf"(?!{SCALE_WORD})(?:{_ANY_NUMBER_WORD})(?:[\s-]+(?!{SCALE_WORD})(?:{_ANY_NUMBER_WORD}))?"
+_AND = (
+    rf"(?:(?<=hundred)\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+hundred\b)"
+    rf"|(?:{'|'.join(f'(?<={scale})' for scale in SCALES if scale != 'hundred')})"
+    rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{SCALE_WORD})\b))(?!{SCALE_WORD})"
+)
+_WORDED_NUMBER = re.compile(
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
+    re.IGNORECASE,
+)
+ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
+SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])")
+"""Day and month in either order."""
+VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
+GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
+UNIT_BESIDE_NUMBER = re.compile(
+    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{_UNIT_SIGN})(?!\w)"
+    rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
+)
+
+_LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
+_DIGITS_IN_WORD, _LONGEST_NUMBER = re.compile(r"\d+"), 40
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number of a text, with the word of its scale ("million" or "k", in lower case); "1990s" is a decade.
+
+    ``amounts`` is what it may amount to: "1.234" is read both ways, and "5m" may be 5 or 5,000,000. ``digits`` are as
+    they are written, "" for a number in words.
+    """
+
+    start: int
+    end: int
+    amounts: tuple[Decimal, ...]
+    digits: str = ""
+    digits_end: int = 0
+    scale: str = ""
+    is_decade: bool = False
+
+
+def numbers_in(text: str) -> list[Number]:
+    """The numbers of a text, ascending; those of "4.8.2" are 4 and 4.8."""
+    numbers = [Number(*match.span(), (worded_amount(match.group()),)) for match in worded_numbers(text)]
+    for match in NUMBER.finditer(text):
+        scale = (match["scale"] or "").lower()
+        written = _read_digits(match["digits"])
+        scaled = tuple(amount * _ALL_SCALES[scale] for amount in written) if scale else ()
+        amounts = scaled if scale in SCALES else written + scaled
+        is_decade = match["decade"] is not None
+        numbers.append(Number(*match.span(), amounts, match["digits"], match.end("digits"), scale, is_decade))
+    return sorted(numbers, key=lambda number: number.start)
+
+
+def numbers_in_word(word: str) -> frozenset[int]:
+    """The numbers whose digits a word has, or that it says: 9 for "B9", 40 for "forty"."""
+    if word.lower() in NUMBER_WORDS:
+        return frozenset([NUMBER_WORDS[word.lower()]])
+    return frozenset(int(digits) for digits in _DIGITS_IN_WORD.findall(word[:_LONGEST_NUMBER]))
+
+
+def worded_numbers(text: str) -> Iterator[re.Match[str]]:
+    """The numbers in words, tried only where a word is one of a number."""
+    if NUMBER_WORDS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        return
+    end = 0
+    for word in _LETTERS.finditer(text):
+        if word.start() >= end and word.group().lower() in NUMBER_WORDS:
+            match = _WORDED_NUMBER.match(text, word.start())
+            if match:
+                end = match.end()
+                yield match
+
+
+@lru_cache(maxsize=4096)
+def _read_digits(digits: str) -> tuple[Decimal, ...]:
+    groups = re.split(r"[^\d]", digits)
+    separators = re.sub(r"\d", "", digits)
+    thousands = len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])
+    amounts = []
+    if len(groups) == 1 or (thousands and len(set(separators)) == 1):
+        amounts.append("".join(groups))
+    is_dotted = len(groups) > 2 and set(separators) == {"."}
+    if is_dotted and not thousands and not DOTTED_DATE.fullmatch(".".join(groups)):
+        amounts += [groups[0], ".".join(groups[:2])]
+    elif len(groups) > 1 and separators[-1] in ".," and separators[-1] not in separators[:-1]:
+        if not (separators == "," and thousands) and all(len(group) == 3 for group in groups[1:-1]):
+            amounts.append("".join(groups[:-1]) + "." + groups[-1])
+    elif len(groups) > 2 and not thousands:
+        amounts += groups
+    return tuple(map(Decimal, amounts))
+
+
+def worded_amount(text: str) -> Decimal:
+    """What a match of ``worded_numbers`` amounts to: "two hundred and five thousand" is 205,000."""
+    total = current = 0
+    for word in re.split(r"[\s-]+", text.lower()):
+        value = NUMBER_WORDS.get(word)
+        if value is None:
+            continue
+        if word not in SCALES:
+            current += value
+        elif value == 100:
+            current = max(current, 1) * value
+        else:
+            total, current = total + max(current, 1) * value, 0
+    return Decimal(total + current)
+
+
+Reading: TypeAlias = tuple[str, Decimal]
+
+
+class Kind(StrEnum):
+    """What a size is one of; besides these there are a measure's dimension, and versions."""
+
+    AMOUNT = "amount"
+    AMOUNT_OF_TIME = "amount of time"
+    """One that a unit of time follows."""
+    OTHER_AMOUNT = "other amount"
+    """One that is not written as one plain number: "a dozen", "60 cents"."""
+    PERCENT = "percent"
+    """A percentage in other words: "two thirds"."""
+    SECONDS = "seconds"
+    MONTHS = "months"
+    """Lengths of time; weeks are seconds, years are months, and the two never meet."""
+    MINUTE = "minute of the day"
+    PERHAPS_MINUTE = "perhaps a minute of the day"
+    MONTH = "month"
+    CENTURY = "century"
+    DAYS_A_WEEK = "days a week"
+    TIMES = "times"
+    FOLD = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What stands from ``start`` to ``end`` of a text, and all that it may say.
+
+    ``within`` is half of what the last written digit is worth, 50,000 for "1.2 million" and "half a million".
+    """
+
+    start: int
+    end: int
+    readings: frozenset[Reading]
+    within: Decimal = Decimal(0)
+
+
+HALF_DAY = 720
+_WHOLE_DAY = 1440
+_TIME = re.compile(
+    r"(?<![\w.,:$€£])(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})|\.(?P<dotted>\d{2}))?\s?(?P<half>[ap])(?:\.\s?m\.|\.?m\b)"
+    r"|(?<![\w.,:$€£])(?P<plain_hour>\d{1,2}):(?P<plain_minute>\d{1,2})(?![\w:]|[.,]\d)"
+    r"|(?<![\w.,:$€£])(?P<first>\d{1,2})(?::(?P<first_minute>\d{2}))?(?=\s?(?:-|–|—|to|until|till|and)\s?"
+    r"\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b)"
+    r"|\b(?P<word>noon|midday|midnight)\b",
+    re.IGNORECASE,
+)
+
+
+def clock_times_in(text: str) -> Iterator[Quantity]:
+    """The times of day in a text, ascending, as minutes after midnight.
+
+    "5 PM" and "17:00" are one time each; "5:30", and the "4" of "4-7 p.m.", may lie before or after noon. A minute of
+    one digit, as in "11:0", is only written by machines, which count 24 hours.
+    """
+    for match in _TIME.finditer(text):
+        if match["word"]:
+            minutes = [0 if match["word"].lower() == "midnight" else HALF_DAY]
+        else:
+            hour = int(match["hour"] or match["plain_hour"] or match["first"])
+            written = match["minute"] or match["dotted"] or match["plain_minute"] or match["first_minute"] or "00"
+            if hour > 24 or int(written) > 59:
+                continue
+            at, in_half = hour * 60 + int(written), 1 <= hour <= 12
+            if match["half"] and in_half:
+                minutes = [at % HALF_DAY + (HALF_DAY if match["half"].lower() == "p" else 0)]
+            else:
+                is_open = in_half and len(written) > 1 and not match["half"]
+                minutes = [minute % _WHOLE_DAY for minute in (at, at + HALF_DAY)[: 1 + is_open]]
+        yield Quantity(*match.span(), frozenset((Kind.MINUTE, Decimal(minute)) for minute in minutes))

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 
-from attribeam.attribution.answers.numbers_and_dates import (
+from attribeam.attribution.answers.plain_text import (
     ANY_SCALE,
     HALF_DAY,
     LONG_SCALES,
@@ -32,10 +32,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
 
 def quantities_in(text: str) -> Iterator[Quantity]:
     """All quantities of a text but its dates and versions; they may overlap, and numbers come first."""
-    numbers = numbers_in(text)
-    yield from number_quantities(numbers, text)
-    yield from phrases_in(text)
-    yield from clock_times_in(text)
+    yield from chain(number_quantities(numbers_in(text), text), phrases_in(text), clock_times_in(text))
 
 
 _UNITS_IN_SECONDS = {
@@ -207,7 +204,7 @@ _CURRENCY_BEFORE = re.compile(r"(?:[$€£¥₹]|\b(?-i:USD|EUR|GBP|CHF))\s?$", 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number with the unit behind it; ``end`` is that of the unit, ``size`` its size in the base unit."""
+    """A number with the unit behind it, whose ``size`` is that in the base unit; ``end`` is the unit's."""
 
     number: Number
     end: int
@@ -262,12 +259,12 @@ def _agree(first: Measure, second: Measure) -> bool:
         return any(abs(size - other) <= _DEGREES_ERROR + _RELATIVE_DEGREES_ERROR * abs(size) for size, other in exact)
     if first.dimension != second.dimension or first.size == second.size:
         return False
-    return any(_is_same_size(amount * first.size / second.size, other) for amount, other in pairs)
-
-
-def _is_same_size(exact: Decimal, written: Decimal) -> bool:
-    last_digit = Decimal(10) ** int(written.as_tuple().exponent)
-    return abs(exact - written) <= max(_RELATIVE_ERROR * exact, last_digit / 2)
+    for amount, written in pairs:
+        size = amount * first.size / second.size
+        last_digit = Decimal(10) ** int(written.as_tuple().exponent)
+        if abs(size - written) <= max(_RELATIVE_ERROR * size, last_digit / 2):
+            return True
+    return False
 
 
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"

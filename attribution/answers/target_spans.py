@@ -12,18 +12,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from attribeam.attribution.answers.markup import hide_markup
-from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
+from attribeam.attribution.answers.markup import hide_markup, structured_text
 from attribeam.attribution.answers.parsed_answer import (
+    CONJUNCT,
     LabelScheme,
     ParsedAnswer,
     SentenceTree,
     base_label,
+    has_letter_or_digit,
     label_scheme,
     sentence_bounds,
     sentence_tree,
 )
-from attribeam.attribution.answers.structured_text import structured_text
+from attribeam.attribution.answers.plain_text import DATE, QUANTITY
 from attribeam.schemas import CharRange, ClaimKind, SpanKind, TargetSpan
 
 DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
@@ -35,12 +36,11 @@ def parse_span_kinds(text: str) -> tuple[SpanKind, ...]:
     Raises:
         ValueError: if the list is empty or names something else.
     """
-    names = [name.strip().lower() for name in text.split(",")]
+    names = dict.fromkeys(name.strip().lower() for name in text.split(","))
     allowed = [kind.value for kind in SpanKind]
-    for name in names:
-        if name not in allowed:
-            raise ValueError(f"target spans should be a comma-separated list of {', '.join(allowed)}, was: {text!r}")
-    return tuple(SpanKind(name) for name in dict.fromkeys(names))
+    if not names.keys() <= {*allowed}:
+        raise ValueError(f"target spans should be a comma-separated list of {', '.join(allowed)}, was: {text!r}")
+    return tuple(map(SpanKind, names))
 
 
 def choose_target_spans(
@@ -66,41 +66,30 @@ def choose_target_spans(
         for chars in _ranges_of_kind(kind, parsed, answer):
             chosen.setdefault(chars, kind)
     if not chosen:
-        chosen = dict.fromkeys(_sentence_ranges(parsed, answer) or [_whole_answer(answer)], SpanKind.SENTENCES)
+        trimmed = answer.strip()
+        if not trimmed:
+            raise ValueError("an answer with something besides white space is needed to choose target spans")
+        start = len(answer) - len(answer.lstrip())
+        whole = CharRange(start, start + len(trimmed))
+        sentences = _ranges_of_kind(SpanKind.SENTENCES, parsed, answer)
+        chosen = dict.fromkeys(sentences or [whole], SpanKind.SENTENCES)
     chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()}
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
 
-def _ranges_of_kind(kind: SpanKind, parsed: ParsedAnswer, answer: str) -> Iterable[CharRange]:
+def _ranges_of_kind(kind: SpanKind, parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     match kind:
         case SpanKind.GIVEN:
-            return ()
-        case SpanKind.SENTENCES:
-            return _sentence_ranges(parsed, answer)
-        case SpanKind.FACTS:
-            return [chars for chars in fact_ranges(parsed, answer) if has_letter_or_digit(chars.of(answer))]
+            return []
         case SpanKind.MENTIONS:
             return mention_ranges(parsed, answer)
         case SpanKind.WORDS:
-            return _content_word_ranges(parsed, answer)
-
-
-def _sentence_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
-    """The sentences, from their first to their last word; sentences without a letter or digit are left out."""
-    ranges = [words_range(parsed, range(start, end)) for start, end in sentence_bounds(parsed)]
+            return [chars for word, chars in enumerate(parsed.words) if is_content_word(parsed, word, answer)]
+        case SpanKind.FACTS:
+            ranges = fact_ranges(parsed, answer)
+        case SpanKind.SENTENCES:
+            ranges = (words_range(parsed, range(*bounds)) for bounds in sentence_bounds(parsed))
     return [chars for chars in ranges if has_letter_or_digit(chars.of(answer))]
-
-
-def _content_word_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
-    return [chars for word, chars in enumerate(parsed.words) if is_content_word(parsed, word, answer)]
-
-
-def _whole_answer(answer: str) -> CharRange:
-    trimmed = answer.strip()
-    if not trimmed:
-        raise ValueError("an answer with something besides white space is needed to choose target spans")
-    char_start = len(answer) - len(answer.lstrip())
-    return CharRange(char_start, char_start + len(trimmed))
 
 
 def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
@@ -120,38 +109,38 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
-        owners = _owners(tree, _fact_words(parsed, answer, tree, scheme))
+        stating = _fact_words(parsed, answer, tree, scheme)
+        owners = [*range(end - start)]  # of each word, the closest one that states a fact: itself or an ancestor
+        for word, owner in enumerate(owners):
+            while not stating[owner]:
+                owner = tree.heads[owner]
+            owners[word] = owner
         owners = _without_fragments(parsed, answer, tree, owners, scheme)
         facts: dict[tuple[int, int | None], list[int]] = {}
         for word, owner in enumerate(owners, start):
             if word not in in_label:
                 facts.setdefault((owner, parts[word]), []).append(word)
         for run in _nested_or_apart(parsed, [*facts.values()], answer):
-            if not _is_function_word(parsed, run, answer):
+            if len(run) > 1 or is_content_word(parsed, run[0], answer):
                 yield words_range(parsed, run)
 
 
 def _nested_or_apart(parsed: ParsedAnswer, facts: Iterable[Sequence[int]], answer: str) -> list[range]:
     """The facts from first to last word, ascending; of two that cross, the earlier one ends where the later begins."""
     runs = {run: words for words in facts if (run := trimmed_words(parsed, words, answer))}
-    while crossing := _first_crossing(sorted(runs, key=lambda run: run.start)):
-        earlier, later = crossing
-        words = [word for word in runs.pop(earlier) if word < later.start]
-        if run := trimmed_words(parsed, words, answer):
-            runs[run] = words
-    return sorted(runs, key=lambda run: run.start)
-
-
-def _first_crossing(runs: Iterable[range]) -> tuple[range, range] | None:
-    """Of runs by their start the first two that overlap, and of which neither lies within the other."""
-    around: list[range] = []
-    for run in runs:
-        while around and around[-1].stop <= run.start:
-            around.pop()
-        if around and around[-1].stop < run.stop:
-            return around[-1], run
-        around.append(run)
-    return None
+    while True:
+        around: list[range] = []
+        for run in sorted(runs, key=lambda run: run.start):
+            while around and around[-1].stop <= run.start:
+                around.pop()
+            if around and around[-1].stop < run.stop:
+                words = [word for word in runs.pop(around[-1]) if word < run.start]
+                if shorter := trimmed_words(parsed, words, answer):
+                    runs[shorter] = words
+                break
+            around.append(run)
+        else:
+            return sorted(runs, key=lambda run: run.start)
 
 
 _BOLD_LABEL = re.compile(
@@ -164,51 +153,46 @@ _MOST_WORDS_OF_LABEL = 8
 _ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
 
 
-def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
-    """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON."""
-    structure = structured_text(answer)
-    labels = (part for part, kind in zip(structure.parts, structure.kinds, strict=True) if kind is ClaimKind.HEADING)
-    words = (_words_in(parsed, label.char_start, label.char_end) for label in labels)
-    return [*_list_numbers(parsed, answer), *_bold_labels(parsed, answer), *filter(None, words)]
-
-
 _LIST_NUMBER = re.compile(r"(?<=[.:;!?)] )\(?(\d{1,2})[.)](?=\s+\S)")
 
 
-def _list_numbers(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """The words of numbers that count on within a line: "Delete old models. 2. Choose a larger plan. 3. Wait"."""
+def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
+    """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON.
+
+    A number counts on in its line: "Delete old models. 2. Choose a larger plan. 3. Wait". A label in bold type, as in
+    "**Price**: It costs $5", has its colon or dash, and no subject, unless it is short or like a question.
+    """
+    labels: list[range] = []
     matches = [*_LIST_NUMBER.finditer(answer)]
     numbers = [int(match[1]) for match in matches]
     for index, (number, match) in enumerate(zip(numbers, matches, strict=True)):
         if number - 1 in numbers[max(index - 1, 0) : index] or number + 1 in numbers[index + 1 : index + 2]:
-            yield _words_in(parsed, *match.span())
-
-
-def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
-    """The words, with their colon or dash, of labels in bold type before a statement: "**Price**: It costs $5".
-
-    A label has no subject, unless it is short or like a question: a statement in bold type is none.
-    """
+            labels.append(_words_in(parsed, *match.span()))
     subjects = label_scheme(parsed.label_scheme).subject_labels
-    bold: list[range] = []
     for match in _BOLD_LABEL.finditer(answer) if "**" in answer or "__" in answer or "<" in answer else ():
         words = _words_in(parsed, match.start("label"), match.end())
         count = len(match["label"].split())
-        labels = map(base_label, parsed.dependency_labels[words.start : words.stop])
+        has_subject = not subjects.isdisjoint(map(base_label, parsed.dependency_labels[words.start : words.stop]))
         may_state = count > 2 and _ASKING.match(match["label"]) is None
-        if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and not subjects.isdisjoint(labels)):
-            bold.append(words)
-    return bold
+        if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and has_subject):
+            labels.append(words)
+    structure = structured_text(answer)
+    for part, kind in zip(structure.parts, structure.kinds, strict=True):
+        words = _words_in(parsed, part.char_start, part.char_end)
+        if words and kind is ClaimKind.HEADING:
+            labels.append(words)
+    return labels
 
 
 def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
     """The range with the mark beside it that opens or closes bold or italic type, code or a quotation within it."""
     text = chars.of(answer)
     for mark in ("***", "**", "*", "`", '"'):
-        if text.count(mark) % 2 and answer.startswith(mark, chars.char_end):
-            return CharRange(chars.char_start, chars.char_end + len(mark))
-        if text.count(mark) % 2 and answer.endswith(mark, 0, chars.char_start):
-            return CharRange(chars.char_start - len(mark), chars.char_end)
+        if text.count(mark) % 2:
+            if answer.startswith(mark, chars.char_end):
+                return CharRange(chars.char_start, chars.char_end + len(mark))
+            if answer.endswith(mark, 0, chars.char_start):
+                return CharRange(chars.char_start - len(mark), chars.char_end)
     return chars
 
 
@@ -235,35 +219,26 @@ def _without_fragments(
             continue
         first = owned[0] - tree.first_word
         following = next((word for word in others if word > first), others[-1])
-        is_fragment = _is_fragment(parsed, answer, owned, scheme)
         content = [word for word in owned if is_content_word(parsed, word, answer)]
-        if content and _ends_with_colon(parsed, answer, content[-1]):
+        target = owner
+        end = parsed.words[content[-1]].char_end if content else 0
+        if content and answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":"):
             tags = {parsed.universal_tags[word] for word in content}
             is_name = content[-1] - content[0] < _LONGEST_LABEL and tags <= _LABEL_TAGS
-            target = merged[following] if is_name and tree.predicates[merged[following]] else owner
-        else:
-            target = merged[first - 1 if first else following] if is_fragment else owner
+            if is_name and tree.predicates[merged[following]]:
+                target = merged[following]
+        elif not content or _is_short(parsed, answer, owned, scheme):
+            target = merged[first - 1 if first else following]
         merged = [target if above == owner else above for above in merged]
     return merged
 
 
-def _is_fragment(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: LabelScheme) -> bool:
-    """True for words without content, and for one or two without a subject."""
-    if not any(is_content_word(parsed, word, answer) for word in owned):
-        return True
+def _is_short(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: LabelScheme) -> bool:
+    """True for one or two words without a subject."""
     words = trimmed_words(parsed, owned, answer)
     spoken = [word for word in owned if word in words and has_letter_or_digit(parsed.words[word].of(answer))]
     has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
     return len(spoken) < _SHORTEST_FACT and not has_subject
-
-
-def _ends_with_colon(parsed: ParsedAnswer, answer: str, word: int) -> bool:
-    end = parsed.words[word].char_end
-    return answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":")
-
-
-def _is_function_word(parsed: ParsedAnswer, words: range, answer: str) -> bool:
-    return len(words) == 1 and not is_content_word(parsed, words[0], answer)
 
 
 _CONDITIONS = frozenset(
@@ -299,7 +274,7 @@ def _fact_words(parsed: ParsedAnswer, answer: str, tree: SentenceTree, scheme: L
             stating[word] |= label == "advcl" and word in with_subject
             stating[word] |= label in _PARTICIPLE_LABELS and word in reporting
         stating[word] |= tree.predicates[word] and tree.labels[word] in _JUXTAPOSED_LABELS
-    conjoined = [word not in conditions and label in scheme.conjunct_labels for word, label in enumerate(tree.labels)]
+    conjoined = [word not in conditions and label == CONJUNCT for word, label in enumerate(tree.labels)]
     return [
         stating[word] or (conjoined[word] and tree.predicates[word] and (stating[head] or head in complements))
         for word, head in enumerate(tree.heads)
@@ -320,28 +295,24 @@ def _set_off(tree: SentenceTree) -> list[bool]:
     ]
 
 
-def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
-    """For each word, the closest word that states a fact: itself or an ancestor."""
-    owners = []
-    for word in range(len(stating)):
-        owner = word
-        while not stating[owner]:
-            owner = tree.heads[owner]
-        owners.append(owner)
-    return owners
-
-
 def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     """The mentions of an answer, ascending: the outermost of nested ones, and none without a content word.
 
     Entities come from the parser if it finds any; otherwise they are runs of proper nouns.
     """
-    runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
-    hyphenated = dict.fromkeys(_with_hyphenated(runs, parsed, answer))
-    whole = [piece for run in hyphenated for piece in _in_one_cell(parsed, run, answer)]
-    trimmed = {trimmed_words(parsed, run, answer) for run in whole}
-    named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
-    return [words_range(parsed, words) for words in _outermost(named)]
+    runs = [*_value_and_name_words(parsed, answer), *_noun_chunks(parsed, answer)]
+    parts = structured_text(answer)
+    trimmed: set[range] = set()
+    for run in dict.fromkeys(_with_hyphenated(runs, parsed, answer)):
+        in_cells = _alike(run, lambda word: parts.part_at(parsed.words[word].char_start))
+        trimmed.update(trimmed_words(parsed, words, answer) for _, words in in_cells)
+    outermost: list[range] = []
+    for run in sorted(trimmed, key=lambda run: (run.start, -run.stop)):
+        if any(is_content_word(parsed, word, answer) for word in run) and (
+            not outermost or run.stop > outermost[-1].stop
+        ):
+            outermost.append(run)
+    return [words_range(parsed, words) for words in outermost]
 
 
 def _with_hyphenated(runs: Iterable[range], parsed: ParsedAnswer, answer: str) -> Iterator[range]:
@@ -365,12 +336,6 @@ def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     return glued and hyphen.of(answer) in ("-", "\u2010", "\u2011")
 
 
-def _in_one_cell(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
-    """The parts of a run that lie in one cell of a table or one field."""
-    structure = structured_text(answer)
-    yield from (words for _, words in _alike(run, lambda word: structure.part_at(parsed.words[word].char_start)))
-
-
 def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, range]]:
     """The parts of a run of words that have the same key, each with it."""
     for value, words in groupby(run, key):
@@ -378,16 +343,8 @@ def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, r
         yield value, range(first, (others or [first])[-1] + 1)
 
 
-def _outermost(runs: list[range]) -> list[range]:
-    kept: list[range] = []
-    for run in sorted(runs, key=lambda run: (run.start, -run.stop)):
-        if not kept or run.stop > kept[-1].stop:
-            kept.append(run)
-    return kept
-
-
-def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
+def _value_and_name_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """Numbers and dates written with digits, with the words of their unit ("October 9-11" is one), and names."""
     text = hide_markup(answer, parsed.marked)
     joined: list[tuple[int, int]] = []
     for start, end in sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text)):
@@ -395,16 +352,11 @@ def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
-    yield from (_words_in(parsed, *span) for span in joined)
-
-
-def _name_words(parsed: ParsedAnswer) -> Iterator[range]:
-    for entity in parsed.entities:
-        yield _words_in(parsed, entity.char_start, entity.char_end)
-    if not parsed.entities:
-        for sentence in sentence_bounds(parsed):
-            tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
-            yield from (words for tag, words in tagged if tag == "PROPN")
+    entities = [(entity.char_start, entity.char_end) for entity in parsed.entities]
+    yield from (_words_in(parsed, *span) for span in (*joined, *entities))
+    for sentence in () if entities else sentence_bounds(parsed):
+        tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
+        yield from (words for tag, words in tagged if tag == "PROPN")
 
 
 def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
@@ -424,8 +376,13 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
             if members[noun - start] == noun and parsed.universal_tags[noun] in scheme.noun_tags:
                 inside = {start + word for word, head in enumerate(members) if head == noun}
                 between = range(start + 1, end - 1)
-                hyphens = {word for word in between if word + 1 in inside and _is_hyphen_inside(parsed, word, answer)}
-                yield _run_around(noun, inside | hyphens)
+                inside |= {word for word in between if word + 1 in inside and _is_hyphen_inside(parsed, word, answer)}
+                first = stop = noun
+                while first - 1 in inside:
+                    first -= 1
+                while stop in inside:
+                    stop += 1
+                yield range(first, stop)
 
 
 def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
@@ -445,15 +402,6 @@ def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme
     return tops
 
 
-def _run_around(noun: int, inside: set[int]) -> range:
-    first = end = noun
-    while first - 1 in inside:
-        first -= 1
-    while end in inside:
-        end += 1
-    return range(first, end)
-
-
 _FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})
 _JOINING_LABELS = frozenset({"cc", "mark", "preconj"})
 _PICTURE_CATEGORIES = frozenset({"So", "Sk", "Cf", "Mn", "Me"})
@@ -464,11 +412,6 @@ _CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}
 def is_content_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     """True for a word with a letter or digit that is not a function word; unknown tags count as content."""
     return parsed.universal_tags[word] not in _FUNCTION_TAGS and has_letter_or_digit(parsed.words[word].of(answer))
-
-
-def has_letter_or_digit(text: str) -> bool:
-    """True if some code point is a letter or digit of any script."""
-    return any(character.isalnum() for character in text)
 
 
 def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> range:
@@ -483,9 +426,12 @@ def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> ra
         end -= 1
     if first == end:
         return range(0)
-    is_followed = end < len(words) and words[end] == words[end - 1] + 1
-    closed = is_followed and _is_closing_bracket(parsed, words[first], words[end], answer)
-    return range(words[first], words[end if closed else end - 1] + 1)
+    if end < len(words) and words[end] == words[end - 1] + 1:
+        closing = parsed.words[words[end]]
+        bracket, before = closing.of(answer), answer[parsed.words[words[first]].char_start : closing.char_start]
+        if bracket in _CLOSED_BY and before.count(_CLOSED_BY[bracket]) > before.count(bracket):
+            end += 1
+    return range(words[first], words[end - 1] + 1)
 
 
 def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
@@ -509,9 +455,3 @@ def _is_joining(parsed: ParsedAnswer, word: int, inside: Sequence[int] = ()) -> 
     clause = parsed.dependency_heads[word]
     is_within = parsed.dependency_heads[clause] != clause and parsed.dependency_heads[clause] in inside
     return label in _JOINING_LABELS and parsed.universal_tags[word] in _FUNCTION_TAGS and not is_within
-
-
-def _is_closing_bracket(parsed: ParsedAnswer, first: int, word: int, answer: str) -> bool:
-    closing = parsed.words[word].of(answer)
-    before = answer[parsed.words[first].char_start : parsed.words[word].char_start]
-    return closing in _CLOSED_BY and before.count(_CLOSED_BY[closing]) > before.count(closing)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from typing import TypeAlias
 
-from attribeam.attribution.answers.answer_names import AnswerName, answer_names, is_capitalised_as_first
+from attribeam.attribution.answers.answer_names import (
+    AnswerName,
+    PassageContent,
+    answer_names,
+    is_capitalised_as_first,
+    noun_behind,
+    passage_content,
+    version,
+)
 from attribeam.attribution.answers.citation_pointers import reference_ranges
 from attribeam.attribution.answers.markup import hide_markup
-from attribeam.attribution.answers.numbers_and_dates import (
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
+from attribeam.attribution.answers.plain_text import (
     DATE,
     DOTTED_DATE,
     GROUPED_NUMBER,
@@ -25,16 +36,9 @@ from attribeam.attribution.answers.numbers_and_dates import (
     Quantity,
     Reading,
     clock_times_in,
-    numbers_in,
-)
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
-from attribeam.attribution.answers.plain_text import (
-    PassageContent,
     comparable_words,
-    content_of,
-    noun_behind,
+    numbers_in,
     plain_text,
-    version,
 )
 from attribeam.attribution.answers.quantities import (
     conversions_in,
@@ -61,14 +65,11 @@ _PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re
 class AnswerValue:
     """One value and what a passage must hold to repeat it.
 
-    Attributes:
-        chars: where it stands in the answer.
-        parts: of each, a passage must have one reading in one of the ranges; a date has a day, a month and a year.
-        minutes: minutes after midnight, for a time of day, of which one must occur; where a passage has no times of
-            day, its parts count instead.
-        counted: the word behind a small number in words, cut to its first letters, "" otherwise: people count what a
-            passage only names, so such a number is a value only where a passage counts the same.
-        is_time: whether it is a date, a month, a century or a time of day.
+    Of each of the ``parts`` a passage must have one reading in one of the ranges; a date has a day, a month and a year.
+    A time of day has ``minutes`` after midnight, of which one must occur; where a passage has no times of day, its
+    parts count instead. ``counted`` is the word behind a small number in words, cut to its first letters, "" otherwise:
+    people count what a passage only names, so such a number is a value only where a passage counts the same.
+    ``is_time`` is set for a date, a month, a century or a time of day.
     """
 
     chars: CharRange
@@ -79,19 +80,16 @@ class AnswerValue:
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The value itself, as its only part, if a passage repeats it."""
-        return frozenset({0}) if self.occurs_in(passage) else frozenset()
+        if self.minutes:
+            times = passage.sizes(Kind.MINUTE)
+            if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
+                return frozenset() if times and self.minutes.isdisjoint(times) else frozenset({0})
+        repeats = all(any(passage.has(*one) for one in part) for part in self.parts)
+        return frozenset({0}) if repeats else frozenset()
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
         """Whether the parts that passages repeat are enough."""
         return bool(parts)
-
-    def occurs_in(self, passage: PassageContent) -> bool:
-        """True where the passage repeats all parts of the value."""
-        if self.minutes:
-            times = passage.sizes(Kind.MINUTE)
-            if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
-                return not times or not self.minutes.isdisjoint(times)
-        return all(any(passage.has(*one) for one in part) for part in self.parts)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
@@ -106,31 +104,25 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     for own in own_number_ranges(answer, text, numbers):
         taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
     phrases = [*phrases_in(text)]
-    quantities = _with_phrases([*number_quantities(numbers, text)], phrases)
+    quantities = [*number_quantities(numbers, text)]
+    ends = [quantity.end for quantity in quantities]
+    for phrase in phrases:  # both numbers of "2 hours and 15 minutes" may be their sum
+        place = bisect_left(ends, phrase.start + 1)
+        while place < len(quantities) and quantities[place].start < phrase.end:
+            readings = quantities[place].readings | phrase.readings
+            quantities[place] = replace(quantities[place], readings=readings)
+            place += 1
     pairs = [*zip(numbers, quantities, strict=True)]
     digits, words = [one for one in pairs if one[0].digits], [one for one in pairs if not one[0].digits]
-    kinds = (
-        _dates(text), _versions(text), _times(text), _numbers(digits, text), _phrases(phrases, text),
-        _worded_numbers(parsed, words, text), _months(parsed, text),
-    )  # fmt: skip
-    for kind in kinds:
-        for found in kind:
-            place = slice(found.chars.char_start, found.chars.char_end)
-            if not any(taken[place]):
-                values.append(found)
-                taken[place] = b"\1" * (place.stop - place.start)
+    for value in chain(
+        _dates_and_times(text), _numbers(digits, text), _phrases(phrases, text), _worded_numbers(parsed, words, text),
+        _months(parsed, text),
+    ):  # fmt: skip
+        start, end = value.chars.char_start, value.chars.char_end
+        if not any(taken[start:end]):
+            values.append(value)
+            taken[start:end] = b"\1" * (end - start)
     return tuple(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars))
-
-
-def _with_phrases(quantities: Sequence[Quantity], phrases: Iterable[Quantity]) -> list[Quantity]:
-    """The numbers with what the phrases say that they are part of: both of "2 hours and 15 minutes" their sum."""
-    found, ends = [*quantities], [one.end for one in quantities]
-    for phrase in phrases:
-        place = bisect_left(ends, phrase.start + 1)
-        while place < len(found) and found[place].start < phrase.end:
-            found[place] = replace(found[place], readings=found[place].readings | phrase.readings)
-            place += 1
-    return found
 
 
 def _with_conversions(values: Sequence[AnswerValue], numbers: Sequence[Number], text: str) -> list[AnswerValue]:
@@ -154,7 +146,8 @@ def _whole_number(size: str) -> frozenset[Range]:
     return _exactly(Kind.AMOUNT, int(size)) | _exactly(Kind.AMOUNT_OF_TIME, int(size))
 
 
-def _dates(text: str) -> Iterator[AnswerValue]:
+def _dates_and_times(text: str) -> Iterator[AnswerValue]:
+    """Dates, versions, and times of day that have digits."""
     for match in DATE.finditer(text):
         plain = plain_text(match.group()).lower()
         figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
@@ -162,30 +155,23 @@ def _dates(text: str) -> Iterator[AnswerValue]:
         words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
         months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
         yield AnswerValue(CharRange(*match.span()), (*map(_whole_number, days_and_years), *months), is_time=True)
-
-
-def _versions(text: str) -> Iterator[AnswerValue]:
     for match in VERSION.finditer(text):
         if not GROUPED_NUMBER.fullmatch(match.group()):
             yield AnswerValue(CharRange(*match.span()), (_exactly(*version(plain_text(match.group()))),))
-
-
-def _times(text: str) -> Iterator[AnswerValue]:
     for time in clock_times_in(text):
-        digits = re.findall(r"\d+", text[time.start : time.end])
-        if digits:
-            numbers = tuple(_whole_number(one) for one in digits if int(one))
+        if digits := re.findall(r"\d+", text[time.start : time.end]):
+            numbers = tuple(_whole_number(number) for number in digits if int(number))
             minutes = frozenset(size for _, size in time.readings)
             yield AnswerValue(CharRange(time.start, time.end), numbers, minutes, is_time=True)
 
 
 def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
-    for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
-        chars = parsed.words[word]
-        name = chars.of(text)
-        months = tuple(_exactly(Kind.MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
-        if months and any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
-            yield AnswerValue(chars, months, is_time=True)
+    for word, chars in enumerate(parsed.words):
+        name = chars.of(text) if parsed.universal_tags[word] == "PROPN" else ""
+        if any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
+            months = tuple(_exactly(Kind.MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
+            if months:
+                yield AnswerValue(chars, months, is_time=True)
 
 
 _AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
@@ -231,12 +217,10 @@ def _is_enumerator(number: Number, text: str) -> bool:
 
     So is "9) " where the answer begins, and the number of "COVID-19", which is part of the name.
     """
-    begins = number.start < _LONGEST_INDENT and not text[: number.start].strip()
-    if begins and re.match(r"[.)]\s", text[number.end : number.end + 2]):
-        return True
-    if text[max(number.start - 6, 0) : number.start].upper() == "COVID-":
-        return True
-    return re.fullmatch(r"\(\d{1,2}\)", text[max(number.start - 1, 0) : number.end + 1]) is not None
+    start, end = number.start, number.end
+    begins = start < _LONGEST_INDENT and not text[:start].strip() and re.match(r"[.)]\s", text[end : end + 2])
+    is_covid = text[max(start - 6, 0) : start].upper() == "COVID-"
+    return bool(begins or is_covid or re.fullmatch(r"\(\d{1,2}\)", text[max(start - 1, 0) : end + 1]))
 
 
 def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
@@ -297,26 +281,20 @@ def rounding(text: str, start: int, end: int, amount: Decimal) -> tuple[Decimal,
     their direction, and never by more than a share of the number. Years and limits ("no more than 80") are not rounded.
     """
     if _YEAR.fullmatch(text, start, end):
-        return Decimal(0), Decimal(0)
+        return _EXACT
     hedge = _HEDGE.search(text, max(start - _LONGEST_HEDGE, 0), start)
     kind = hedge.lastgroup if hedge else ("about" if _OR_SO.match(text, end) else None)
     if kind is None or amount <= 0:
-        return Decimal(0), Decimal(0)
-    step = _last_step(amount)
+        return _EXACT
+    digits = amount.normalize().as_tuple()
+    step = Decimal(1).scaleb(int(digits.exponent))  # what the last digit but zeros is worth: 1,000 for 3,000
+    if digits.digits[-1:] == (5,) and len(digits.digits) > 1:
+        step *= 5  # people also round to fives
     if kind == "about":
-        within = min(step / 2, amount * _MOST_ABOUT)
-        return within, within
+        return (min(step / 2, amount * _MOST_ABOUT),) * 2
     if kind == "over":
         return Decimal(0), min(step, amount * _MOST_OVER)
     return min(step, amount * _MOST_UNDER), Decimal(0)
-
-
-def _last_step(amount: Decimal) -> Decimal:
-    """What the last digit but zeros is worth: 1,000 for 3,000, and 5 for 25, since people also round to fives."""
-    digits = amount.normalize().as_tuple()
-    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
-    step = Decimal(1).scaleb(exponent)
-    return 5 * step if digits.digits[-1:] == (5,) and len(digits.digits) > 1 else step
 
 
 _PLACES = re.compile(
@@ -366,14 +344,12 @@ def _counts_own_list(number: Number, text: str, item_lines: Sequence[int]) -> bo
     rest = text[number.end : end.start() if end else reach]
     if _WORD_BEHIND.match(rest) is None:
         return False
-    if rest.rstrip().endswith(":") and len(item_lines) - bisect_left(item_lines, number.end) >= count:
-        return True
-    if _COUNTED_ITEMS.match(rest) and len(item_lines) >= count:
+    is_before_items = rest.rstrip().endswith(":") and len(item_lines) - bisect_left(item_lines, number.end) >= count
+    if is_before_items or (_COUNTED_ITEMS.match(rest) and len(item_lines) >= count):
         return True
     openings = [match.end() for match in _LIST_OPENING.finditer(rest)]
     apposition = None if number.digits else _APPOSITION.match(rest)
-    if apposition:
-        openings.append(apposition.end())
+    openings += [apposition.end()] if apposition else []
     return any(len(_ITEM_SEPARATOR.split(rest[start:].strip(" ,"))) == count for start in openings)
 
 
@@ -386,27 +362,28 @@ class ValueMatcher:
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         text = hide_markup(answer, parsed.marked)
         found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
-        self._set(answer, sorted(found, key=lambda value: value.chars), [*map(content_of, passages)])
+        self._answer = answer
+        self._found = sorted(found, key=lambda value: value.chars)
+        self._hold_against([passage_content(one.text, one.title) for one in passages])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
-        matcher = ValueMatcher.__new__(ValueMatcher)
-        matcher._set(self._answer, self._found, [*self._passages, content_of(passage)])
+        matcher = copy(self)
+        matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
         return matcher
 
-    def _set(self, answer: str, found: Sequence[Value], passages: Sequence[PassageContent]) -> None:
-        self._answer = answer
-        self._found = found
+    def _hold_against(self, passages: Sequence[PassageContent]) -> None:
+        """A small number that counts what no passage counts is no value."""
         self._passages = passages
-        self._values = [value for value in found if self._counts(value)]
+        self._values = [
+            value
+            for value in self._found
+            if isinstance(value, AnswerName)
+            or not value.counted
+            or any(value.counted in passage.counted_nouns for passage in passages)
+        ]
         self._ends = [value.chars.char_end for value in self._values]
         self._parts: dict[tuple[int, int], frozenset[int]] = {}
-
-    def _counts(self, value: Value) -> bool:
-        """False for a small number that counts what no passage counts."""
-        if isinstance(value, AnswerName) or not value.counted:
-            return True
-        return any(value.counted in passage.counted_nouns for passage in self._passages)
 
     def unmatched_values(self, span: CharRange, passage_indices: Sequence[int]) -> tuple[str, ...]:
         """The numbers, dates, times and names of the span that occur in none of these passages.
@@ -447,8 +424,6 @@ class ValueMatcher:
 
 
 def _belongs(value: Value, span: CharRange) -> bool:
-    chars = value.chars
-    if span.char_start <= chars.char_start and chars.char_end <= span.char_end:
-        return True
-    inside = chars.char_start <= span.char_start and span.char_end <= chars.char_end
-    return inside and isinstance(value, AnswerName)
+    start, end = value.chars.char_start, value.chars.char_end
+    is_inside = span.char_start <= start and end <= span.char_end
+    return is_inside or (isinstance(value, AnswerName) and start <= span.char_start and span.char_end <= end)

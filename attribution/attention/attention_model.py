@@ -17,11 +17,12 @@ from attribeam.attribution.attention.batching import (
     row_batches,
     token_budget_on,
 )
+from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.layer_choice import LayerChoice
 from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
+    LayerChoice,
     ModelDirectory,
     configured_layer,
     read_light_directory,
@@ -46,10 +47,9 @@ class AttentionModel:
 
     Attributes:
         settings: the union's settings in force: the user's, else the model directory's, else the paper's.
-        layer: 1-based L*.
-        layer_count: L, the number of layers of the whole model.
-        template: the prompt template.
+        layer, layer_count: 1-based L*, and L, the number of layers of the whole model.
         max_tokens: length of the longest row, or window of a row; None if there is no limit.
+        query_position, softmax_over: the position whose attention is row i of S, and the columns that sum to 1.
         device, dtype: where the layers run, and in which precision (the captured layer always runs in float32).
         token_budget: tokens per batch, padding included.
         layout: whether the rows of a batch lie end to end or are padded.
@@ -65,7 +65,9 @@ class AttentionModel:
         layer: LayerChoice,
         method: MethodOptions,
     ) -> None:
-        self.settings = method.with_model(directory.defaults.method)
+        self._directory, self._encoder, self._layer_choice = directory, encoder, layer
+        self._capture, self.layout = capture, layout
+        self.settings = self.union_settings(method)
         self.layer = layer.layer
         self.layer_count = len(layer.kinds)
         self.template = encoder.template
@@ -73,9 +75,9 @@ class AttentionModel:
         self.device: torch.device = capture.device
         self.dtype: torch.dtype = capture.dtype
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
-        self._directory, self._encoder, self._layer_choice = directory, encoder, layer
+        self.query_position: QueryPosition = capture.query_position
+        self.softmax_over: SoftmaxOver = capture.softmax_over
         self._rope_border = rope_border(directory.config.get_text_config())
-        self._capture, self.layout = capture, layout
 
     @classmethod
     def from_pretrained(
@@ -121,24 +123,10 @@ class AttentionModel:
 
     @property
     def capture(self) -> LayerCapture:
-        """How to take the attention of L* from the ``network``.
-
-        Raises:
-            RuntimeError: if the model was loaded for the fused pass.
-        """
+        """How to take the attention of L* from ``network``; RuntimeError if it was loaded for the fused pass."""
         if isinstance(self._capture, FusedCapture):
             raise RuntimeError("the model was loaded for the fused pass, and has no network; load it without fused")
         return self._capture
-
-    @property
-    def query_position(self) -> QueryPosition:
-        """The position whose attention is row i of S."""
-        return self._capture.query_position
-
-    @property
-    def softmax_over(self) -> SoftmaxOver:
-        """The columns over which each row of the attention is normalised."""
-        return self._capture.softmax_over
 
     def with_method(self, method: MethodOptions) -> AttentionModel:
         """The same model with other method options; the two share their weights."""
@@ -151,28 +139,22 @@ class AttentionModel:
         return method.with_model(self._directory.defaults.method)
 
     def encode(self, record: QARecord) -> EncodedRow:
-        """The record's tokens and the characters that each covers.
-
-        Raises:
-            RowFault: as for ``RowEncoder.encode``.
-        """
+        """The record's tokens and the characters that each covers; raises as ``RowEncoder.encode``."""
         return self._encoder.encode(record)
 
     def attribute(self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> list[TokenAttribution | RowFault]:
         """Token-wise attributions: exactly one outcome per row, in the order of ``rows``.
 
-        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails even on
-        its own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on opposite sides of the ``longrope``
-        border never share a batch.
-
-        Each window of a long row runs as a row of its own; ``prompts.passage_windows`` merges the results.
+        A batch that does not fit into memory is halved. A row that fails even on its own gets a ``RowFault``:
+        OUT_OF_MEMORY or NON_FINITE_ATTENTION. Each window of a long row runs as a row of its own; the results are
+        merged.
 
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
         """
         if not any(row.windows for row in rows):
             return self._attribute_whole(rows, passage_counts)
-        from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+        from attribeam.attribution.prompts.token_offsets import attribute_with_windows
 
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
@@ -194,8 +176,6 @@ class AttentionModel:
 
     def provenance(self) -> dict[str, str]:
         """Everything that the attributions depend on, for file metadata and the run manifest."""
-        from attribeam.attribution.attention.end_to_end_attention import kernel_name
-
         directory, capture, encoder = self._directory, self._capture, self._encoder
         end_to_end = self.layout is RowLayout.END_TO_END
         return {
@@ -232,13 +212,7 @@ class AttentionModel:
 def load_attention_model(
     options: ModelOptions, *, method: MethodOptions | None = None, threads: int | None = None, fused: bool = False
 ) -> AttentionModel:
-    """Like ``AttentionModel.from_pretrained``, but keeps the last model for the next call with the same options.
-
-    The row encoder comes from ``load_row_encoder``.
-
-    Raises:
-        ModelLoadError: as for ``from_pretrained``.
-    """
+    """Like ``AttentionModel.from_pretrained``, but keeps the last model for the next call with the same options."""
     return _load(options, threads, fused).with_method(method or MethodOptions())
 
 

@@ -1,13 +1,8 @@
 """Captures one layer's attention from any Hugging Face model, and ends the forward pass there.
 
 One function, registered as an attention implementation together with a mask function, serves every architecture:
-query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. Below the captured
-layer it delegates to torch's scaled dot product attention. In the captured layer it computes only the response rows,
-in float32, and reduces them on the device (``reduction.py``). An observer sees the attention before that. Then a
-private exception ends the pass.
-
-A model is tried on a few small rows when it is loaded, so an unusable one fails before the run starts. The trial shows
-in which directions the layer sees, and which layout its rows may have.
+query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. A model is tried on a
+few small rows when it is loaded, so an unusable one fails before the run starts.
 """
 
 from __future__ import annotations
@@ -15,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedModel
@@ -27,33 +23,41 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from attribeam.attribution.attention.batching import (
     Job,
     RowLayout,
-    choose_layout,
     end_to_end_inputs,
+    lays_end_to_end,
     padded_token_ids,
     row_requests,
 )
-from attribeam.attribution.attention.end_to_end_attention import end_to_end_attention
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
+from attribeam.attribution.attention.end_to_end_attention import (
+    EndToEndRows,
+    current_rows,
+    end_to_end_attention,
+    rows_end_to_end,
+)
 from attribeam.attribution.attention.reduction import (
     AttentionRule,
     Capture,
-    LayerCount,
+    CapturedRow,
     PendingRows,
     RowAttention,
     RowRequest,
+    layer_index,
     plain_attention,
     reduce_row,
     to_device,
 )
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models.layer_choice import LayerChoice
-from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.loading import is_out_of_memory
+from attribeam.attribution.models.model_directory import LayerChoice, ModelDirectory, read_model_directory
 from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
-from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
-from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
+from attribeam.attribution.models.weight_loading import (
+    drop_unused_weights,
+    keep_freed_memory,
+    layers_to_load,
+    load_weights,
+)
 from attribeam.attribution.options import ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -71,8 +75,9 @@ def capture_attention(
     """The attention implementation: captures the requested layer, and computes ordinary attention in all others.
 
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
-    ``attention_mask`` None (causal, or everything if the module is not causal) or [rows, 1, tokens, tokens].
-    Returns ([rows, tokens, attention heads, size], None).
+    ``attention_mask`` None (causal, or everything if the module is not causal) or [rows, 1, tokens, tokens]. Of the
+    captured layer only the response rows are computed, in float32. Returns ([rows, tokens, attention heads, size],
+    None).
 
     Raises:
         ValueError: if the model's attention takes numeric arguments that this function does not know.
@@ -81,26 +86,14 @@ def capture_attention(
     rule = _attention_rule(module, query, end_to_end=rows is not None, **options)
     if rows is not None and position_bias is not None:
         raise ValueError("end-to-end rows should have no position_bias, which depends on the place in the sequence")
+    if position_bias is not None:
+        attention_mask = create_position_bias_mask(position_bias, attention_mask, rule.causal, query, key)
+    _observe_or_capture(module, _row_attentions(query, key, attention_mask, rows, rule), rule)
     if rows is not None:
-        observe_or_capture(module, _end_to_end_attentions(query, key, rows, rule), rule)
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
-    attention_mask = _with_position_bias(attention_mask, position_bias, query, key, rule)
-    observe_or_capture(module, _padded_attentions(query, key, attention_mask, rule), rule)
     if rule.needs_written_out_weights:
         return plain_attention(query, key, value, attention_mask, rule), None
-    output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    return output, None
-
-
-def _with_position_bias(
-    mask: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    rule: AttentionRule,
-) -> torch.Tensor | None:
-    """The mask, plus the model's position bias if it has one."""
-    return mask if bias is None else create_position_bias_mask(bias, mask, rule.causal, query, key)
+    return sdpa_attention_forward(module, query, key, value, attention_mask, **options)[0], None
 
 
 def _attention_rule(
@@ -113,38 +106,27 @@ def _attention_rule(
     s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> AttentionRule:
-    """The rule of a layer's attention; the window applies to end-to-end rows only, since padded rows have a mask.
-
-    Raises:
-        ValueError: if the layer takes numeric arguments that this function does not know.
-    """
+    """The rule of a layer's attention; the window applies to end-to-end rows only, since padded rows have a mask."""
     unknown = [name for name, value in options.items() if torch.is_tensor(value) and value.is_floating_point()]
     if unknown:
         raise ValueError(f"its attention takes {' and '.join(unknown)}, which this version does not know")
+    window = options.get("sliding_window") if end_to_end else None
     return AttentionRule(
         causal=bool(options.get("is_causal", getattr(module, "is_causal", True))),
-        reach=_reach(options.get("sliding_window")) if end_to_end else None,
+        reach=None if window is None else window - 1,  # transformers' window also counts the token itself
         scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
         softcap=softcap,
         sinks=getattr(module, "sinks", None) if s_aux is None else s_aux,
     )
 
 
-def _reach(sliding_window: int | None) -> int | None:
-    """How far a token sees; transformers' window also counts the token itself."""
-    return None if sliding_window is None else sliding_window - 1
-
-
-def _end_to_end_attentions(
-    query: torch.Tensor, key: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
+def _row_attentions(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, rows: EndToEndRows | None, rule: AttentionRule
 ) -> Iterator[RowAttention]:
-    for one in rows.places:
-        yield RowAttention(one.states(query[0]), one.states(key[0]), None, rule)
-
-
-def _padded_attentions(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, rule: AttentionRule
-) -> Iterator[RowAttention]:
+    if rows is not None:
+        for places in rows.places:
+            yield RowAttention(places.states(query[0]), places.states(key[0]), None, rule)
+        return
     masks = [None] * len(query) if mask is None else mask.expand(len(query), -1, -1, -1)
     for row, row_mask in enumerate(masks):
         yield RowAttention(query[row], key[row], row_mask, rule)
@@ -167,23 +149,14 @@ Observer = Callable[[int, RowAttention], None]
 """Called with a 0-based layer and the attention of one row, for every row of each layer that the pass reaches."""
 
 
-@dataclass(slots=True)
-class _Observation:
-    observer: Observer
-    layers: LayerCount = field(default_factory=LayerCount)
-
-
 _current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
-_observed: ContextVar[_Observation | None] = ContextVar("attribeam_observation", default=None)
+_observed: ContextVar[tuple[Observer, Iterator[int]] | None] = ContextVar("attribeam_observation", default=None)
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Show ``observer`` the attention of the one forward pass inside, before it is reduced.
-
-    An exception from the observer ends the pass.
-    """
-    token = _observed.set(_Observation(observer))
+    """Show ``observer`` the attention of the one pass inside, before it is reduced; its exceptions end the pass."""
+    token = _observed.set((observer, count()))
     try:
         yield
     finally:
@@ -192,11 +165,7 @@ def observing(observer: Observer) -> Iterator[None]:
 
 @contextmanager
 def capturing(capture: Capture) -> Iterator[None]:
-    """Run the model's forward pass inside; it ends at the captured layer, and ``capture.captured`` is filled.
-
-    Raises:
-        RuntimeError: if the pass ended without reaching the layer through this implementation.
-    """
+    """Run a forward pass inside, which ends at the captured layer and fills ``capture.captured``, else RuntimeError."""
     token = _current.set(capture)
     try:
         yield
@@ -209,41 +178,30 @@ def capturing(capture: Capture) -> Iterator[None]:
     )
 
 
-def observe_or_capture(module: torch.nn.Module, attentions: Iterator[RowAttention], rule: AttentionRule) -> None:
+def _observe_or_capture(module: torch.nn.Module, attentions: Iterator[RowAttention], rule: AttentionRule) -> None:
     """Show the attention of all rows to the observer, and end the pass if this is the captured layer."""
-    capture, observation = _current.get(), _observed.get()
-    captured = capture is not None and capture.layers.index_of(module) == capture.layer_index
-    if not captured and observation is None:
+    capture, observed = _current.get(), _observed.get()
+    captured = capture is not None and layer_index(module, capture.unnumbered) == capture.layer_index
+    if not captured and observed is None:
         return
     rows = list(attentions)
-    if observation is not None:
-        _show_to_observer(observation, observation.layers.index_of(module), rows)
+    if observed is not None:
+        observer, unnumbered = observed
+        index = layer_index(module, unnumbered)
+        for attention in rows:
+            observer(index, attention)
     if capture is not None and captured:
         capture.bidirectional = not rule.causal
-        _end_pass(capture, rows)
-
-
-def _show_to_observer(observation: _Observation, layer_index: int, attentions: Sequence[RowAttention]) -> None:
-    for attention in attentions:
-        observation.observer(layer_index, attention)
-
-
-def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
-    for attention, request in zip(attentions, capture.rows, strict=True):
-        capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
-    raise _LayerCaptured
+        for attention, request in zip(rows, capture.rows, strict=True):
+            capture.captured.append(reduce_row(attention, request, top_k=capture.top_k))
+        raise _LayerCaptured
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCapture:
-    """How one layer's attention is captured.
+    """How one layer's attention is captured; ``bidirectional`` if its tokens also see to the right.
 
-    Attributes:
-        network: the loaded layers, with ``capture_attention`` as their attention.
-        layer: 1-based L*.
-        query_position: the position whose attention is row i of S.
-        softmax_over: the columns over which each row of the attention is normalised.
-        bidirectional: whether the layer's tokens also see to the right.
+    The ``network`` has ``capture_attention`` as its attention; ``layer`` is 1-based, the rest as of ``AttentionModel``.
     """
 
     name: ClassVar = "of the model"
@@ -259,19 +217,27 @@ class LayerCapture:
         """Whether rows may share a prefix."""
         return not self.bidirectional
 
+    @torch.inference_mode()
     def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
-        """Run the pass; the rows of the result are reduced, but still on the device."""
-        rows = [row for row, _ in jobs]
-        capture = Capture(
-            layer_index=self.layer - 1,
-            top_k=top_k,
-            rows=self.requests(jobs),
-            bidirectional=self.bidirectional,
-        )
-        if layout is RowLayout.PADDED:
-            padded_pass(self.network, rows, capture)
-        else:
-            end_to_end_pass(self.network, rows, capture, share=self.shares)
+        """Run the pass; the rows of the result are reduced, but still on the device.
+
+        Causality hides padding on the right; bidirectional models get a mask.
+        """
+        rows, device = [row for row, _ in jobs], self.device
+        capture = Capture(self.layer - 1, top_k, self.requests(jobs), bidirectional=self.bidirectional)
+        if layout is RowLayout.END_TO_END:
+            places, inputs = end_to_end_inputs(rows, device, share=self.shares)
+            options = {} if self.bidirectional else {"use_cache": False}
+            with capturing(capture), rows_end_to_end(places):
+                self.network(**inputs, **options)
+            return capture
+        lengths = torch.tensor([len(row.token_ids) for row in rows])
+        width = int(lengths.max())
+        mask = None
+        if self.bidirectional and int(lengths.min()) < width:
+            mask = to_device(torch.arange(width) < lengths[:, None], device)
+        with capturing(capture):
+            self.network(input_ids=padded_token_ids(rows, device), attention_mask=mask, use_cache=False)
         return capture
 
     @property
@@ -291,42 +257,10 @@ class LayerCapture:
         )
 
 
-@torch.inference_mode()
-def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
-    """Run ``rows`` as one sequence without padding, and fill ``capture``.
-
-    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once.
-    """
-    places, inputs = end_to_end_inputs(rows, model.device, share=share)
-    options = {} if capture.bidirectional else {"use_cache": False}
-    with capturing(capture), rows_end_to_end(places):
-        model(**inputs, **options)
-
-
-@torch.inference_mode()
-def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture) -> None:
-    """Run ``rows`` stacked and padded on the right, and fill ``capture``.
-
-    Causality hides the padding; bidirectional models get a mask.
-    """
-    device = model.device
-    lengths = torch.tensor([len(row.token_ids) for row in rows])
-    width = int(lengths.max())
-    mask = None
-    if capture.bidirectional and int(lengths.min()) < width:
-        mask = to_device(torch.arange(width) < lengths[:, None], device)
-    with capturing(capture):
-        model(input_ids=padded_token_ids(rows, device), attention_mask=mask, use_cache=False)
-
-
 def load_capture(
     options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice, device: torch.device
 ) -> tuple[LayerCapture, RowLayout]:
-    """Load the layers up to L*, or all layers if the model's code needs them, and try them as ``try_model`` does.
-
-    Raises:
-        ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
-    """
+    """Load the layers up to L*, or all if the model's code needs them, and try them as ``try_model`` does."""
     directory = read_model_directory(options)
     loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
     model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
@@ -334,6 +268,9 @@ def load_capture(
 
 
 _EVERY_COLUMN = 2**31 - 1
+_EXACT_TOLERANCE = 1e-4
+_ROUGH_TOLERANCE = 0.03
+"""For half precision and quantised weights, whose sums depend on the shape of the batch."""
 _PROBES = (
     ("Which word?", "One word.", "A word."),
     ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
@@ -345,61 +282,60 @@ _PROBES = (
 def try_model(
     directory: ModelDirectory, model: PreTrainedModel, *, encoder: RowEncoder, layer: LayerChoice
 ) -> tuple[LayerCapture, RowLayout]:
-    """How to capture the attention of ``layer`` in ``model``, and which layout its rows may have.
+    """How to capture the attention of ``layer`` in ``model``, and the layout of its rows; else ModelLoadError.
 
     Weights that one row's attention does not need are released, unless the options ask for more layers.
-
-    Raises:
-        ModelLoadError: if the attention cannot be taken.
     """
     options, defaults = directory.options, directory.defaults
-    capture = LayerCapture(
-        network=model,
-        layer=layer.layer,
-        query_position=QueryPosition.PREDICTING,
-        softmax_over=defaults.trained.softmax_over,
-    )
-    jobs = _probe_jobs(encoder)
-    with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
-        capture = _try_row(capture, jobs[0], model=options.model)
-    layout = _try_layouts(capture, jobs, layer.kinds[: layer.layer])
-    fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
-    position = options.query_position or defaults.model.query_position or fitting
-    capture = replace(capture, query_position=position)
-    keep_freed_memory(model)
-    return capture, layout
-
-
-def _probe_jobs(encoder: RowEncoder) -> list[Job]:
-    """The rows to try a model on, even if they exceed its context."""
-    records = [
-        QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+    capture = LayerCapture(model, layer.layer, QueryPosition.PREDICTING, defaults.trained.softmax_over)
+    jobs = [
+        (encoder.encode_any_length(QARecord("probe", question, (Passage(passage),), answer, RowSource("", 0))), 1)
         for question, passage, answer in _PROBES
     ]
-    return [(encoder.encode_any_length(record), 1) for record in records]
-
-
-def _try_row(capture: LayerCapture, job: Job, *, model: str) -> LayerCapture:
-    """``capture``, completed by what one row shows: whether the layer also sees to the right.
-
-    Raises:
-        ModelLoadError: if the row's attention cannot be taken, or is not finite.
-    """
-    try:
-        found = capture.take([job], layout=RowLayout.PADDED, top_k=1)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
-    if isinstance(PendingRows(found.captured).outcome(0), RowFault):
-        dtype = capture.network.dtype
-        raise ModelLoadError(f"model {model!r} gives NaN or infinity in {dtype}; choose another --dtype")
-    return replace(capture, bidirectional=found.bidirectional)
-
-
-def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str]) -> RowLayout:
-    """The layout for a model whose layers up to L* are of these ``kinds``."""
-    return choose_layout(
-        capture.network,
-        kinds,
-        padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
-        end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
+    with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
+        try:
+            found = capture.take(jobs[:1], layout=RowLayout.PADDED, top_k=1)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise ModelLoadError(
+                f"model {options.model!r} does not give its attention: {error}; choose another"
+            ) from error
+        if isinstance(PendingRows(found.captured).outcome(0), RowFault):
+            raise ModelLoadError(
+                f"model {options.model!r} gives NaN or infinity in {model.dtype}; choose another --dtype"
+            )
+    capture = replace(capture, bidirectional=found.bidirectional)
+    layout = choose_layout(
+        model, layer.kinds[: layer.layer], lambda layout: capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
     )
+    fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
+    position = options.query_position or defaults.model.query_position or fitting
+    keep_freed_memory(model)
+    return replace(capture, query_position=position), layout
+
+
+def choose_layout(model: PreTrainedModel, kinds: Sequence[str], take: Callable[[RowLayout], Capture]) -> RowLayout:
+    """``END_TO_END`` if the model supports it, else ``PADDED``.
+
+    It has to accept position ids, to support flash attention in transformers, which works without a mask, to have only
+    layers that see every token or a window, and to give the same attention in both layouts for the rows ``take`` runs.
+    A model that cannot take rows end to end may raise any of Python's common errors. Out-of-memory errors propagate.
+    """
+    if not lays_end_to_end(model, kinds):
+        return RowLayout.PADDED
+    try:
+        found = take(RowLayout.END_TO_END)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        return RowLayout.PADDED
+    exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
+    tolerance = _EXACT_TOLERANCE if exact else _ROUGH_TOLERANCE
+    for one, other in zip(found.captured, take(RowLayout.PADDED).captured, strict=True):
+        if not (_full_similarity(one) - _full_similarity(other)).abs().max() <= tolerance:  # NaN does not agree
+            return RowLayout.PADDED
+    return RowLayout.END_TO_END
+
+
+def _full_similarity(row: CapturedRow) -> torch.Tensor:
+    """S of a row that kept every column: float32 [responses, prompt_length]."""
+    return torch.zeros_like(row.top_scores).scatter_(1, row.top_columns, row.top_scores)

@@ -1,7 +1,4 @@
-"""The hidden states of one layer of any Hugging Face model, taken with hooks, and their cosine similarities.
-
-Compares response tokens with prompt tokens, and spans with windows of passages.
-"""
+"""The hidden states of one layer of any Hugging Face model, taken with hooks, and their cosine similarities."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from torch import nn
 from torch.nn.functional import avg_pool1d, normalize
 
 from attribeam.attribution.attention.reduction import MAX_WEIGHTS, passage_mass, sink_mass, top_columns
-from attribeam.attribution.prompts.passage_windows import merge_windows
+from attribeam.attribution.prompts.token_offsets import merge_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
@@ -31,11 +28,8 @@ class _LayerReached(Exception):  # noqa: N818 - control flow, not a fault
 def layer_states(network: nn.Module, *, layer: int, **inputs: torch.Tensor | bool) -> torch.Tensor:
     """The output of ``layer`` in one forward pass over ``inputs``, which ends there: [rows, tokens, size].
 
-    ``network`` is a base model without a language-model head. ``layer`` is 1-based; 0 means the embeddings. A final
-    norm after the last layer is not applied. The states stay on the device, in the network's dtype.
-
-    Raises:
-        ValueError: as for ``layer_modules``, or if the layer was not loaded.
+    ``network`` is a base model without a head; layer 0 means the embeddings. A final norm is not applied. The states
+    stay on the device, in the network's dtype. ValueError as of ``layer_modules``, or if the layer was not loaded.
     """
     taken: list[torch.Tensor] = []
 
@@ -52,11 +46,7 @@ def layer_states(network: nn.Module, *, layer: int, **inputs: torch.Tensor | boo
 
 
 def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer: int) -> torch.Tensor:
-    """The output of ``layer`` for one row, as from ``layer_states``: float32 [tokens, size].
-
-    Raises:
-        ValueError: as for ``layer_states``.
-    """
+    """The output of ``layer`` for one row: float32 [tokens, size]; raises as ``layer_states``."""
     device = next(network.parameters()).device
     ids = torch.from_numpy(token_ids.astype(np.int64))[None].to(device)
     return _only_row(layer_states(network, layer=layer, input_ids=ids))
@@ -65,11 +55,7 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
 def states_of_layers(
     network: nn.Module, token_ids: npt.NDArray[np.int32], *, layers: Collection[int]
 ) -> dict[int, torch.Tensor]:
-    """The output of each of ``layers`` for one row, as from ``hidden_states``, from one forward pass to the last.
-
-    Raises:
-        ValueError: as for ``hidden_states``, or if ``layers`` is empty.
-    """
+    """The output of each of ``layers``, at least one, for one row, as from ``hidden_states``, from one pass."""
     if not layers:
         raise ValueError("layers of the hidden states should be one or more, were none")
     last = max(layers)
@@ -86,20 +72,13 @@ def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer
     """Append the states of ``layer``, as from ``hidden_states``, to ``kept`` for each one-row forward pass inside.
 
     The pass may end after that layer, as it does when the next layer's attention is captured.
-
-    Raises:
-        ValueError: as for ``hidden_states``.
     """
     with _hook_on_layer(network, layer, lambda states: kept.append(_only_row(states))):
         yield
 
 
 def layer_modules(network: nn.Module) -> nn.ModuleList:
-    """The layers of a model, first to last: its first list of ``num_hidden_layers`` modules.
-
-    Raises:
-        ValueError: if the model has no such list.
-    """
+    """The layers of a model: its first list of ``num_hidden_layers`` modules; ValueError if it has none."""
     count = getattr(network, "config").get_text_config().num_hidden_layers  # noqa: B009 - every transformers model has it
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
@@ -145,11 +124,9 @@ def _only_row(states: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class WindowScores:
-    """The best window of each passage, for each span.
+    """The best window of each passage, for each span: float32 [spans, passages], -1 where a passage has no tokens.
 
-    Attributes:
-        cosines: float32 [spans, passages], -1 where a passage has no tokens.
-        columns: for each span and passage, the prompt columns of that window, ascending; empty if it has no tokens.
+    ``columns`` are the window's prompt columns, ascending.
     """
 
     cosines: npt.NDArray[np.float32]
@@ -170,17 +147,31 @@ class HiddenSimilarity:
         """``states`` are float32 [tokens, size]: one per window of the row, or a single one if it has no windows."""
         if not all(bool(one.isfinite().all()) for one in states):
             raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, but contain NaN or infinity")
-        windows = [(window.row, window.columns) for window in encoded.windows]
-        parts = windows or [(encoded, np.arange(encoded.prompt_length, dtype=np.int32))]
         self._encoded, self._passage_count = encoded, passage_count
-        self._parts = [_WindowStates(one, row, columns) for one, (row, columns) in zip(states, parts, strict=True)]
+        windows = [(window.row, window.columns) for window in encoded.windows]
+        rows = windows or [(encoded, np.arange(encoded.prompt_length, dtype=np.int32))]
+        self._parts = [
+            (of_row[: row.prompt_length], of_row[row.prompt_length :], row, columns)
+            for of_row, (row, columns) in zip(states, rows, strict=True)
+        ]
 
     def top_columns(self, top_k: int) -> TokenAttribution:
         """Token-wise attributions with S_ij = cos(r_i, d_j) of the tokens' own states (Section 3.4, Equation 1).
 
         A negative cosine counts as 0. ``passage_mass`` and ``sink_mass`` hold sums of cosines.
         """
-        found = [part.top_columns(top_k, self._passage_count) for part in self._parts]
+        found = []
+        for prompt, responses, row, _ in self._parts:
+            prompt = normalize(prompt, dim=1)
+            column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(prompt.device)
+            slices = []
+            for response in torch.split(normalize(responses, dim=1), max(1, MAX_WEIGHTS // len(prompt))):
+                cosines = response @ prompt.T
+                cosines = torch.where(cosines > 0, cosines, 0.0)
+                mass = passage_mass(cosines, column_passage, self._passage_count)
+                slices.append((*top_columns(cosines, top_k), mass, sink_mass(cosines, column_passage)))
+            columns, *sums = (torch.cat(part).cpu() for part in zip(*slices, strict=True))
+            found.append(TokenAttribution(columns.to(torch.int32).numpy(), *(one.numpy() for one in sums)))
         return merge_windows(self._encoded, found, top_k=top_k) if self._encoded.windows else found[0]
 
     def best_windows(self, tokens: npt.NDArray[np.bool_], *, window: int) -> WindowScores:
@@ -191,43 +182,17 @@ class HiddenSimilarity:
             window: tokens per window. Windows slide by one token over the tokens of one passage, title included. A
                 shorter passage is a single window.
         """
-        scores = WindowScores(
-            np.full((len(tokens), self._passage_count), -1, dtype=np.float32),
-            [[np.empty(0, dtype=np.int32)] * self._passage_count for _ in tokens],
-        )
-        for part in self._parts:
-            part.fill_windows(scores, tokens, window)
-        return scores
-
-
-class _WindowStates:
-    """The states of one forward pass; ``columns`` gives each prompt token's column in the whole row."""
-
-    def __init__(self, states: torch.Tensor, row: EncodedRow, columns: npt.NDArray[np.int32]) -> None:
-        self._prompt, self._response = states[: row.prompt_length], states[row.prompt_length :]
-        self._row, self._columns = row, columns
-
-    def top_columns(self, top_k: int, passage_count: int) -> TokenAttribution:
-        prompt = normalize(self._prompt, dim=1)
-        column_passage = torch.from_numpy(self._row.column_passage.astype(np.int64)).to(prompt.device)
-        parts = []
-        for response in torch.split(normalize(self._response, dim=1), max(1, MAX_WEIGHTS // len(prompt))):
-            cosines = response @ prompt.T
-            cosines = torch.where(cosines > 0, cosines, 0.0)
-            mass = passage_mass(cosines, column_passage, passage_count)
-            parts.append((*top_columns(cosines, top_k), mass, sink_mass(cosines, column_passage)))
-        columns, *sums = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
-        return TokenAttribution(columns.to(torch.int32).numpy(), *(one.numpy() for one in sums))
-
-    def fill_windows(self, scores: WindowScores, tokens: npt.NDArray[np.bool_], window: int) -> None:
-        """Set the columns of ``scores`` that belong to this part's passages."""
-        weights = torch.from_numpy(tokens).to(self._response)
-        spans = normalize((weights @ self._response) / weights.sum(1, keepdim=True).clamp(min=1), dim=1)
-        for passage in np.unique(self._row.column_passage[self._row.column_passage >= 0]).tolist():
-            places = np.flatnonzero(self._row.column_passage == passage)
-            width = min(window, len(places))
-            means = avg_pool1d(self._prompt[torch.from_numpy(places)].T[None], width, stride=1)[0].T
-            best = (spans @ normalize(means, dim=1).T).max(dim=1)
-            scores.cosines[:, passage] = best.values.cpu().numpy()
-            for span, start in enumerate(best.indices.tolist()):
-                scores.columns[span][passage] = self._columns[places[start : start + width]]
+        cosines = np.full((len(tokens), self._passage_count), -1, dtype=np.float32)
+        columns = [[np.empty(0, dtype=np.int32)] * self._passage_count for _ in tokens]
+        for prompt, response, row, own_columns in self._parts:
+            weights = torch.from_numpy(tokens).to(response)
+            spans = normalize((weights @ response) / weights.sum(1, keepdim=True).clamp(min=1), dim=1)
+            for passage in np.unique(row.column_passage[row.column_passage >= 0]).tolist():
+                places = np.flatnonzero(row.column_passage == passage)
+                width = min(window, len(places))
+                means = avg_pool1d(prompt[torch.from_numpy(places)].T[None], width, stride=1)[0].T
+                best = (spans @ normalize(means, dim=1).T).max(dim=1)
+                cosines[:, passage] = best.values.cpu().numpy()
+                for span, start in enumerate(best.indices.tolist()):
+                    columns[span][passage] = own_columns[places[start : start + width]]
+        return WindowScores(cosines, columns)

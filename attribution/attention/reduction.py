@@ -1,16 +1,15 @@
 """One row's attention in one layer: its rule, the request for it, its reduction on the device, and its transfer.
 
-A row is reduced to the k best columns of each response token, the mass on each passage, and the mass outside the
-passages. Neither host nor device waits for the other until a row's outcome is read.
-
-``AttentionRule`` says which keys a query sees and how its weights are computed. Attention written out in float32
-supports what fused kernels lack: soft caps, sinks, and access to the weights themselves.
+Attention written out in float32 supports what fused kernels lack: soft caps, sinks, and access to the weights. Neither
+host nor device waits for the other until a row's outcome is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,27 +84,20 @@ def attention_weights(
 
 
 def weighted_values(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The values, weighted by ``weights`` [attention heads, queries, keys]: float32 [attention heads, queries, size].
-
-    ``value`` [key heads, keys, size]; ``weights`` are float32.
-    """
+    """The ``value`` [key heads, keys, size], weighted by float32 [attention heads, queries, keys]."""
     head_count, query_count, key_count = weights.shape
     grouped = weights.reshape(value.shape[0], -1, key_count)
     return torch.bmm(grouped, value.float()).view(head_count, query_count, -1)
 
 
 def plain_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    rule: AttentionRule,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, rule: AttentionRule
 ) -> torch.Tensor:
     """Attention of a batch of padded rows: [rows, tokens, attention heads, size] in the dtype of ``query``.
 
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size]; ``mask`` [rows
-    or 1, 1 or attention heads, tokens, tokens], or None, in which case ``rule`` says what a query sees. Works row by
-    row and in slices of queries, so that at most ``MAX_WEIGHTS`` weights exist at a time.
+    or 1, 1 or attention heads, tokens, tokens], or None, in which case ``rule`` says what a query sees. At most
+    ``MAX_WEIGHTS`` weights exist at a time.
     """
     row_count, head_count, token_count, _ = query.shape
     output = torch.empty((row_count, token_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)
@@ -140,8 +132,7 @@ class RowRequest:
     passage_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedRow:
+class CapturedRow(NamedTuple):
     """One row of the batch, reduced; the tensors are still on the device.
 
     Attributes:
@@ -158,22 +149,10 @@ class CapturedRow:
     finite: torch.Tensor
 
 
-@dataclass(slots=True)
-class LayerCount:
-    """Numbers the attention modules of one forward pass from 0."""
-
-    unnumbered: int = 0
-
-    def index_of(self, module: torch.nn.Module) -> int:
-        """The 0-based layer of an attention module; ask once per layer.
-
-        Modules that do not know their layer (DistilBERT's, ALBERT's) are counted as the pass reaches them.
-        """
-        index: int | None = getattr(module, "layer_idx", None)
-        if index is None:
-            self.unnumbered += 1
-            return self.unnumbered - 1
-        return index
+def layer_index(module: torch.nn.Module, unnumbered: Iterator[int]) -> int:
+    """The 0-based layer of an attention module; ask once per layer and pass, which counts modules without a number."""
+    index: int | None = getattr(module, "layer_idx", None)
+    return next(unnumbered) if index is None else index
 
 
 @dataclass(slots=True)
@@ -185,15 +164,14 @@ class Capture:
     rows: list[RowRequest]
     captured: list[CapturedRow] = field(default_factory=list)
     bidirectional: bool = False
-    layers: LayerCount = field(default_factory=LayerCount)
+    unnumbered: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True, slots=True)
 class RowAttention:
-    """The attention of one row of the batch.
+    """The attention of one row of the batch; if ``mask`` is None, ``rule`` says what a query sees.
 
-    ``query`` [attention heads, tokens, size]; ``key`` [key heads, tokens, size]. If ``mask`` is None, ``rule`` says
-    what a query sees.
+    ``query`` [attention heads, tokens, size]; ``key`` [key heads, tokens, size].
     """
 
     query: torch.Tensor
@@ -217,31 +195,15 @@ def reduce_row(attention: RowAttention, request: RowRequest, *, top_k: int) -> C
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
     slices = []
     for positions in torch.split(request.query_positions, rows_at_once):
-        similarity = attention.similarity(positions, request.token_count)
-        slices.append(_reduce_slice(similarity[:, : len(request.column_passage)], request, top_k))
-    return slices[0] if len(slices) == 1 else _join_slices(slices)
-
-
-def _reduce_slice(similarity: torch.Tensor, request: RowRequest, top_k: int) -> CapturedRow:
-    """``similarity`` float32 [response rows, prompt_length]."""
-    columns, scores = top_columns(similarity, top_k)
-    return CapturedRow(
-        top_columns=columns,
-        top_scores=scores,
-        passage_mass=passage_mass(similarity, request.column_passage, request.passage_count),
-        sink_mass=sink_mass(similarity, request.column_passage),
-        finite=similarity.sum().isfinite(),
-    )
-
-
-def _join_slices(slices: Sequence[CapturedRow]) -> CapturedRow:
-    return CapturedRow(
-        top_columns=torch.cat([one.top_columns for one in slices]),
-        top_scores=torch.cat([one.top_scores for one in slices]),
-        passage_mass=torch.cat([one.passage_mass for one in slices]),
-        sink_mass=torch.cat([one.sink_mass for one in slices]),
-        finite=torch.stack([one.finite for one in slices]).all(),
-    )
+        similarity = attention.similarity(positions, request.token_count)[:, : len(request.column_passage)]
+        mass = passage_mass(similarity, request.column_passage, request.passage_count)
+        outside = sink_mass(similarity, request.column_passage)
+        slices.append(CapturedRow(*top_columns(similarity, top_k), mass, outside, similarity.sum().isfinite()))
+    if len(slices) == 1:
+        return slices[0]
+    *parts, finite = zip(*slices, strict=True)
+    joined = [*map(torch.cat, parts), torch.stack(finite).all()]
+    return CapturedRow(*joined)
 
 
 def top_columns(similarity: torch.Tensor, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -261,9 +223,8 @@ def top_columns(similarity: torch.Tensor, top_k: int) -> tuple[torch.Tensor, tor
 def passage_mass(similarity: torch.Tensor, column_passage: torch.Tensor, passage_count: int) -> torch.Tensor:
     """The sum of each row over the columns of each passage: float32 [rows, passages].
 
-    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. Uses a matrix product, because
-    scattered additions have no fixed order on a GPU. If there are many passages, they are taken in groups, each with
-    the columns that lie in it.
+    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. Uses matrix products, because
+    scattered additions have no fixed order on a GPU; many passages are taken in groups, each with its own columns.
     """
     passages = torch.arange(passage_count, device=similarity.device)
     if passage_count * len(column_passage) <= _LARGEST_MEMBERSHIP:
@@ -281,10 +242,7 @@ def _membership(column_passage: torch.Tensor, passages: torch.Tensor, like: torc
 
 
 def sink_mass(similarity: torch.Tensor, column_passage: torch.Tensor) -> torch.Tensor:
-    """The sum of each row over the columns outside all passages: float32 [rows].
-
-    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. Uses a matrix product as well.
-    """
+    """The sum of each row over the columns outside all passages, as ``passage_mass``: float32 [rows]."""
     return similarity @ (column_passage < 0).to(similarity.dtype)
 
 
@@ -299,14 +257,15 @@ class PendingRows:
     """The reduced rows of one forward pass, sent to the host in one transfer; only ``outcome`` waits for it."""
 
     def __init__(self, captured: Sequence[CapturedRow]) -> None:
-        self._shapes = [(*one.top_columns.shape, one.passage_mass.shape[1]) for one in captured]
-        parts = [part.reshape(-1) for one in captured for part in _as_int32(one)]
+        self._shapes = [(*row.top_columns.shape, row.passage_mass.shape[1]) for row in captured]
+        parts = [_as_int32(part).reshape(-1) for row in captured for part in row]
         flat = torch.cat(parts)
         self._values = flat.to("cpu", non_blocking=True)
         self._transfer_done = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
         if self._transfer_done is not None:
             self._transfer_done.record(torch.cuda.current_stream(flat.device))
-        self._starts = np.cumsum([0, *(_int32_count(*shape) for shape in self._shapes)])
+        counts = [responses * (2 * top_k + passages + 1) + 1 for responses, top_k, passages in self._shapes]
+        self._starts = np.cumsum([0, *counts])
 
     def outcome(self, index: int) -> TokenAttribution | RowFault:
         """A row's attribution, or NON_FINITE_ATTENTION if its S contains NaN or infinity."""
@@ -328,16 +287,6 @@ class PendingRows:
         )
 
 
-def _as_int32(one: CapturedRow) -> tuple[torch.Tensor, ...]:
-    """The five tensors of a row as int32; floats keep their bits."""
-    return (
-        one.top_columns.to(torch.int32),
-        one.top_scores.contiguous().view(torch.int32),
-        one.passage_mass.contiguous().view(torch.int32),
-        one.sink_mass.contiguous().view(torch.int32),
-        one.finite.to(torch.int32),
-    )
-
-
-def _int32_count(responses: int, top_k: int, passages: int) -> int:
-    return responses * (2 * top_k + passages + 1) + 1
+def _as_int32(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of a row as int32; floats keep their bits."""
+    return tensor.contiguous().view(torch.int32) if tensor.is_floating_point() else tensor.to(torch.int32)

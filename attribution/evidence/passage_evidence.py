@@ -1,7 +1,7 @@
 """Evidence in the passages: of a union of token-wise attributions, and of words that an answer shares with them.
 
-A union gives pieces of passage text and a score for each passage. No model reads the shared words: one scores in a
-passage the length of the longest common run of words that it belongs to, divided by its frequency over all passages.
+A union gives a score for each passage and pieces of text that a person can read: tokens end inside words, and most runs
+are faint. No model reads the shared words.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.answers.plain_text import remembered
-from attribeam.attribution.evidence.readable_pieces import FAINT_SHARE, Run, readable_runs, text_of
+from attribeam.attribution.answers.parsed_answer import text_sentences
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage, TokenEvidence
@@ -37,14 +40,16 @@ _Places = npt.NDArray[np.intp]
 
 
 class WordOverlap:
-    """The words of one answer in each of its passages, titles included; made once and asked for any range."""
+    """The words of one answer in each of its passages, titles included; made once and asked for any range.
+
+    A word scores the length of the longest common run that it belongs to, divided by its frequency over all passages.
+    """
 
     def __init__(self, answer: str, passages: Sequence[Passage]) -> None:
-        found = list(WORD.finditer(answer))
-        self._starts, self._ends = [match.start() for match in found], [match.end() for match in found]
-        words = [match.group().lower() for match in found]
-        texts = [(index, text) for index, one in enumerate(passages) for text in (one.title, one.text) if text]
-        ending, frequency = _ending_runs(words, texts, len(passages))
+        matches = list(WORD.finditer(answer))
+        self._starts, self._ends = [match.start() for match in matches], [match.end() for match in matches]
+        words = [match.group().lower() for match in matches]
+        ending, frequency = _ending_runs(words, passages)
         self._ending = np.vstack([np.zeros_like(ending, shape=(1, len(passages))), ending])
         scores = _longest_runs(ending) / np.array([frequency.get(word, 1) for word in words]).reshape(-1, 1)
         self._sums = np.zeros((len(words) + 1, len(passages)))
@@ -64,79 +69,57 @@ class WordOverlap:
         return shares
 
     def stand_alone(self, firsts: _Places, ends: _Places) -> npt.NDArray[np.bool_]:
-        """The passage in which alone a run's words stand one behind the other: bool [runs, passages].
-
-        They stand in its text or in its title. A row is all False where no passage has them, or several have.
-        """
+        """The one passage, if any, in whose text or title a run's words stand in a row: bool [runs, passages]."""
         lengths = (ends - firsts)[:, None]
         having = (self._ending[ends] >= lengths) & (lengths > 0)
         having &= having.sum(axis=1, keepdims=True) == 1
         return having
 
+    def parts(self, spans: Sequence[CharRange], sentences: Sequence[CharRange]) -> _Floats:
+        """What the words of spans add to each passage's score, as a share of the sum of scores: [spans, passages].
 
-class SharedWords:
-    """What the words of an answer's spans and sentences add to the scores of its passages.
-
-    The words decide where attention is divided: a span whose words stand in one passage alone comes from there.
-    """
-
-    def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage], weight: float) -> None:
-        self._overlap = WordOverlap(answer, passages)
-        self._weight = weight
-        bounds = sentence_bounds(parsed)
-        self._starts = [parsed.words[first].char_start for first, _ in bounds]
-        self._ends = [parsed.words[end - 1].char_end for _, end in bounds]
-
-    def parts(self, spans: Sequence[CharRange]) -> _Floats:
-        """What the words add to each passage's score, as a share of the sum of scores: float64 [spans, passages].
-
-        It is the weight times the sum of three shares: of the span's words, of its sentences' words, and all of one for
-        the passage in which alone the span stands word by word.
+        The span's words have a share, its sentences' words too, and a passage in which alone the span stands has one.
         """
-        runs = self._overlap.words_of(spans)
-        around = self._overlap.words_of([self._with_sentences(span) for span in spans])
-        parts = self._overlap.shares(*runs) + self._overlap.shares(*around) + self._overlap.stand_alone(*runs)
-        return self._weight * parts
-
-    def _with_sentences(self, span: CharRange) -> CharRange:
-        """The span and the sentences that it stands in."""
-        first, end = bisect_right(self._ends, span.char_start), bisect_left(self._starts, span.char_end)
-        if first >= end:
-            return span
-        return CharRange(min(self._starts[first], span.char_start), max(self._ends[end - 1], span.char_end))
+        runs = self.words_of(spans)
+        around = self.words_of([_with_sentences_around(span, sentences) for span in spans])
+        return self.shares(*runs) + self.shares(*around) + self.stand_alone(*runs)
 
 
-def _ending_runs(
-    words: Sequence[str], texts: Sequence[tuple[int, str]], passage_count: int
-) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
+def _with_sentences_around(span: CharRange, sentences: Sequence[CharRange]) -> CharRange:
+    ranges = [span, *_touched(sentences, span.char_start, span.char_end)]
+    return CharRange(min(one.char_start for one in ranges), max(one.char_end for one in ranges))
+
+
+def _touched(ranges: Sequence[CharRange], start: int, end: int) -> Sequence[CharRange]:
+    """Those of disjoint ascending ranges that share a code point with [start, end)."""
+    first = bisect_right(ranges, start, key=lambda one: one.char_end)
+    return ranges[first : max(first, bisect_left(ranges, end, key=lambda one: one.char_start))]
+
+
+def _ending_runs(words: Sequence[str], passages: Sequence[Passage]) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     """For each word and passage the longest common run that ends with the word, and the frequencies of words found.
 
-    The run is int64 [words, passages]; it lies within one of ``texts``, each with its passage.
+    The run is int64 [words, passages]; it lies within one title or text, which are laid end to end with gaps between.
     """
-    places, owner = _places(texts, frozenset(words))
-    longest = [[0] * passage_count for _ in words]
+    wanted = frozenset(words)
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    passage_of: list[int] = []
+    for passage, text in ((index, text) for index, one in enumerate(passages) for text in (one.title, one.text)):
+        of_text = _lower_words(text or "")
+        for position, word in enumerate(of_text, start=len(passage_of)):
+            if word in wanted:
+                positions[word].append(position)
+        passage_of += [passage] * (len(of_text) + 1)
+    longest = [[0] * len(passages) for _ in words]
     ending: dict[int, int] = {}
     for of_word, word in zip(longest, words, strict=True):
-        ending = {place: ending.get(place - 1, 0) + 1 for place in places.get(word, ())}
-        for place, length in ending.items():
-            passage = owner[place]
+        ending = {position: ending.get(position - 1, 0) + 1 for position in positions.get(word, ())}
+        for position, length in ending.items():
+            passage = passage_of[position]
             if length > of_word[passage]:
                 of_word[passage] = length
-    frequency = {word: len(found) for word, found in places.items()}
-    return np.array(longest, dtype=np.int64).reshape(len(words), passage_count), frequency
-
-
-def _places(texts: Sequence[tuple[int, str]], wanted: frozenset[str]) -> tuple[dict[str, list[int]], list[int]]:
-    """Where each wanted word stands, texts laid end to end with a gap after each, and the passage of every place."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    owner: list[int] = []
-    for passage, text in texts:
-        words = _lower_words(text)
-        for place, word in enumerate(words, start=len(owner)):
-            if word in wanted:
-                places[word].append(place)
-        owner += [passage] * (len(words) + 1)
-    return places, owner
+    frequency = {word: len(of_word) for word, of_word in positions.items()}
+    return np.array(longest, dtype=np.int64).reshape(len(words), len(passages)), frequency
 
 
 @remembered
@@ -152,11 +135,17 @@ def _longest_runs(ending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     longest = ending.copy()
     ends_here = ending > 1
     ends_here[:-1] &= ending[1:] <= ending[:-1]
-    for word, passage in zip(*(places.tolist() for places in ends_here.nonzero()), strict=True):
+    for word, passage in np.argwhere(ends_here).tolist():
         length = ending[word, passage]
         run = longest[word - length + 1 : word + 1, passage]
         np.maximum(run, length, out=run)
     return longest
+
+
+UnscaledPiece: TypeAlias = tuple[int, str | None, bool, CharRange, str, float]
+"""The fields of an ``EvidencePiece``, its score that of the union."""
+Run: TypeAlias = tuple[int, bool, int, int, float]
+"""passage_index, in_title, char_start, char_end, score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,59 +175,42 @@ def union_evidence(
     scores: WindowedScores, *, encoded: EncodedRow, passages: Sequence[Passage], with_tokens: bool = False
 ) -> list[UnionEvidence]:
     """The evidence of each union; the evidence tokens themselves are there only ``with_tokens``."""
-    having = _passages_with_evidence(scores.evidence, encoded, len(passages))
-    found = zip(
-        _runs_of_unions(scores.evidence, encoded),
+    evidence = scores.evidence
+    having: list[list[int]] = [[] for _ in evidence.evidence_isolated]
+    cells = np.unique(evidence.unions * len(passages) + encoded.column_passage[evidence.columns])
+    for union, passage in zip(*(part.tolist() for part in np.divmod(cells, len(passages))), strict=True):
+        having[union].append(passage)
+    by_union = zip(
+        _runs_of_unions(evidence, encoded),
         scores.passage_scores.tolist(),
         having,
-        scores.evidence.evidence_isolated,
-        evidence_tokens(scores.evidence, encoded=encoded) if with_tokens else [None] * len(having),
+        evidence.evidence_isolated,
+        evidence_tokens(evidence, encoded=encoded) if with_tokens else [None] * len(having),
         strict=True,
     )
     return [
-        UnionEvidence(passages, runs, tuple(sums) if own else (0.0,) * len(sums), own, isolated, tokens)
-        for runs, sums, own, isolated, tokens in found
+        UnionEvidence(passages, runs, tuple(sums) if own else (0.0,) * len(sums), tuple(own), isolated, tokens)
+        for runs, sums, own, isolated, tokens in by_union
     ]
-
-
-def _passages_with_evidence(scores: UnionScores, encoded: EncodedRow, passage_count: int) -> list[tuple[int, ...]]:
-    """For each union the passages with evidence, ascending."""
-    found: list[list[int]] = [[] for _ in scores.evidence_isolated]
-    cells = np.unique(scores.unions * passage_count + encoded.column_passage[scores.columns])
-    for union, passage in zip(*(part.tolist() for part in np.divmod(cells, passage_count)), strict=True):
-        found[union].append(passage)
-    return [tuple(one) for one in found]
-
-
-UnscaledPiece: TypeAlias = tuple[int, str | None, bool, CharRange, str, float]
-"""The fields of an ``EvidencePiece``, its score that of the union."""
 
 
 def evidence_pieces(
     scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]
 ) -> list[list[UnscaledPiece]]:
-    """For each union its evidence as pieces of passage text, by falling score, then passage, title, place.
-
-    ``readable_pieces`` says what becomes a piece. A piece has no white space at its edges unless it is nothing else.
-    """
+    """For each union its ``readable_runs`` without white space around, by falling score, passage, title, position."""
     return [_pieces(runs, passages, None) for runs in _runs_of_unions(scores, encoded)]
 
 
 def _pieces(runs: Sequence[Run], passages: Sequence[Passage], leading: int | None) -> list[UnscaledPiece]:
-    return sorted((_piece(run, passages) for run in readable_runs(runs, passages, leading=leading)), key=_rank)
-
-
-def _runs_of_unions(scores: UnionScores, encoded: EncodedRow) -> list[list[Run]]:
-    runs: list[list[Run]] = [[] for _ in scores.evidence_isolated]
-    for union, run in _column_runs(scores, encoded):
-        runs[union].append(run)
-    return runs
-
-
-def _piece(run: Run, passages: Sequence[Passage]) -> UnscaledPiece:
-    index, in_title, start, end, score = run
-    chars, covered = _trimmed(text_of(run, passages), start, end)
-    return index, passages[index].passage_id, in_title, chars, covered, score
+    pieces = []
+    for run in readable_runs(runs, passages, leading=leading):
+        index, in_title, start, end, score = run
+        covered = text_of(run, passages)[start:end]
+        text = covered.strip() or covered
+        start += covered.index(text)
+        chars = CharRange(start, start + len(text))
+        pieces.append((index, passages[index].passage_id, in_title, chars, text, score))
+    return sorted(pieces, key=lambda piece: (-piece[5], piece[0], not piece[2], piece[3].char_start))
 
 
 def scaled_pieces(pieces: Sequence[UnscaledPiece], factor: float) -> tuple[EvidencePiece, ...]:
@@ -273,42 +245,153 @@ def scaled_tokens(tokens: Sequence[TokenEvidence], factor: float) -> tuple[Token
     return tuple([replace(token, score=token.score * factor) for token in tokens])
 
 
-def _rank(piece: UnscaledPiece) -> tuple[float, int, bool, int]:
-    index, _, in_title, chars, _, score = piece
-    return -score, index, not in_title, chars.char_start
-
-
-def _column_runs(scores: UnionScores, encoded: EncodedRow) -> Iterator[tuple[int, Run]]:
-    """Unions and their runs of adjacent columns of one text, both ascending, without the faint ones."""
+def _runs_of_unions(scores: UnionScores, encoded: EncodedRow) -> list[list[Run]]:
+    """For each union its runs of adjacent columns of one text, ascending, without the faint ones."""
+    runs: list[list[Run]] = [[] for _ in scores.evidence_isolated]
     columns, unions = scores.columns, scores.unions
     if not len(columns):
-        return iter(())
+        return runs
     texts = 2 * encoded.column_passage[columns] + encoded.column_in_title[columns]
     ends_run = (columns[1:] - columns[:-1] != 1) | (texts[1:] != texts[:-1]) | (unions[1:] != unions[:-1])
     lasts = np.append(np.flatnonzero(ends_run), len(columns) - 1)
     starts = np.append(0, lasts[:-1] + 1)
     sums = np.add.reduceat(scores.scores, starts)
-    best = np.zeros(len(scores.evidence_isolated))
+    best = np.zeros(len(runs))
     np.maximum.at(best, unions[starts], sums)
     clear = sums >= FAINT_SHARE * best[unions[starts]]
-    starts, lasts = starts[clear], lasts[clear]
-    firsts = columns[starts]
-    runs = zip(
-        encoded.column_passage[firsts].tolist(),
-        encoded.column_in_title[firsts].tolist(),
-        encoded.column_char_start[firsts].tolist(),
-        encoded.column_char_end[columns[lasts]].tolist(),
-        sums[clear].tolist(),
-        strict=True,
+    firsts, lasts = columns[starts[clear]], columns[lasts[clear]]
+    parts = (
+        unions[starts[clear]],
+        encoded.column_passage[firsts],
+        encoded.column_in_title[firsts],
+        encoded.column_char_start[firsts],
+        encoded.column_char_end[lasts],
+        sums[clear],
     )
-    return zip(unions[starts].tolist(), runs, strict=True)
+    for union, *run in zip(*(part.tolist() for part in parts), strict=True):
+        runs[union].append(tuple(run))
+    return runs
 
 
-def _trimmed(text: str, char_start: int, char_end: int) -> tuple[CharRange, str]:
-    """The range without white space at its edges, and what it covers; all of it where it is nothing else."""
-    covered = text[char_start:char_end]
-    visible = covered.strip()
-    if not visible or len(visible) == len(covered):
-        return CharRange(char_start, char_end), covered
-    char_start += len(covered) - len(covered.lstrip())
-    return CharRange(char_start, char_start + len(visible)), visible
+LEAST_SHARE = 0.05
+"""Pieces with less than this share of the best one's score are dropped."""
+FAINT_SHARE = 0.01
+"""Runs of tokens with less than this share of the best one's score count in no piece."""
+WHOLE_SHARE = 0.5
+"""A sentence of which pieces cover this share of the code points is one piece."""
+_LONGEST_BRIDGE = 32
+
+
+def readable_runs(runs: Iterable[Run], passages: Sequence[Passage], *, leading: int | None = None) -> list[Run]:
+    """The pieces of one union, ascending as the runs; none only if there are no runs.
+
+    1. Runs are widened to the borders of words; what then overlaps is joined, and so is what only white space, marks or
+       one function word separate. Scores add up.
+    2. Pieces below ``LEAST_SHARE`` of the best, and pieces of function words or marks alone, are dropped. The best
+       piece always stays, and so does the best one of the passage ``leading``, which the decision names.
+    3. A sentence that is covered to ``WHOLE_SHARE`` becomes one piece.
+
+    ``runs`` are those of tokens, those of one text together and ascending.
+    """
+    on_words = [(*run[:2], *on_word_borders(text_of(run, passages), run[2], run[3]), run[4]) for run in runs]
+    words = _telling(_joined(on_words, passages, _is_bridge), passages, leading)
+    return _joined(_with_sentences(words, passages), passages, lambda text: not any(map(str.isalnum, text)))
+
+
+def text_of(run: Run, passages: Sequence[Passage]) -> str:
+    """The title or text that a run lies in."""
+    passage = passages[run[0]]
+    return (passage.title or "") if run[1] else passage.text
+
+
+def _joined(runs: Iterable[Run], passages: Sequence[Passage], bridges: Callable[[str], bool]) -> list[Run]:
+    """Runs of one text joined where they overlap, or where what lies between ``bridges``."""
+    joined: list[Run] = []
+    text = ""
+    for run in runs:
+        if joined and joined[-1][:2] == run[:2]:
+            index, in_title, start, end, score = joined[-1]
+            if run[2] <= end or bridges(text[end : run[2]]):
+                joined[-1] = index, in_title, start, max(end, run[3]), score + run[4]
+                continue
+        else:
+            text = text_of(run, passages)
+        joined.append(run)
+    return joined
+
+
+def _is_bridge(text: str) -> bool:
+    """Whether a text is white space, marks and at most one function word."""
+    if text.isspace() or len(text) > _LONGEST_BRIDGE:
+        return text.isspace()
+    words = words_of(text)
+    return len(words) <= 1 and FUNCTION_WORDS.issuperset(words)
+
+
+def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) -> list[Run]:
+    best = max(runs, key=itemgetter(4), default=None)
+    if best is None:
+        return []
+    kept = {
+        run for run in runs if run[4] >= LEAST_SHARE * best[4] and has_content(text_of(run, passages)[run[2] : run[3]])
+    } or {best}
+    of_leading = [run for run in runs if run[0] == leading]
+    if of_leading and kept.isdisjoint(of_leading):
+        kept.add(max(of_leading, key=itemgetter(4)))
+    return [run for run in runs if run in kept]
+
+
+def _with_sentences(runs: Sequence[Run], passages: Sequence[Passage]) -> Iterator[Run]:
+    """The runs, and the sentences that they cover to ``WHOLE_SHARE``, without a score; ascending within a text."""
+    for (index, in_title), of_text in groupby(runs, key=itemgetter(0, 1)):
+        group = list(of_text)
+        sentences = text_sentences(text_of(group[0], passages))
+        covered: dict[CharRange, int] = defaultdict(int)
+        for _, _, start, end, _ in group:
+            for sentence in _touched(sentences, start, end):
+                covered[sentence] += min(end, sentence.char_end) - max(start, sentence.char_start)
+        whole = [one for one, count in covered.items() if count >= WHOLE_SHARE * (one.char_end - one.char_start)]
+        yield from sorted([*group, *((index, in_title, one.char_start, one.char_end, 0.0) for one in whole)])
+
+
+_BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)
+"""Words begin and end by Unicode's default rules (UAX #29); scripts without spaces have a border at every grapheme."""
+_FARTHEST = 64
+"""A border is looked for among so many characters on either side, or up to white space; longer words are cut."""
+
+
+def on_word_borders(text: str, start: int, end: int) -> tuple[int, int]:
+    """The smallest range that holds ``text[start:end]`` and begins and ends between words of ``text``."""
+    return _nearest_borders(text, start)[0], _nearest_borders(text, end)[1]
+
+
+@lru_cache(maxsize=8192)
+def _nearest_borders(text: str, position: int) -> tuple[int, int]:
+    """The nearest word borders, at or before a position and at or after it; spans of an answer share their evidence."""
+    if position <= 0 or position >= len(text) or text[position - 1].isspace() or text[position].isspace():
+        return position, position
+    start = end = position
+    while start > max(position - _FARTHEST, 0) and not text[start - 1].isspace():
+        start -= 1
+    while end < min(position + _FARTHEST, len(text)) and not text[end].isspace():
+        end += 1
+    borders = [start + border for border in _borders(text[start:end])]
+    return borders[bisect_right(borders, position) - 1], borders[bisect_left(borders, position)]
+
+
+@lru_cache(maxsize=4096)
+def _borders(chunk: str) -> tuple[int, ...]:
+    """The word borders of a text, ascending, both of its ends included."""
+    return tuple(sorted({0, len(chunk), *(match.start() for match in _BORDER.finditer(chunk))}))
+
+
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a short text that have a letter or digit, lower-case, in their order."""
+    parts = (text[start:end] for start, end in pairwise(_borders(text)))
+    return tuple(part.lower().replace("’", "'") for part in parts if any(map(str.isalnum, part)))
+
+
+def has_content(text: str) -> bool:
+    """Whether a text has a word that is no function word."""
+    return any(word not in FUNCTION_WORDS for chunk in text.split() for word in words_of(chunk))

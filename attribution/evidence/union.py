@@ -1,12 +1,7 @@
 """The union of a span's token-wise attributions, and how much each response token counts in it (Section 3).
 
-A token counts by the span's atomic facts (Section 3.3, step 2). The span's sentence counts only in the choice of the
-passage.
-
-Of the union (Section 3.2, Algorithm 1), first tokens without neighbours are dropped, then what lies far from a
-passage's best stretch and is there by chance (an extension of ours). In a passage of thousands of words every answer
-finds some of its words somewhere. Their small scores add up, so that the longest passage would win. A window of so many
-tokens makes passages of all lengths comparable.
+Of the union (Algorithm 1), first tokens without neighbours are dropped, then what lies outside a passage's best window
+(an extension of ours): small scores by chance would add up, so that the longest passage would win.
 """
 
 from __future__ import annotations
@@ -15,20 +10,20 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 
 _Places = npt.NDArray[np.intp]
 _Flags = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+_Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +31,15 @@ class UnionScores:
     """The attribution scores w(t, d_j) of some unions of one response, all kept evidence in one list.
 
     Attributes:
-        unions: intp [evidence], whose evidence it is; ascending.
-        columns: intp [evidence], prompt column of the kept evidence, ascending within a union, all within passages.
-        scores: float64 [evidence], w(t, d_j) > 0 of each, in attention mass.
-        evidence_isolated: for each union True where all evidence was isolated, so that the filter alone would leave
-            nothing.
+        unions: whose evidence it is; ascending.
+        columns: its prompt column, ascending within a union, all within passages.
+        scores: w(t, d_j) > 0 of each, in attention mass.
+        evidence_isolated: for each union whether all evidence was isolated: the filter alone would leave nothing.
     """
 
     unions: _Places
     columns: _Places
-    scores: npt.NDArray[np.float64]
+    scores: _Floats
     evidence_isolated: list[bool]
 
 
@@ -53,25 +47,23 @@ class PassageScores:
     """The token-wise scores w(r_i, d_j) of one response, restricted to passage columns; reused by all of its spans.
 
     A passage token of white space alone is no evidence: there is nothing of it to show. ``responses`` are the response
-    tokens that count, by default all of them. ``columns`` are the distinct columns that any of them has, ascending.
+    tokens that count. ``columns`` are the distinct columns that any of them has, ascending.
     """
 
     def __init__(
         self, *, encoded: EncodedRow, tokens: TokenAttribution, responses: _Places | slice = slice(None)
     ) -> None:
         top_columns = tokens.top_columns[responses]
-        self.columns, self._places = _distinct(top_columns)
+        self.columns = np.unique(top_columns).astype(np.intp)
+        self._places = np.searchsorted(self.columns, top_columns)
         visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
         self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
-    def unite(self, weights: npt.NDArray[np.int64], *, isolation_tau: float, strict: bool = False) -> UnionScores:
-        """Unite response tokens, then drop isolated evidence.
+    def unite(self, weights: _Counts, *, isolation_tau: float, strict: bool = False) -> UnionScores:
+        """Unite response tokens, then drop isolated evidence; ``isolation_tau`` as in ``keep_neighboured``.
 
-        Where all evidence of a union is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
-
-        Args:
-            weights: int64 [unions, responses], how often a response token's attribution counts in each union.
-            isolation_tau: see ``keep_neighboured``.
+        ``weights`` int64 [unions, responses] say how often a token's attribution counts. Where all evidence of a union
+        is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
         """
         united = self.column_sums(weights)
         unions, places = united.nonzero()
@@ -88,10 +80,7 @@ class PassageScores:
     def mean_masses(
         self, scores: UnionScores, *, union_of_span: Sequence[int], firsts: Sequence[int], ends: Sequence[int]
     ) -> list[float]:
-        """For each span the mean, over its tokens ``[first, end)``, of their top-k attention on its union's evidence.
-
-        In [0, 1]; 0 without tokens.
-        """
+        """For each span the mean, over its tokens ``[first, end)``, of their attention on its union's evidence."""
         wanted = np.zeros((len(scores.evidence_isolated), len(self.columns)), dtype=np.bool_)
         wanted[scores.unions, np.searchsorted(self.columns, scores.columns)] = True
         masses = []
@@ -100,11 +89,8 @@ class PassageScores:
             masses.append(min(max(float(found.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
         return masses
 
-    def column_sums(self, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The sums of the response tokens' scores on each of ``columns``: float64 [unions, columns].
-
-        ``weights`` int64 [unions, responses], how often each token counts.
-        """
+    def column_sums(self, weights: _Counts) -> _Floats:
+        """The sums of scores, weighted by int64 [unions, responses], on each of ``columns``: [unions, columns]."""
         size = (len(weights), len(self.columns))
         counted = np.flatnonzero(weights.any(axis=0))
         weighted = weights[:, counted, None] * self._scores[counted]
@@ -112,7 +98,7 @@ class PassageScores:
         sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
 
-    def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> npt.NDArray[np.float64]:
+    def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> _Floats:
         """The sums over runs ``[first, end)`` of response tokens on each of ``columns``: float64 [runs, columns]."""
         sums = np.zeros((len(firsts), len(self.columns)))
         for row, first, end in zip(sums, firsts, ends, strict=True):
@@ -136,13 +122,6 @@ def keep_neighboured(columns: _Places, unions: _Places, *, isolation_tau: float)
     return kept
 
 
-def _distinct(columns: npt.NDArray[np.int32]) -> tuple[_Places, _Places]:
-    """The distinct columns, ascending, and the place of each given one among them, in the shape that was given."""
-    distinct = np.unique(columns).astype(np.intp)
-    return distinct, np.searchsorted(distinct, columns)
-
-
-_Floats = npt.NDArray[np.float64]
 ColumnContext: TypeAlias = tuple[_Places, _Floats]
 """Distinct ascending columns, and float64 [unions, columns], what each of them is worth besides the evidence."""
 
@@ -157,12 +136,7 @@ class WindowedScores:
 
 
 def keep_best_windows(
-    scores: UnionScores,
-    *,
-    encoded: EncodedRow,
-    passage_count: int,
-    window: float,
-    context: ColumnContext | None = None,
+    scores: UnionScores, *, encoded: EncodedRow, passage_count: int, window: float, context: ColumnContext | None = None
 ) -> WindowedScores:
     """For each union and passage keep the ``window`` successive tokens with the largest sum, and the title.
 
@@ -172,21 +146,19 @@ def keep_best_windows(
     unions, columns, values, own = _with_context(scores, context)
     passages = encoded.column_passage[columns].astype(np.intp)
     kept = np.ones(len(columns), dtype=np.bool_)
-    if not math.isinf(window):
-        text = np.flatnonzero(~encoded.column_in_title[columns])
+    text = np.flatnonzero(~encoded.column_in_title[columns])
+    if len(text) and not math.isinf(window):
         groups = unions[text] * passage_count + passages[text]
         places = columns[text] + groups * (len(encoded.column_passage) + int(window))
         kept[text] = _in_best_window(places, groups, values[text], own[text], int(window))
     cells = unions[kept] * passage_count + passages[kept]
     sums = np.bincount(cells, weights=values[kept], minlength=len(scores.evidence_isolated) * passage_count)
-    return WindowedScores(
-        _restricted(scores, kept[own]), sums.astype(np.float64, copy=False).reshape(-1, passage_count)
-    )
+    stays = kept[own]
+    evidence = UnionScores(scores.unions[stays], scores.columns[stays], scores.scores[stays], scores.evidence_isolated)
+    return WindowedScores(evidence, sums.astype(np.float64, copy=False).reshape(-1, passage_count))
 
 
-def _with_context(
-    scores: UnionScores, context: ColumnContext | None
-) -> tuple[_Places, _Places, _Floats, npt.NDArray[np.bool_]]:
+def _with_context(scores: UnionScores, context: ColumnContext | None) -> tuple[_Places, _Places, _Floats, _Flags]:
     """Union, column, evidence and context together, and whether there is evidence; by union, then column."""
     if context is None:
         return scores.unions, scores.columns, scores.scores, np.ones(len(scores.columns), dtype=np.bool_)
@@ -198,20 +170,10 @@ def _with_context(
     return unions, columns[places], total[unions, places], evidence[unions, places] > 0
 
 
-def _in_best_window(
-    places: _Places, groups: _Places, values: _Floats, own: npt.NDArray[np.bool_], window: int
-) -> npt.NDArray[np.bool_]:
+def _in_best_window(places: _Places, groups: _Places, values: _Floats, own: _Flags, window: int) -> _Flags:
     """True for what lies in the best window of its group; groups lie more than ``window`` places apart."""
-    kept = np.zeros(len(places), dtype=np.bool_)
-    if len(places):
-        order = np.argsort(places, kind="stable")
-        kept[order] = _in_best_of_sorted(places[order], groups[order], values[order], own[order], window)
-    return kept
-
-
-def _in_best_of_sorted(
-    places: _Places, groups: _Places, values: _Floats, own: npt.NDArray[np.bool_], window: int
-) -> npt.NDArray[np.bool_]:
+    ascending = np.argsort(places, kind="stable")
+    places, groups, values, own = places[ascending], groups[ascending], values[ascending], own[ascending]
     ends = np.searchsorted(places, places + window)
     counts, sums = np.append(0, np.cumsum(own)), np.append(0.0, np.cumsum(values))
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
@@ -221,14 +183,9 @@ def _in_best_of_sorted(
     best = np.maximum.reduceat(in_window, starts)[group_of]
     order = np.arange(len(places))
     first = np.minimum.reduceat(np.where(in_window == best, order, len(places)), starts)[group_of]
-    return (order >= first) & (order < ends[first])
-
-
-def _restricted(scores: UnionScores, kept: npt.NDArray[np.bool_]) -> UnionScores:
-    return UnionScores(scores.unions[kept], scores.columns[kept], scores.scores[kept], scores.evidence_isolated)
-
-
-_Counts = npt.NDArray[np.int64]
+    kept = np.empty(len(places), dtype=np.bool_)
+    kept[ascending] = (order >= first) & (order < ends[first])
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,32 +222,25 @@ class ResponseWeights:
         self._fact_of_token: dict[int, frozenset[int]] = {}
 
     def of_spans(self, spans: Sequence[CharRange]) -> SpanWeights:
-        """The weights of at least one span.
+        """The weights of at least one span: a token counts as often as the span has tokens in whose atomic fact it is.
 
-        A token counts as often as the span has tokens whose atomic fact it is in. A token of the span is in its own
-        fact always, also where it stands in no word.
+        A token of the span is in its own fact always, also where it stands in no word.
         """
         firsts, ends = (places.tolist() for places in self._alignment.tokens_of_ranges(spans))
         facts = [[self._fact(token) for token in range(*run)] for run in zip(firsts, ends, strict=True)]
-        counts = self._counts(facts)
-        for row, first, end in zip(counts, firsts, ends, strict=True):
+        tokens = {fact: self._alignment.tokens_of_words(fact) for fact in set(chain.from_iterable(facts))}
+        counts = np.zeros((len(spans), self._alignment.token_count), dtype=np.int64)
+        for row, of_tokens, first, end in zip(counts, facts, firsts, ends, strict=True):
+            for fact, times in Counter(of_tokens).items():
+                row[tokens[fact]] += times
             own = row[first:end]
             own[own == 0] = 1
             own += self._own_extra
-        factors = _common_factors(counts)
-        several = factors > 1
-        counts[several] //= factors[several, None]
-        unions, union_of_span = _distinct_rows(counts)
-        return SpanWeights(firsts, ends, [frozenset(one) for one in facts], unions, union_of_span, factors.tolist())
-
-    def _counts(self, facts: Sequence[Sequence[frozenset[int]]]) -> _Counts:
-        """int64 [spans, responses]: in the facts of how many of the span's tokens each token is."""
-        tokens = {fact: self._alignment.tokens_of_words(fact) for fact in set(chain.from_iterable(facts))}
-        counts = np.zeros((len(facts), self._alignment.token_count), dtype=np.int64)
-        for row, of_tokens in zip(counts, facts, strict=True):
-            for fact, times in Counter(of_tokens).items():
-                row[tokens[fact]] += times
-        return counts
+        factors = np.maximum(np.gcd.reduce(counts, axis=1), 1)
+        counts //= factors[:, None]
+        distinct, union_of_span = _distinct([row.tobytes() for row in counts])
+        facts_of_spans = [frozenset(of_tokens) for of_tokens in facts]
+        return SpanWeights(firsts, ends, facts_of_spans, counts[distinct], union_of_span, factors.tolist())
 
     def _fact(self, token: int) -> frozenset[int]:
         """The words of A(r_i), none where the token stands in no word."""
@@ -303,55 +253,33 @@ class ResponseWeights:
 
 def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:
     """The same weights where only spans of equal ``keys``, one a span, share a union; and each union's first span."""
-    places: dict[tuple[int, Hashable], int] = {}
-    firsts: list[int] = []
-    union_of_span = []
-    for span, key in enumerate(zip(weights.union_of_span, keys, strict=True)):
-        if key not in places:
-            places[key] = len(firsts)
-            firsts.append(span)
-        union_of_span.append(places[key])
+    firsts, union_of_span = _distinct([*zip(weights.union_of_span, keys, strict=True)])
     unions = weights.unions[[weights.union_of_span[span] for span in firsts]]
     return replace(weights, unions=unions, union_of_span=union_of_span), firsts
 
 
-def _common_factors(rows: _Counts) -> _Counts:
-    """The greatest common divisor of each row, 1 for a row of zeros; only what is not zero is looked at."""
-    factors = np.ones(len(rows), dtype=np.int64)
-    row_of, columns = rows.nonzero()
-    found, starts = np.unique(row_of, return_index=True)
-    if len(found):
-        factors[found] = np.gcd.reduceat(rows[row_of, columns], starts)
-    return factors
-
-
-def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:
-    """The rows without repetition, in order of first appearance, and the place of each row among them."""
-    places: dict[bytes, int] = {}
-    place_of_row = [places.setdefault(row.tobytes(), len(places)) for row in rows]
-    firsts = dict(zip(reversed(place_of_row), range(len(rows) - 1, -1, -1), strict=True))
-    return rows[[firsts[place] for place in range(len(places))]], place_of_row
+def _distinct(keys: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Where each distinct key stands first, in this order, and which of the distinct ones each key is."""
+    firsts: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
+        firsts.setdefault(key, index)
+    numbers = {key: number for number, key in enumerate(firsts)}
+    return [*firsts.values()], [numbers[key] for key in keys]
 
 
 class SentenceContext:
     """Sums the token-wise scores of one response's sentences on each passage column."""
 
-    def __init__(self, *, parsed: ParsedAnswer, alignment: WordTokenAlignment, scores: PassageScores) -> None:
+    def __init__(self, sentences: Sequence[CharRange], *, alignment: WordTokenAlignment, scores: PassageScores) -> None:
         """``scores`` are those of the tokens that ``alignment`` is about."""
-        borders = [*parsed.sentence_starts, len(parsed.words)]
-        sentences = [
-            CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
-            for first, end in pairwise(borders)
-        ]
         self._firsts, self._ends = alignment.tokens_of_ranges(sentences)
         self._sums = np.zeros((len(sentences) + 1, len(scores.columns)))
         np.cumsum(scores.run_sums(self._firsts.tolist(), self._ends.tolist()), axis=0, out=self._sums[1:])
 
-    def of_spans(self, runs: Sequence[tuple[int, int]]) -> npt.NDArray[np.float64]:
-        """For each run of sentences ``[first, end)``, as ``sentences_of`` gives it, its score on each column of the
-        passage scores: float64 [spans, columns]."""
+    def of_spans(self, runs: Sequence[tuple[int, int]]) -> _Floats:
+        """The score of each run of ``sentences_of`` on each column of the passage scores: float64 [spans, columns]."""
         firsts, ends = np.array(runs, dtype=np.intp).reshape(-1, 2).T
-        sums: npt.NDArray[np.float64] = self._sums[ends] - self._sums[firsts]
+        sums: _Floats = self._sums[ends] - self._sums[firsts]
         return sums
 
     def sentences_of(self, firsts: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,17 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts, WordTokenAlignment
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
+from attribeam.attribution.answers.target_spans import words_range
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.passage_evidence import (
-    SharedWords,
-    UnionEvidence,
-    scaled_pieces,
-    scaled_tokens,
-    union_evidence,
-)
+from attribeam.attribution.evidence.passage_evidence import WordOverlap, scaled_pieces, scaled_tokens, union_evidence
 from attribeam.attribution.evidence.union import (
     ColumnContext,
     PassageScores,
@@ -50,27 +44,17 @@ class MethodError(RunError):
 
 
 @dataclass(frozen=True, slots=True)
-class PassageDecision:
-    """The best passage, None where nothing scores, and its lead over the second as a share of all scores."""
-
-    top_index: int | None
-    margin: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanResult:
     """What a method says about one span.
 
     Attributes:
         passage_scores: one per passage, finite and not negative; all zero where nothing was found.
         evidence: the passage texts that it names, best score first; scores are positive, in the method's own unit.
-        mass: share of the span's attention that lies on its evidence, in [0, 1]; None where the method has no such
-            share.
+        mass: share of the span's attention on its evidence, in [0, 1]; None where the method has no such share.
         united: ranges of the answer whose attributions were united, the span included; empty for the span alone.
         isolated: whether the isolation filter left nothing of the span's evidence.
-        decision: None for that of ``decide_passage``.
-        value_passages: the passages that the span's numbers, dates and names are looked up in; None for all passages
-            with a score.
+        decision: the best passage and its margin; None for those of ``decide_passage``.
+        value_passages: where the span's numbers, dates and names are looked up; None for all passages with a score.
         tokens: every evidence token of the span with its score, in the order of the prompt; None unless asked for.
     """
 
@@ -79,18 +63,21 @@ class SpanResult:
     mass: float | None = None
     united: tuple[CharRange, ...] = ()
     isolated: bool = False
-    decision: PassageDecision | None = None
+    decision: tuple[int | None, float | None] | None = None
     value_passages: tuple[int, ...] | None = None
     tokens: tuple[TokenEvidence, ...] | None = None
 
 
-def decide_passage(scores: Sequence[float]) -> PassageDecision:
-    """The passage with the largest score, of equal ones the first (Section 4.1)."""
+def decide_passage(scores: Sequence[float]) -> tuple[int | None, float | None]:
+    """The passage with the largest score, of equal ones the first (Section 4.1), and its margin.
+
+    That is its lead over the second as a share of all scores. Both are None where nothing scores.
+    """
     total = sum(scores)
     if total <= 0:
-        return PassageDecision(None, None)
+        return None, None
     best, second = sorted([*scores, 0.0], reverse=True)[:2]
-    return PassageDecision(list(scores).index(best), (best - second) / total)
+    return list(scores).index(best), (best - second) / total
 
 
 _SPANS_AT_ONCE = 64
@@ -112,10 +99,8 @@ def union_results(
     Where the isolation filter leaves nothing, the unfiltered evidence stands and ``isolated`` says so. A span that no
     response token overlaps has no evidence.
     """
-    response = _Response(
-        answer=answer, passages=passages, parsed=parsed, encoded=encoded, tokens=tokens, settings=settings
-    )
-    groups = [spans[start : start + _SPANS_AT_ONCE] for start in range(0, len(spans), _SPANS_AT_ONCE)]
+    response = _Response(answer, passages, parsed, encoded, tokens, settings)
+    groups = (spans[start : start + _SPANS_AT_ONCE] for start in range(0, len(spans), _SPANS_AT_ONCE))
     return [result for group in groups for result in response.results_of(group)]
 
 
@@ -124,7 +109,6 @@ class _Response:
 
     def __init__(
         self,
-        *,
         answer: str,
         passages: Sequence[Passage],
         parsed: ParsedAnswer,
@@ -146,38 +130,51 @@ class _Response:
             own_token_weight=settings.own_token_weight,
         )
         self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
-        self._context = None
+        self._sentences = [words_range(parsed, range(*bounds)) for bounds in sentence_bounds(parsed)]
+        self._context = self._words = None
         if augmented and settings.sentence_weight:
-            self._context = SentenceContext(parsed=parsed, alignment=alignment, scores=self._passage_scores)
-        self._words = None
+            self._context = SentenceContext(self._sentences, alignment=alignment, scores=self._passage_scores)
         if augmented and settings.word_weight:
-            self._words = SharedWords(answer=answer, parsed=parsed, passages=passages, weight=settings.word_weight)
+            self._words = WordOverlap(answer, passages)
         self._ranges = AtomicFactRanges(answer=answer, words=parsed.words)
 
     def results_of(self, spans: Sequence[CharRange]) -> Iterator[SpanResult]:
-        """The results of some spans, whose sums are made at once."""
+        """The results of some spans, whose sums are made at once; the passage with the largest score decides."""
+        settings, passage_scores = self._settings, self._passage_scores
         weights, context = self._weights_and_context(spans)
         scores = keep_best_windows(
-            self._passage_scores.unite(
-                weights.unions, isolation_tau=self._settings.isolation_tau, strict=self._settings.strict_isolation
+            passage_scores.unite(
+                weights.unions, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation
             ),
             encoded=self._encoded,
             passage_count=len(self._passages),
-            window=self._settings.evidence_window,
+            window=settings.evidence_window,
             context=context,
         )
         united = union_evidence(
-            scores, encoded=self._encoded, passages=self._passages, with_tokens=self._settings.token_evidence
+            scores, encoded=self._encoded, passages=self._passages, with_tokens=settings.token_evidence
         )
-        masses = self._passage_scores.mean_masses(
+        masses = passage_scores.mean_masses(
             scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
         of_spans = [united[union] for union in weights.union_of_span]
         sums = [one.scores for one in of_spans]
         if self._words is not None:
-            sums = [_with_words(*pair) for pair in zip(sums, self._words.parts(spans).tolist(), strict=True)]
-        for place, span in enumerate(spans):
-            yield self._result_of(span, weights, place, of_spans[place], sums[place], mass=masses[place])
+            parts = settings.word_weight * self._words.parts(spans, self._sentences)
+            sums = [_with_words(*pair) for pair in zip(sums, parts.tolist(), strict=True)]
+        parts_of_spans = zip(spans, of_spans, sums, masses, weights.factors, weights.facts, strict=True)
+        for span, evidence, passage_sums, mass, factor, facts in parts_of_spans:
+            decision = decide_passage(passage_sums)
+            yield SpanResult(
+                passage_scores=tuple([score * factor for score in passage_sums]),
+                evidence=scaled_pieces(evidence.pieces(decision[0]), factor),
+                mass=mass,
+                united=self._ranges.around(span, facts),
+                isolated=evidence.evidence_isolated,
+                decision=decision,
+                value_passages=evidence.evidence_passages,
+                tokens=None if evidence.tokens is None else scaled_tokens(evidence.tokens, factor),
+            )
 
     def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
         """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
@@ -187,61 +184,15 @@ class _Response:
         runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
         lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
         weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
-        added = self._context.of_spans([runs[place] for place in firsts])
+        added = self._context.of_spans([runs[span] for span in firsts])
         added *= self._settings.sentence_weight * lengths[firsts, None]
         return weights, (self._passage_scores.columns, added)
-
-    def _result_of(
-        self,
-        span: CharRange,
-        weights: SpanWeights,
-        place: int,
-        united: UnionEvidence,
-        scores: tuple[float, ...],
-        *,
-        mass: float,
-    ) -> SpanResult:
-        """The result of a span whose passages have these scores; the largest one decides (Section 4.1)."""
-        factor = weights.factors[place]
-        decision = decide_passage(scores)
-        return SpanResult(
-            passage_scores=tuple([score * factor for score in scores]),
-            evidence=scaled_pieces(united.pieces(decision.top_index), factor),
-            mass=mass,
-            united=self._ranges.around(span, weights.facts[place]),
-            isolated=united.evidence_isolated,
-            decision=decision,
-            value_passages=united.evidence_passages,
-            tokens=None if united.tokens is None else scaled_tokens(united.tokens, factor),
-        )
 
 
 def _with_words(scores: Sequence[float], parts: Sequence[float]) -> tuple[float, ...]:
     """The scores of passages with the words' parts of their sum; a passage without a score of its own gets none."""
     total = sum(scores)
     return tuple([score + total * part if score > 0 else 0.0 for score, part in zip(scores, parts, strict=True)])
-
-
-def span_evidence(
-    *,
-    record: QARecord,
-    parsed: ParsedAnswer,
-    spans: Sequence[TargetSpan],
-    encoded: EncodedRow,
-    tokens: TokenAttribution,
-    settings: MethodOptions,
-) -> tuple[SpanEvidence, ...]:
-    """One evidence record per target span by AttnUnion or AttnUnionDep, in the order of ``spans``."""
-    results = union_results(
-        answer=record.answer,
-        passages=record.passages,
-        parsed=parsed,
-        spans=[span.chars for span in spans],
-        encoded=encoded,
-        tokens=tokens,
-        settings=settings,
-    )
-    return evidence_records(record=record, parsed=parsed, spans=spans, results=results, thresholds=settings)
 
 
 def evidence_records(
@@ -262,57 +213,38 @@ def evidence_records(
     values = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
     cut = cut_sentences(parsed)
     first: dict[TargetSpan, int] = {}
-    triples = (
-        (index, first.setdefault(span, index), span, result)
-        for index, (span, result) in enumerate(zip(spans, results, strict=True))
-    )
-    return tuple(_evidence_record(record, *one, values, thresholds, cut) for one in triples)
-
-
-def _evidence_record(
-    record: QARecord,
-    span_index: int,
-    claim_index: int,
-    span: TargetSpan,
-    result: SpanResult,
-    values: ValueMatcher,
-    thresholds: MethodOptions | None,
-    cut: Sequence[CharRange],
-) -> SpanEvidence:
-    decision = result.decision or decide_passage(result.passage_scores)
-    top = decision.top_index
-    unmatched = values.unmatched_values(span.chars, _value_passages(result))
-    return SpanEvidence(
-        span_index=span_index,
-        span_kind=span.kind,
-        chars=span.chars,
-        text=span.chars.of(record.answer),
-        atomic_fact=result.united or (span.chars,),
-        evidence=result.evidence,
-        passage_scores=result.passage_scores,
-        top_passage_index=top,
-        top_passage_id=None if top is None else record.passages[top].passage_id,
-        margin=decision.margin,
-        evidence_mass=result.mass,
-        evidence_isolated=result.isolated,
-        support=_support(result, bool(unmatched), thresholds),
-        unmatched_values=unmatched,
-        sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
-        token_evidence=result.tokens,
-        claim_index=claim_index,
-    )
-
-
-def _value_passages(result: SpanResult) -> tuple[int, ...]:
-    if result.value_passages is not None:
-        return result.value_passages
-    return tuple(index for index, score in enumerate(result.passage_scores) if score > 0)
-
-
-def _support(result: SpanResult, has_unmatched_values: bool, thresholds: MethodOptions | None) -> Support:
-    if result.mass is None or thresholds is None:
-        return Support.NOT_CALIBRATED
-    return decide_support(float(np.float32(result.mass)), has_unmatched_values, thresholds)
+    evidence = []
+    for index, (span, result) in enumerate(zip(spans, results, strict=True)):
+        top, margin = result.decision or decide_passage(result.passage_scores)
+        scored = tuple(passage for passage, score in enumerate(result.passage_scores) if score > 0)
+        unmatched = values.unmatched_values(
+            span.chars, scored if result.value_passages is None else result.value_passages
+        )
+        support = Support.NOT_CALIBRATED
+        if result.mass is not None and thresholds is not None:
+            support = decide_support(float(np.float32(result.mass)), bool(unmatched), thresholds)
+        evidence.append(
+            SpanEvidence(
+                span_index=index,
+                span_kind=span.kind,
+                chars=span.chars,
+                text=span.chars.of(record.answer),
+                atomic_fact=result.united or (span.chars,),
+                evidence=result.evidence,
+                passage_scores=result.passage_scores,
+                top_passage_index=top,
+                top_passage_id=None if top is None else record.passages[top].passage_id,
+                margin=margin,
+                evidence_mass=result.mass,
+                evidence_isolated=result.isolated,
+                support=support,
+                unmatched_values=unmatched,
+                sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
+                token_evidence=result.tokens,
+                claim_index=first.setdefault(span, index),
+            )
+        )
+    return tuple(evidence)
 
 
 def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: MethodOptions) -> Support:

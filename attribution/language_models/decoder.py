@@ -7,10 +7,12 @@ causality hides the padding. A decoder that sees later tokens is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -27,7 +29,7 @@ from attribeam.attribution.attention.batching import (
     token_budget_on,
 )
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
+from attribeam.attribution.attention.end_to_end_attention import rows_end_to_end
 from attribeam.attribution.attention.hidden_states import layer_states
 from attribeam.attribution.language_models.language_model import (
     LanguageModel,
@@ -35,16 +37,22 @@ from attribeam.attribution.language_models.language_model import (
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import as_load_errors, is_out_of_memory
-from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, read_model_directory
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import weights_digest
-from attribeam.attribution.models.weight_loading import layers_to_load, load_weights
-from attribeam.attribution.models.weight_memory import drop_unused_weights, keep_freed_memory
+from attribeam.attribution.models.weight_loading import (
+    drop_unused_weights,
+    keep_freed_memory,
+    layers_to_load,
+    load_weights,
+)
 from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.fitted_parts import AnswerStates, StateProbe
+from attribeam.attribution.verdict.verified import AnswerToRead, Reading, or_unread
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -57,6 +65,7 @@ _EXACT, _ROUGH = 1e-4, 0.1
 """How far a token's states may differ between two ways to compute them, relative to their norm: float32, and others."""
 
 StatesOrFault: TypeAlias = torch.Tensor | RowFault
+_Taken = TypeVar("_Taken")
 
 
 class Decoder:
@@ -153,19 +162,18 @@ class Decoder:
         )
         for batch in batches:
             found = run_halving([rows[place] for place in batch], self._states)
-            for place, one in zip(batch, found, strict=True):
-                yield place, self._finite_or_alone(rows[place], one)
+            for place, states in zip(batch, found, strict=True):
+                if not _is_settled(states):  # taken again on their own, since a neighbour's NaN may have spread
+                    (states,) = run_halving([rows[place]], self._states)
+                fault = RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
+                yield place, states if _is_settled(states) else fault
 
     def provenance(self) -> dict[str, str]:
         """Everything that the states depend on: as of the whole language model, whose revision counts all weights.
 
         ``language_model_weights`` is a digest of the weights that are read, and of nothing else.
         """
-        return {
-            **self._identity,
-            "language_model_layer": str(self.layer),
-            "language_model_row_layout": str(self.layout),
-        }
+        return {**self._identity, "language_model_row_layout": str(self.layout)}
 
     @cached_property
     def _identity(self) -> dict[str, str]:
@@ -173,6 +181,7 @@ class Decoder:
         return {
             **language_model_provenance(self._directory, self._encoder, self._network),
             "language_model_weights": weights_digest(self._directory, layer=self.layer),
+            "language_model_layer": str(self.layer),
         }
 
     @torch.inference_mode()
@@ -191,15 +200,6 @@ class Decoder:
             one.states(found, row.prompt_length).float().cpu() for one, row in zip(places.places, rows, strict=True)
         ]
 
-    def _finite_or_alone(self, row: EncodedRow, found: StatesOrFault) -> StatesOrFault:
-        """The states, taken again on their own if they are not finite, since a neighbour's NaN may have spread."""
-        if isinstance(found, RowFault) or bool(found.isfinite().all()):
-            return found
-        (alone,) = run_halving([row], self._states)
-        if isinstance(alone, RowFault) or bool(alone.isfinite().all()):
-            return alone
-        return RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
-
     def _try(self, *, is_shared: bool) -> None:
         """Try a few small rows: whether the decoder is causal, and in which layout and how fast its rows may run.
 
@@ -208,13 +208,13 @@ class Decoder:
         Raises:
             NotCausalError, ModelLoadError: see ``__init__``.
         """
-        rows = [self._encoder.encode_any_length(_probe_record(*one)) for one in _PROBES]
+        rows = [
+            self._encoder.encode_any_length(QARecord("probe", question, (Passage(text),), answer, RowSource("", 0)))
+            for question, text, answer in _PROBES
+        ]
         name = self._directory.options.model
-        if is_shared:
+        with nullcontext() if is_shared else drop_unused_weights(self._network, self.layer + 1):
             expected = self._states(rows)
-        else:
-            with drop_unused_weights(self._network, self.layer + 1):
-                expected = self._states(rows)
         if not all(bool(one.isfinite().all()) for one in expected):
             raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
         later = replace(rows[1], token_ids=np.append(rows[1].token_ids[:-1], rows[1].token_ids[0]))
@@ -223,14 +223,12 @@ class Decoder:
             raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
         if is_shared:
             return
-        self._lay_end_to_end(rows, expected)
+        if lays_end_to_end(self._network, layer_types(self._directory.config)[: self.layer]):
+            self._lay_end_to_end(rows, expected)
         keep_freed_memory(self._network)
 
     def _lay_end_to_end(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
-        """Lay rows end to end from now on, if the model supports that and gives the same states."""
-        kinds = layer_types(self._directory.config)[: self.layer]
-        if not lays_end_to_end(self._network, kinds):
-            return
+        """Lay rows end to end from now on, if that gives the same states."""
         before = self._network.config._attn_implementation
         try:
             self._network.set_attn_implementation(CAPTURE_IMPLEMENTATION)
@@ -254,8 +252,8 @@ class Decoder:
         )
 
 
-def _probe_record(question: str, passage: str, answer: str) -> QARecord:
-    return QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+def _is_settled(states: StatesOrFault) -> bool:
+    return isinstance(states, RowFault) or bool(states.isfinite().all())
 
 
 def _check_layer(directory: ModelDirectory, layer: int) -> None:
@@ -265,3 +263,61 @@ def _check_layer(directory: ModelDirectory, layer: int) -> None:
             f"model {directory.options.model!r} should have the layer whose hidden states are read, from 0 to {count}, "
             f"was: {layer}"
         )
+
+
+def read_answers(
+    decoder: Decoder, records: Sequence[QARecord], take: Callable[[int, Sequence[AnswerStates]], _Taken]
+) -> list[_Taken | RowFault]:
+    """What ``take`` makes of the states of each record's answer, given with its place in ``records``, in their order.
+
+    A record that is longer than the decoder's context is read in windows of whole passages, as the attention model
+    reads it, and its answer has states in each of them, in their order; any other has them once. They are dropped as
+    soon as they are taken. A record that the decoder refuses gets its ``RowFault``: TOO_MANY_TOKENS if one passage with
+    question and answer is longer than the context.
+    """
+    found: dict[int, _Taken | RowFault] = {}
+    parts: list[tuple[int, EncodedRow]] = []
+    for place, record in enumerate(records):
+        try:
+            parts += [(place, part) for part in windows_or_whole(decoder.encode(record))]
+        except RowFault as fault:
+            found[place] = fault
+    left = Counter(place for place, _ in parts)
+    read: dict[int, dict[int, AnswerStates]] = {place: {} for place in left}
+    for index, states in decoder.response_states([part for _, part in parts]):
+        place, part = parts[index]
+        left[place] -= 1
+        if isinstance(states, RowFault):
+            found.setdefault(place, states)
+        else:
+            covering = np.flatnonzero(part.response_char_start < part.response_char_end)
+            chars = part.response_char_start[covering], part.response_char_end[covering]
+            read[place][index] = AnswerStates(*chars, states.numpy()[covering])
+        if not left[place]:
+            windows = read.pop(place)
+            if place not in found:
+                found[place] = take(place, [windows[index] for index in sorted(windows)])
+    return [found[place] for place in range(len(records))]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderReader:
+    """Reads with a decoder; its ``probe`` says of each word how likely it is unsupported."""
+
+    decoder: Decoder
+    probe: StateProbe
+
+    @property
+    def device(self) -> torch.device:
+        return self.decoder.device
+
+    def provenance(self) -> Mapping[str, str]:
+        return self.decoder.provenance()
+
+    def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
+        found = read_answers(
+            self.decoder,
+            [one.record for one in answers],
+            lambda place, states: self.probe.word_log_odds(states, answers[place].parsed.words),
+        )
+        return [or_unread(one) for one in found]

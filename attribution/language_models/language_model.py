@@ -24,9 +24,13 @@ from attribeam.attribution.attention.batching import (
     run_halving,
     token_budget_on,
 )
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import as_load_errors
-from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    layer_types,
+    load_tokenizer,
+    read_model_directory,
+)
 from attribeam.attribution.models.precision import (
     choose_device,
     choose_dtype,
@@ -47,14 +51,9 @@ from attribeam.schemas.errors import ModelLoadError
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
 _GREEDY_SETTINGS = {
-    "do_sample": False,
-    "num_beams": 1,
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 50,
-}
+    "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "temperature": 1.0,
+    "top_p": 1.0, "top_k": 50,
+}  # fmt: skip
 """transformers' defaults; they override the model's generation_config.json."""
 
 _Outcome = npt.NDArray[np.float64] | RowFault
@@ -63,22 +62,16 @@ _Outcome = npt.NDArray[np.float64] | RowFault
 class LanguageModel:
     """A causal language model with its tokenizer and prompt; keeps no state between calls.
 
-    Attributes:
-        directory: where the model comes from.
-        encoder: its tokenizer and prompt.
-        max_tokens: length of the longest accepted row; None if there is no limit.
-        device, dtype: where it runs, and in which precision; probabilities are always computed in float32.
-        token_budget: tokens per batch, padding included.
+    Probabilities are always computed in float32. Rows are at most ``max_tokens`` long, None is no limit, and share a
+    batch of up to ``token_budget`` tokens, padding included.
     """
 
     def __init__(self, *, directory: ModelDirectory, model: PreTrainedModel, encoder: RowEncoder) -> None:
+        self.directory, self.encoder, self._model = directory, encoder, model
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
-        self.directory = directory
-        self._model = model
-        self.encoder = encoder
         self._tokenizer: Tokenizer = load_tokenizer(directory)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._probe()
@@ -186,29 +179,32 @@ class LanguageModel:
         prompt = self.encode(replace(record, answer="?"))
         if self.max_tokens is not None:
             max_new_tokens = min(max_new_tokens, self.max_tokens - prompt.prompt_length)
-        (found,) = run_halving([prompt], lambda rows: [self._greedy(rows[0], max_new_tokens)])
+        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
+        mask = torch.ones_like(ids)
+
+        @torch.inference_mode()
+        def greedy(_: Sequence[EncodedRow]) -> list[torch.Tensor]:
+            make: Any = self._model.generate
+            return [make(input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, **_GREEDY_SETTINGS)]
+
+        (found,) = run_halving([prompt], greedy)
         if isinstance(found, RowFault):
             raise found
-        return self._tokenizer.decode(found).strip()
+        return self._tokenizer.decode(found[0, prompt.prompt_length :].tolist()).strip()
 
     def provenance(self) -> dict[str, str]:
         """Everything that the probabilities depend on, for the report."""
         return language_model_provenance(self.directory, self.encoder, self._model)
 
     @torch.inference_mode()
-    def _greedy(self, prompt: EncodedRow, max_new_tokens: int) -> list[int]:
-        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
-        generated = self._model.generate(  # type: ignore[operator]
-            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **_GREEDY_SETTINGS
-        )
-        new: list[int] = generated[0, prompt.prompt_length :].tolist()
-        return new
-
-    @torch.inference_mode()
     def _batch_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
-        return [
-            _token_log_probabilities(logits, row) for logits, row in zip(self.response_logits(rows), rows, strict=True)
-        ]
+        outcomes: list[_Outcome] = []
+        for logits, row in zip(self.response_logits(rows), rows, strict=True):
+            targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
+            found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+            is_finite = bool(found.isfinite().all())
+            outcomes.append(found.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
+        return outcomes
 
     @torch.inference_mode()
     def _probe(self) -> None:
@@ -227,15 +223,6 @@ class LanguageModel:
             raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
 
 
-def _token_log_probabilities(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
-    """The log-probabilities of the row's response tokens, from logits float32 [responses, vocabulary]."""
-    targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
-    found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
-    if not bool(found.isfinite().all()):
-        return RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
-    return found.cpu().numpy()
-
-
 def language_model_provenance(directory: ModelDirectory, encoder: RowEncoder, model: PreTrainedModel) -> dict[str, str]:
     """What identifies a language model and how it runs; the revision of a local one counts all of its weights."""
     return {
@@ -251,10 +238,7 @@ def language_model_provenance(directory: ModelDirectory, encoder: RowEncoder, mo
 
 
 class NotCausalError(ModelLoadError):
-    """The model does not predict a next token: it is an encoder, or has no language-model head.
-
-    The message says what is wrong, then what to do.
-    """
+    """The model does not predict a next token: it is an encoder, or has no language-model head."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(f"{fault}; name one with --language-model")
@@ -291,36 +275,27 @@ def load_causal_weights(
         if quantised is None:
             model.to(device)
         keep_weights_as_loaded(model)
-    _check_head_loaded(options.model, report)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise NotCausalError(
+            f"model {options.model!r} should have all weights of a causal language model, lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}"
+        )
     return cast(PreTrainedModel, model)
 
 
 def check_causal(directory: ModelDirectory) -> None:
-    """Check by its config that a model predicts a next token.
+    """Check by its config that transformers, or the model's own code, has a causal language model of its kind.
 
     Raises:
         NotCausalError: if it does not.
     """
-    if not _has_causal_class(directory):
+    own = getattr(directory.config, "auto_map", None) or {}
+    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own:
         raise NotCausalError(
             f"model {directory.options.model!r} should be a causal language model, is an encoder "
             f"({directory.config.model_type})"
         )
-
-
-def _check_head_loaded(name: str, report: Mapping[str, set[str]]) -> None:
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise NotCausalError(
-            f"model {name!r} should have all weights of a causal language model, lacks {len(missing)}: "
-            f"{', '.join(missing[:3])}"
-        )
-
-
-def _has_causal_class(directory: ModelDirectory) -> bool:
-    """Whether transformers, or the model's own code, has a causal language model of this kind."""
-    own = getattr(directory.config, "auto_map", None) or {}
-    return type(directory.config) in MODEL_FOR_CAUSAL_LM_MAPPING or "AutoModelForCausalLM" in own
 
 
 def ablated_row(

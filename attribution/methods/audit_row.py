@@ -1,8 +1,11 @@
-"""One audited answer: what the models find, what the method says about its spans, and its evidence records."""
+"""One audited answer: what the models find, what the method says about its spans, and its evidence records.
+
+What this depends on besides the input is said here, too, for file metadata and the run manifest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,10 +17,10 @@ from attribeam.attribution.methods.method import (
     LoadedModels,
     Method,
     Need,
+    UserMethod,
     has_own_model,
-    is_asked_about,
-    judges_first,
 )
+from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
@@ -25,8 +28,7 @@ from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
-    from attribeam.attribution.verdict.verified import VerifiedAnswer
-    from attribeam.attribution.verifiers.verdict_reader import Reading, VerdictReader
+    from attribeam.attribution.verdict.verified import Reading, VerdictReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,11 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class RowFindings:
-    """What the models found of a row.
+    """What the models found of a row; None for what was not asked.
 
-    Attributes:
-        attention: its token-wise attributions; None where the method reads none.
-        results: what the method says of its spans, where it was asked beside the models already.
-        judged: its records by the bundled verdict, where that judges before the verdict's own model.
-        reading: what the verdict's own model says; None where it was not asked.
-        stored: its records as an earlier audit wrote them, whose evidence is used again.
+    ``results`` are the method's, where it was asked beside the models already; ``judged`` its records by the bundled
+    verdict, where that judges before the verdict's own model, which says the ``reading``; ``stored`` its records as an
+    earlier audit wrote them, whose evidence is used again.
     """
 
     attention: TokenAttribution | None = None
@@ -92,7 +91,7 @@ def model_outcomes(
         return outcomes
     if models.verdict is None:
         raise RuntimeError(f"the verdict {options.verdict!r} has a model of its own, but none was loaded")
-    if judges_first(options):
+    if options.has_verifier or options.verdict_band is not None:
         outcomes = [_judged_first(*pair, method, options, models) for pair in zip(rows, outcomes, strict=True)]
     return _with_readings(rows, outcomes, options, models.verdict)
 
@@ -113,8 +112,17 @@ def _with_results(
 ) -> Outcome:
     if isinstance(outcome, RowFault) or outcome.results is not None:
         return outcome
+    context = AnswerContext(
+        row.record,
+        [span.chars for span in row.spans],
+        models,
+        parsed=row.parsed,
+        encoded=row.encoded,
+        attention=outcome.attention,
+        settings=settings,
+    )
     try:
-        return replace(outcome, results=_results(row, outcome.attention, method, models, settings))
+        return replace(outcome, results=tuple(method.span_results(context)))
     except RowFault as fault:
         return fault
 
@@ -135,23 +143,35 @@ def _judged_first(
     return replace(outcome, judged=tuple(asked.found) if judge is None else judge.judged([asked])[0])
 
 
+def _is_asked_about(judged: Sequence[SpanEvidence] | None, options: MethodOptions) -> bool:
+    """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
+
+    Without a span there is nothing to read, and a band leaves out answers without a risk.
+    """
+    band = options.verdict_band
+    if judged is None or band is None:
+        return judged is None or bool(judged)
+    risk = judged[0].answer_risk if judged else None
+    return risk is not None and band[0] <= risk <= band[1]
+
+
 def _with_readings(
     rows: Sequence[AuditRow], outcomes: Sequence[Outcome], options: MethodOptions, verdict: VerdictReader
 ) -> list[Outcome]:
     """With what the verdict's own model says of the rows that have an outcome and lie in its band."""
-    from attribeam.attribution.verifiers.verdict_reader import AnswerToRead
+    from attribeam.attribution.verdict.verified import AnswerToRead
 
-    found = dict(enumerate(outcomes))
+    answered = list(outcomes)
     asked = {
-        place: AnswerToRead(rows[place].record, rows[place].parsed, one.judged)
-        for place, one in found.items()
-        if isinstance(one, RowFindings) and is_asked_about(one.judged, options)
+        index: AnswerToRead(row.record, row.parsed, outcome.judged)
+        for index, (row, outcome) in enumerate(zip(rows, outcomes, strict=True))
+        if isinstance(outcome, RowFindings) and _is_asked_about(outcome.judged, options)
     }
-    for (place, _), reading in zip(asked.items(), verdict.read([*asked.values()]), strict=True):
-        one = found[place]
-        if isinstance(one, RowFindings):
-            found[place] = reading if isinstance(reading, RowFault) else replace(one, reading=reading)
-    return [*found.values()]
+    for index, reading in zip(asked, verdict.read([*asked.values()]), strict=True):
+        outcome = answered[index]
+        if isinstance(outcome, RowFindings):
+            answered[index] = reading if isinstance(reading, RowFault) else replace(outcome, reading=reading)
+    return answered
 
 
 def evidence_of(
@@ -185,23 +205,19 @@ def _found(
         return _stored_to_judge(row, outcome.stored, options)
     records, reading = outcome.judged, outcome.reading
     if records is not None and (reading is None or options.has_verifier):
-        return records if reading is None or isinstance(reading, tuple) else _verified(records, reading, options)
+        if reading is None or isinstance(reading, tuple):
+            return records
+        from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
+
+        return verified_records(records, reading, calibrated_verifier(options.verdict))
+    outcome = _with_results(row, outcome, method, LoadedModels(), settings)
+    if isinstance(outcome, RowFault):
+        return outcome
     try:
-        results = outcome.results
-        if results is None:
-            results = _results(row, outcome.attention, method, LoadedModels(), settings)
         probed = reading if isinstance(reading, tuple) else None
-        return _to_judge(row, results, method, options, settings, probed)
+        return _to_judge(row, outcome.results or (), method, options, settings, probed)
     except RowFault as fault:
         return fault
-
-
-def _verified(
-    records: Sequence[SpanEvidence], answer: VerifiedAnswer, options: MethodOptions
-) -> Sequence[SpanEvidence]:
-    from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
-
-    return verified_records(records, answer, calibrated_verifier(options.verdict))
 
 
 def _to_judge(
@@ -241,25 +257,6 @@ def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: Met
     return RowToJudge(row.record, row.parsed, row.spans, stored, matcher)
 
 
-def _results(
-    row: AuditRow,
-    attention: TokenAttribution | None,
-    method: Method,
-    models: LoadedModels,
-    settings: MethodOptions | None,
-) -> tuple[SpanResult, ...]:
-    context = AnswerContext(
-        row.record,
-        [span.chars for span in row.spans],
-        models,
-        parsed=row.parsed,
-        encoded=row.encoded,
-        attention=attention,
-        settings=settings,
-    )
-    return tuple(method.span_results(context))
-
-
 def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:
     """The settings whose thresholds judge the method's mass; None if none were calibrated for it and none are given.
 
@@ -269,3 +266,75 @@ def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOption
     given = options.model_fields_set >= THRESHOLDS
     calibrated = options.method in UNIONS and (in_force is None or in_force.model_fields_set >= THRESHOLDS)
     return in_force or options if method.gives_mass and (calibrated or given) else None
+
+
+_OF_UNIONS = frozenset(
+    """
+    top_k isolation_tau strict_isolation token_evidence own_token_weight sentence_weight evidence_window word_weight
+    supported_threshold weak_threshold
+    """.split()  # noqa: SIM905
+)
+"""The options of the unions of attention; a method of the user's own may read any."""
+OF_VERDICTS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
+_OF_DECODERS = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
+_AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_quantization"})
+"""Options that the models say better: with what was loaded."""
+
+
+def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
+    """Models, method and versions; ``device`` is always present.
+
+    Raises:
+        UsageError: if the code of a user's own method cannot be identified.
+    """
+    found = {"device": "cpu"}
+    for model in (models.language, models.verdict):
+        if model is not None:
+            found |= {"device": model.device.type, **model.provenance()}
+    if models.attention is not None:
+        of_model = models.attention.provenance()
+        found |= {name: value for name, value in of_model.items() if name not in MethodOptions.model_fields}
+    if Need.HIDDEN_STATES in method.needs and models.attention is not None:
+        layer = models.hidden_layer
+        found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
+    if isinstance(method, UserMethod):
+        found["method_code"] = method.code
+    merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
+    read = options_read(options) - _AS_LOADED
+    if thresholds_of(method, options, merged) is None or not options.judges_by_mass:
+        read -= THRESHOLDS
+    return {**found, **_verdict_texts(options), **_texts(merged or options, read)}
+
+
+def reused_provenance(before: Mapping[str, str], options: MethodOptions) -> dict[str, str]:
+    """What ``audit_provenance`` gives where the evidence is that of an audit with the provenance ``before``.
+
+    ``options`` differ from that audit's in the verdict only, which has no model of its own.
+    """
+    of_verdict = OF_VERDICTS | THRESHOLDS | {"answer_risk_threshold", "support_score_threshold"}
+    kept = {name: text for name, text in before.items() if name not in of_verdict and "verdict" not in name}
+    read = OF_VERDICTS | (THRESHOLDS if options.judges_by_mass else frozenset())
+    return {**kept, **_verdict_texts(options), **_texts(options, read)}
+
+
+def options_read(options: MethodOptions) -> frozenset[str]:
+    """The names of the options that affect the method and the verdict."""
+    of_method = _OF_UNIONS if options.method in UNIONS else frozenset(options.explicit())
+    return of_method | OF_VERDICTS | {"method"} | (_OF_DECODERS if has_own_model(options) else frozenset())
+
+
+def _verdict_texts(options: MethodOptions) -> dict[str, str]:
+    """What the verdict depends on besides its own model, and the thresholds in force."""
+    judge, first = judge_of(options.asked_verdict), judge_of(options.first_verdict)
+    found = {} if judge is None else judge.provenance()
+    if options.has_verifier:
+        from attribeam.attribution.verdict.verified import calibration_texts
+
+        found = {"verdict_model": found["verdict_model"], **calibration_texts(options.verdict)}
+    if options.verdict_band is not None and first is not None:
+        found["bundled_verdict_model"] = first.provenance()["verdict_model"]
+    return found
+
+
+def _texts(options: MethodOptions, read: frozenset[str]) -> dict[str, str]:
+    return {name: text for name, text in option_texts(options).items() if name in read}

@@ -1,23 +1,30 @@
 """What a method is, what it is given of one answer, and the methods of an audit by name.
 
-These are the two unions of attention, and the user's own. Options that contradict the verdict are refused here, too.
+These are the two unions of attention, and the user's own, ``module:Name``. Options that contradict the verdict are
+refused here, too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import inspect
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.evidence.union_results import SpanResult, union_results
+from attribeam.attribution.evidence.union_results import MethodError, SpanResult, union_results
 from attribeam.attribution.option_declaration import Value, WholeNumber, option
 from attribeam.attribution.options import UNIONS, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.judge import judge_of, probe_of
-from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault
 from attribeam.schemas.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,8 +33,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.methods.user_method import UserMethod
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.verified import VerdictReader
 
 _T = TypeVar("_T")
 
@@ -62,10 +68,8 @@ class LoadedModels:
 class AnswerContext:
     """One answer; whatever the caller does not give of it is computed when a method first asks, once for all methods.
 
-    Attributes:
-        record: question, passages and answer.
-        spans: the target spans, ranges of the answer.
-        models: the loaded models.
+    ``spans`` are the target spans, ranges of the answer; ``settings`` the method's options merged with the model's.
+    What needs a model that was not loaded raises RuntimeError, what the model refuses RowFault.
     """
 
     def __init__(
@@ -79,7 +83,6 @@ class AnswerContext:
         attention: TokenAttribution | None = None,
         settings: MethodOptions | None = None,
     ) -> None:
-        """``settings`` are the method's options merged with the model's."""
         self.record = record
         self.spans = tuple(spans)
         self.models = models
@@ -101,42 +104,26 @@ class AnswerContext:
 
     @property
     def model(self) -> AttentionModel:
-        """The attention model.
-
-        Raises:
-            RuntimeError: if none was loaded.
-        """
+        """The attention model."""
         return required(self.models.attention, "attention")
 
     @cached_property
     def parsed(self) -> ParsedAnswer:
-        """The parsed answer.
-
-        Raises:
-            RuntimeError: if no parser was loaded.
-        """
+        """The parsed answer."""
         return required(self.models.parser, "parser").parse(self.record.answer, self.record.passages)
 
     @cached_property
     def encoded(self) -> EncodedRow:
-        """The encoded row.
-
-        Raises:
-            RowFault: if the model refuses the row.
-        """
+        """The encoded row."""
         return self.model.encode(self.record)
 
     @cached_property
     def attention(self) -> TokenAttribution:
-        """The token-wise attributions of the encoded row.
-
-        Raises:
-            RowFault: if the model refuses the row.
-        """
-        (found,) = self.model.attribute([self.encoded], [len(self.record.passages)])
-        if isinstance(found, RowFault):
-            raise found
-        return found
+        """The token-wise attributions of the encoded row."""
+        (outcome,) = self.model.attribute([self.encoded], [len(self.record.passages)])
+        if isinstance(outcome, RowFault):
+            raise outcome
+        return outcome
 
 
 def required(model: _T | None, need: str) -> _T:
@@ -163,10 +150,8 @@ class Need(StrEnum):
 class Method(Protocol):
     """A way to say which passage each span of an answer comes from.
 
-    Attributes:
-        name: as given to ``--method``.
-        needs: what it reads; this decides which models are loaded.
-        gives_mass: whether its results have a mass, a share of the span's attention.
+    ``name`` is that of ``--method``; ``needs`` decide which models are loaded; ``gives_mass`` says whether its results
+    have a mass, a share of the span's attention.
     """
 
     @property
@@ -268,12 +253,150 @@ def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettin
     if name in known:
         return known[name]
     if ":" in name:
-        from attribeam.attribution.methods.user_method import load_user_method  # it builds on this module
-
         return load_user_method(name, settings)
     hint, names = did_you_mean(name, known), ", ".join(known)
     others = "or module:Name of your own, or of one of those in docs/evaluation.md"
     raise UsageError(f"--method {name!r}: unknown; {hint + ' ' * bool(hint)}there are: {names}; {others}")
+
+
+class UserMethod:
+    """The user's method under the name that ``--method`` gives it, with defaults for what it lacks of the protocol."""
+
+    def __init__(self, name: str, own: object) -> None:
+        """Check the protocol.
+
+        Raises:
+            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
+        """
+        needs, kinds = getattr(own, "needs", None), ", ".join(repr(str(need)) for need in Need)
+        try:
+            if needs is None or isinstance(needs, str):
+                raise TypeError
+            self.needs = frozenset(Need(need) for need in needs)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"--method {name!r}: needs should be a set of {kinds}, was: {needs!r}") from error
+        self.name = name
+        self.gives_mass = bool(getattr(own, "gives_mass", False))
+        self._own = own
+        span_results = getattr(own, "span_results", None)
+        if not callable(span_results):
+            has = type(span_results).__name__
+            raise UsageError(f"--method {name!r}: should have span_results(context), has: {has}")
+        self._span_results: Callable[[AnswerContext], Sequence[SpanResult]] = span_results
+
+    def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
+        """What the user's class says.
+
+        Raises:
+            RowFault: if it refuses the row.
+            MethodError: if it raises anything else, or a result cannot become an evidence record.
+        """
+        source = context.record.source
+        where = f"row {source.source_row} of {source.source_file!r}"
+        try:
+            results = tuple(self._span_results(context))
+            complaint = _complaint(results, context, gives_mass=self.gives_mass)
+        except (RowFault, MethodError, MemoryError):
+            raise
+        except Exception as error:
+            raise MethodError(
+                f"method {self.name!r} raised {type(error).__name__} at {where}; it may refuse a row by raising "
+                "attribeam.schemas.RowFault, --verbose shows where it failed"
+            ) from error
+        if complaint is not None:
+            raise MethodError(f"method {self.name!r} gave a wrong result at {where}: {complaint}")
+        return results
+
+    @property
+    def code(self) -> str:
+        """Identifies the method's code: its own ``identity``, else the SHA-256 of the file that defines it.
+
+        Raises:
+            UsageError: if it has neither.
+        """
+        identity = getattr(self._own, "identity", None)
+        if isinstance(identity, str):
+            return identity
+        try:
+            path = inspect.getsourcefile(type(self._own))
+        except TypeError:
+            path = None
+        if path is None or not Path(path).is_file():
+            raise UsageError(f"--method {self.name!r}: should stand in a file, or have an `identity`; has neither")
+        return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
+    """The method ``module:Name``, created by calling ``Name`` with the settings.
+
+    Modules are looked for where Python looks, and then in the working directory.
+
+    Raises:
+        UsageError: if it cannot be imported or created, or is not a method.
+    """
+    module_name, _, attribute = name.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise UsageError(
+            f"--method {name!r}: module {module_name!r} could not be imported, {type(error).__name__}: {error}; it "
+            f"should be installed or stand in {folder} (with --runner, ship it with --setup_file)"
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        names = [
+            key
+            for key, one in vars(module).items()
+            if callable(one) and getattr(one, "__module__", "") == module.__name__
+        ]
+        there = ", ".join(names) or "none"
+        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {there}")
+    try:
+        own = factory(settings)
+    except Exception as error:
+        raise UsageError(
+            f"--method {name!r}: {attribute} should take the options as its one argument, raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return UserMethod(name, own)
+
+
+def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:
+    if len(results) != len(context.spans):
+        return f"there should be one result per span, {len(context.spans)}, there were {len(results)}"
+    passages = context.record.passages
+    complaints = (_span_complaint(result, passages, gives_mass=gives_mass) for result in results)
+    return next((f"span {index}: {text}" for index, text in enumerate(complaints) if text is not None), None)
+
+
+def _span_complaint(result: SpanResult, passages: Sequence[Passage], *, gives_mass: bool) -> str | None:
+    if not isinstance(result, SpanResult):
+        return f"a result should be a SpanResult, was: {type(result).__name__}"
+    if len(result.passage_scores) != len(passages):
+        return f"passage_scores should have one score per passage, {len(passages)}, had {len(result.passage_scores)}"
+    if not all(0 <= score < math.inf for score in result.passage_scores):
+        return f"passage_scores should be finite and not negative, were: {result.passage_scores}"
+    if (result.mass is not None) is not gives_mass:
+        return f"mass should be {'given' if gives_mass else 'None, as gives_mass says'}, was: {result.mass}"
+    if result.mass is not None and not 0 <= result.mass <= 1:
+        return f"mass should be from 0 to 1, was: {result.mass}"
+    return next(filter(None, (_piece_complaint(piece, passages) for piece in result.evidence)), None)
+
+
+def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str | None:
+    if not 0 <= piece.passage_index < len(passages):
+        return f"passage_index of evidence should be from 0 to {len(passages) - 1}, was: {piece.passage_index}"
+    passage = passages[piece.passage_index]
+    text = (passage.title or "") if piece.in_title else passage.text
+    if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
+        place = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+        return f"the text of evidence should be what its passage has at its range, is not: {place} of {len(text)}"
+    return (
+        None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
+    )
 
 
 def has_own_model(options: MethodOptions) -> bool:
@@ -281,29 +404,11 @@ def has_own_model(options: MethodOptions) -> bool:
     return options.has_verifier or probe_of(options) is not None
 
 
-def judges_first(options: MethodOptions) -> bool:
-    """Whether the bundled verdict judges an answer before: what a verifier reads, and what lies in a band."""
-    return options.has_verifier or options.verdict_band is not None
-
-
-def is_asked_about(judged: Sequence[SpanEvidence] | None, options: MethodOptions) -> bool:
-    """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
-
-    Without a span there is nothing to read, and a band leaves out answers without a risk.
-    """
-    band = options.verdict_band
-    if judged is None or band is None:
-        return judged is None or bool(judged)
-    risk = judged[0].answer_risk if judged else None
-    return risk is not None and band[0] <= risk <= band[1]
-
-
 def check_verdict(options: MethodOptions) -> None:
-    """Refuse options that contradict the verdict.
+    """Refuse options that contradict the verdict: for a verifier strictness and prior, and a band that does not fit.
 
     Raises:
-        UsageError: if the verdict is a verifier's and has a strictness or prior, or has a band, but no model of its own
-            or a threshold outside it.
+        UsageError: if they do.
         ModelLoadError: if the verdict's directory cannot be read.
     """
     if options.has_verifier and (options.strictness is not None or options.prior is not None):
@@ -311,17 +416,16 @@ def check_verdict(options: MethodOptions) -> None:
             f"--strictness and --prior are for a fitted verdict, not for the verifier {options.verdict}; leave them "
             "out, and fit its thresholds with attribeam calibrate"
         )
-    has_model = has_own_model(options)
     if options.verdict_band is None:
         return
-    if not has_model:
+    if not has_own_model(options):
         raise UsageError(
             f"--verdict-band says which answers a verifier or decoder is asked about, --verdict {options.verdict} has "
             "none; name one with --verdict, or leave the band out"
         )
     low, high = options.verdict_band
     flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
-    if not all(low <= one <= high for one in flagging):
+    if not all(low <= risk <= high for risk in flagging):
         raise UsageError(
             f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
             f"verdict and {flagging[1]:g} by --verdict {options.verdict}, was: {low:g},{high:g}"

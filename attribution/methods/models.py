@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.method import LoadedModels, Need
-from attribeam.attribution.models.layer_choice import layer_types
 from attribeam.attribution.models.loading import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
@@ -19,11 +18,9 @@ from attribeam.schemas.errors import ModelLoadError
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.decoder import Decoder
     from attribeam.attribution.language_models.language_model import LanguageModel
-    from attribeam.attribution.verdict.state_probe import StateProbe
-    from attribeam.attribution.verdict.verified import Verifier
-    from attribeam.attribution.verifiers.verdict_reader import VerdictReader
+    from attribeam.attribution.verdict.fitted_parts import StateProbe
+    from attribeam.attribution.verdict.verified import VerdictReader, Verifier
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -33,11 +30,8 @@ _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_
 class ModelChoice:
     """Which models to load, and how.
 
-    Attributes:
-        parser: "bundled", a spaCy pipeline or a directory.
-        model: the model whose attention and hidden states are taken.
-        method: options of the union, which the model's are merged into; they name the other models.
-        threads: CPU threads of torch; None leaves them unchanged.
+    Attention and hidden states are those of ``model``, whose options are merged into those of ``method``; these name
+    the other models. None for ``threads`` leaves those of torch unchanged.
     """
 
     parser: str = "bundled"
@@ -145,9 +139,14 @@ def load_models(
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
     """
-    language = _load_language(choice) if Need.LANGUAGE_MODEL in needs else None
+    language = None
+    if Need.LANGUAGE_MODEL in needs:
+        from attribeam.attribution.language_models.language_model import LanguageModel
+
+        with _naming_who_needs_it(choice):  # the whole model, which shares no weights with that of attention
+            language = LanguageModel.from_pretrained(choice.language, threads=choice.threads)
     return LoadedModels(
-        attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
+        attention=_load_attention(choice, needs, shared=shared) if encodes(needs) else None,
         parser=load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.method.hidden_layer,
         language=language,
@@ -174,11 +173,18 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
     from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 
     hidden = Need.HIDDEN_STATES in needs
-    observed = hidden or Need.RESPONSE_ATTENTION in needs
+    fused, options = not hidden and Need.RESPONSE_ATTENTION not in needs, choice.model
+    if hidden:
+        from attribeam.attribution.models.model_directory import layer_types, read_model_directory
+
+        layer_count = len(layer_types(read_model_directory(options).config))
+        layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer
+        if layer > layer_count:
+            raise ModelLoadError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
+        options = options.replaced(loaded_layers=max(layer, options.loaded_layers or 0))
+    load = load_attention_model if shared else AttentionModel.from_pretrained
     try:
-        options = _with_hidden_layer(choice) if hidden else choice.model
-        load = load_attention_model if shared else AttentionModel.from_pretrained
-        model = load(options, method=choice.method, threads=choice.threads, fused=not observed)
+        model = load(options, method=choice.method, threads=choice.threads, fused=fused)
         if hidden:
             from attribeam.attribution.attention.hidden_states import layer_modules
 
@@ -188,42 +194,29 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
     return model
 
 
-def _load_language(choice: ModelChoice) -> LanguageModel:
-    """The whole model with its language-model head; weights are not shared with the attention model."""
-    from attribeam.attribution.language_models.language_model import LanguageModel
-
-    with _naming_who_needs_it(choice):
-        return LanguageModel.from_pretrained(choice.language, threads=choice.threads)
-
-
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
+    if choice.verifier is not None:
+        from attribeam.attribution.verdict.verified import VerifierReader
+
+        return VerifierReader(_load_verifier(choice, choice.verifier))
     probe = probe_of(choice.method)
-    if choice.verifier is None and probe is None:
+    if probe is None:
         return None
-    from attribeam.attribution.verifiers.verdict_reader import DecoderReader, VerifierReader
-
-    if (verifier := choice.verifier) is not None:
-        return VerifierReader(_load_verifier(choice, verifier))
-    return None if probe is None else DecoderReader(_load_decoder(choice, probe, language), probe)
-
-
-def _load_decoder(choice: ModelChoice, probe: StateProbe, language: LanguageModel | None) -> Decoder:
-    """The model up to the layer of the verdict's probe, without its head, or the whole ``language`` model's layers."""
-    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models.decoder import Decoder, DecoderReader
 
     with _naming_who_needs_it(choice, probe):
-        if language is None:
+        if language is None:  # up to the layer of the probe, without its head
             decoder = Decoder.from_pretrained(choice.language, layer=probe.layer, threads=choice.threads)
         else:
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
-    return decoder
+    return DecoderReader(decoder, probe)
 
 
 def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
+    from attribeam.attribution.language_models.verifiers import load_verifier
     from attribeam.attribution.verdict.verified import calibrated_verifier
-    from attribeam.attribution.verifiers.loading import load_verifier
 
     try:
         verifier = load_verifier(options, threads=choice.threads)
@@ -248,13 +241,3 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
         end = "" if probe is None else probe.decoder_hint
         told = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
         raise ModelLoadError(f"{start}{told}{end}") from error
-
-
-def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
-    from attribeam.attribution.models.model_directory import read_model_directory
-
-    layer_count = len(layer_types(read_model_directory(choice.model).config))
-    layer = layer_count // 2 if choice.method.hidden_layer is None else choice.method.hidden_layer
-    if layer > layer_count:
-        raise ModelLoadError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
-    return choice.model.replaced(loaded_layers=max(layer, choice.model.loaded_layers or 0))

@@ -1,4 +1,4 @@
-"""What every loader shares: something costly is loaded once, and what libraries raise becomes ``ModelLoadError``."""
+"""What loaders share: what is costly is loaded once, errors of libraries, and what the processor computes fast."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from importlib.metadata import version
+from pathlib import Path
 from threading import RLock
 from typing import ParamSpec, TypeVar
 
-from attribeam.attribution.models.layer_choice import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError, ModelUnavailableError
 
+CAPTURE_IMPLEMENTATION = "attribeam_capture"
+"""The name of the attention that is captured, among those that transformers can be told to use."""
 _LONGEST_FAULT = 500
 _OUT_OF_MEMORY_MESSAGES = (
     "DefaultCPUAllocator: can't allocate memory",
@@ -42,15 +44,10 @@ def as_load_errors(model: str) -> Iterator[None]:
     except AttribeamError:
         raise
     except BaseException as error:
-        if isinstance(error, Exception) or _is_panic(error):
+        if isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime":  # a library in Rust gave up
             kind = ModelUnavailableError if is_out_of_memory(error) else ModelLoadError
             raise kind(f"model {model!r} {_explained(error)}") from error
         raise
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Whether a library in Rust gave up, which Python does not count as an ``Exception``."""
-    return type(error).__module__ == "pyo3_runtime"
 
 
 def _explained(error: BaseException) -> str:
@@ -88,8 +85,8 @@ _T = TypeVar("_T")
 def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a loader so that its last result stays loaded for the next call with the same, hashable arguments.
 
-    Threads that ask meanwhile wait for the one that loads; ``lru_cache`` alone would let each load its own. A loader
-    that raises is called again next time.
+    Threads wait for the one that loads; ``lru_cache`` alone would let each load its own. One that raises is called
+    again.
     """
     keep, lock = lru_cache(maxsize=1)(load), RLock()
 
@@ -99,3 +96,36 @@ def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
             return keep(*args, **kwargs)  # type: ignore[arg-type]
 
     return load_or_wait
+
+
+_PROCESSOR = Path("/proc/cpuinfo")
+_FLAG_LINES = ("flags", "Features")
+"""How /proc/cpuinfo names the line of instructions: on x86, and on ARM."""
+_PRODUCT_INSTRUCTIONS = {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}
+_QUESTIONS_TO_TORCH = {
+    "amx_bf16": "_is_amx_tile_supported",
+    "avx512_bf16": "_is_avx512_bf16_supported",
+    "amx_fp16": "_is_amx_fp16_supported",
+}
+
+
+def half_precision_instructions() -> dict[str, tuple[str, ...]]:
+    """Instructions for products of matrices, by dtype; only those of x86 are known. On Linux no torch is needed."""
+    flags = _processor_flags()
+    known = {dtype: tuple(name for name in names if name in flags) for dtype, names in _PRODUCT_INSTRUCTIONS.items()}
+    return {dtype: names for dtype, names in known.items() if names}
+
+
+def _processor_flags() -> frozenset[str]:
+    """The instructions that Linux names; elsewhere those that torch finds."""
+    try:
+        lines = _PROCESSOR.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in _FLAG_LINES:
+            return frozenset(value.split())
+    import torch  # heavy, and not needed on Linux
+
+    return frozenset(flag for flag, name in _QUESTIONS_TO_TORCH.items() if getattr(torch.cpu, name, bool)())

@@ -1,27 +1,34 @@
-"""Reading a model from the bundle, a local directory or the Hugging Face hub, with errors that say the way out.
+"""A model before its weights are read: its config and settings, the layer whose attention is taken, its tokenizer.
 
-A model is refused before its weights are read where attention cannot be taken from it: where its repository brings
-code along unasked, or names another repository's, and where transformers would compute its positions in another way
-than they were trained with. The config also says how many tokens of a row the model can place.
-
-``attribution_config.json`` says how a model directory asks to be used.
+It is refused where attention cannot be taken from it, or transformers would compute other positions than its own.
 """
 
 from __future__ import annotations
 
-import json
+import copy
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenizers import Tokenizer
 
-from attribeam.attribution.models.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.models.loading import as_load_errors
-from attribeam.attribution.models.model_files import CONFIG_FILE, TOKENIZER, check_files, check_tokenizer
+from attribeam.attribution.models.model_files import (
+    BUNDLED_MODEL,
+    CONFIG_FILE,
+    TOKENIZER,
+    check_code,
+    check_files,
+    check_tokenizer,
+    check_whole,
+    code_references,
+    model_folder,
+    untrusted_code,
+)
 from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME, Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
@@ -29,19 +36,14 @@ from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import read_object
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
-FILE_NAME = CONFIG_FILE
+_Options = TypeVar("_Options", bound=Options)
 
 
 @dataclass(frozen=True, slots=True)
 class AttributionConfig:
-    """The defaults of one model.
-
-    Attributes:
-        trained: how the model was trained; users cannot change it.
-        prompt_template: the model's own; None leaves the choice to ``choose_template``.
-    """
+    """The defaults of one model, as its ``attribution_config.json`` has them; users cannot change ``trained``."""
 
     model: ModelOptions = field(default_factory=ModelOptions)
     method: MethodOptions = field(default_factory=MethodOptions)
@@ -60,55 +62,33 @@ class AttributionConfig:
         if not values.keys() <= set(known):
             other = reprlib.repr(min(values.keys() - set(known)))
             raise ValueError(f"{path} should hold an object with the keys {known}, holds: {other}")
+
+        def of(options: type[_Options]) -> _Options:
+            return options(**{name: values[name] for name in _directory_options(options) if name in values})
+
         template = values.get("prompt_template")
         try:
-            return cls(
-                model=ModelOptions(**_of(ModelOptions, values)),
-                method=MethodOptions(**_of(MethodOptions, values)),
-                trained=TrainedOptions(**_of(TrainedOptions, values)),
-                prompt_template=None if template is None else _template(template),
-            )
+            if not isinstance(template, dict | None):
+                raise ValueError(f"prompt_template should be an object, was: {type(template).__name__}")
+            own = None if template is None else PromptTemplate.from_fields(template, where="prompt_template")
+            return cls(of(ModelOptions), of(MethodOptions), of(TrainedOptions), own)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
 
 def config_keys() -> list[str]:
     """The keys that ``attribution_config.json`` may hold."""
-    return [
-        *_directory_options(ModelOptions),
-        *_directory_options(TrainedOptions),
-        *_directory_options(MethodOptions),
-        "prompt_template",
-    ]
+    rooms = (ModelOptions, TrainedOptions, MethodOptions)
+    return [*(name for options in rooms for name in _directory_options(options)), "prompt_template"]
 
 
 def _directory_options(options: type[Options]) -> list[str]:
     return [name for name, one in declared(options).items() if one.in_directory]
 
 
-def _of(options: type[Options], values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: values[name] for name in _directory_options(options) if name in values}
-
-
-def _template(value: object) -> PromptTemplate:
-    if not isinstance(value, dict):
-        raise ValueError(f"prompt_template should be an object, was: {type(value).__name__}")
-    return PromptTemplate.from_fields(value, where="prompt_template")
-
-
-GGUF_SUFFIX = ".gguf"
-CONVERSION = "docs/models.md#gguf-files"
-BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
-
-
 @dataclass(frozen=True, slots=True)
 class ModelDirectory:
-    """A model before its weights are read.
-
-    Attributes:
-        location: its folder: a local model's own, or that of one commit in the hub's cache.
-        commit: the commit of a hub model, None for a local one.
-    """
+    """A model before its weights are read; ``commit`` is that of a hub model, None for a local one."""
 
     location: str
     config: PreTrainedConfig
@@ -117,38 +97,22 @@ class ModelDirectory:
     commit: str | None = None
 
 
-def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
-    """The folder of a model's description, and the commit of a hub model; fetches no weights.
-
-    Raises:
-        ModelLoadError: if there is no such model.
-    """
-    folder = _local_folder(options)
-    if folder is not None:
-        return folder, None
-    from attribeam.attribution.models.hub_files import fetch_description
-
-    folder = fetch_description(options.model, options.revision)
-    return folder, folder.name
-
-
 def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> ModelDirectory:
     """Config and settings of a model; reads no weights, and fetches none of a hub model.
 
-    With ``any_kind``, it need not be one that attention can be taken from.
-
     Raises:
-        ModelLoadError: if there is no such model, or it is of another kind.
+        ModelLoadError: if there is no such model, or attention cannot be taken from it and it need not be ``any_kind``.
     """
     from transformers import AutoConfig
 
     folder, commit = model_folder(options)
     with as_load_errors(options.model):
         check_files(folder)
-        _check_whole(options.model, folder)
+        check_whole(options.model, folder)
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
-        _forget_implementations(config)
+        # a config.json may name kernels on the hub ("someone/some-attn"), which transformers would fetch and run
+        config._attn_implementation = config._experts_implementation = None
         defaults = _defaults(options, folder)
         if not any_kind:
             _check_kind(options.model, config)
@@ -157,21 +121,14 @@ def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> Mo
 
 
 class LightConfig(SimpleNamespace):
-    """The bundled encoder's config.json, read without transformers; it has all that is asked of a config's text model.
-
-    Only ``read_light_directory`` gives one, in place of transformers' config.
-    """
+    """The bundled encoder's config.json without transformers, with all that is asked of a config's text model."""
 
     def get_text_config(self) -> LightConfig:
         return self
 
 
 def read_light_directory(options: ModelOptions) -> ModelDirectory:
-    """As ``read_model_directory``, but for the bundled model without transformers, whose import takes seconds.
-
-    Raises:
-        ModelLoadError: as ``read_model_directory``.
-    """
+    """As ``read_model_directory``, but for the bundled model without transformers, whose import takes seconds."""
     if options.model != BUNDLED_MODEL_NAME:
         return read_model_directory(options)
     folder, _ = model_folder(options)
@@ -180,25 +137,17 @@ def read_light_directory(options: ModelOptions) -> ModelDirectory:
         return ModelDirectory(str(folder), config, _defaults(options, folder), options)
 
 
-def configured_layer(directory: ModelDirectory) -> LayerChoice:
-    """L*: the layer from the options, else from the model's ``attribution_config.json``, else the default choice.
-
-    Raises:
-        ModelLoadError: if there is no such layer, or it has no attention.
-    """
-    requested = directory.options.layer
-    try:
-        return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
-    except ValueError as error:
-        raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
-
-
 def _defaults(options: ModelOptions, folder: Path) -> AttributionConfig:
     """What the options name, which has to exist, else what the folder has, else the paper's."""
     if options.attribution_config is not None:
         return AttributionConfig.from_file(options.attribution_config)
-    path = folder / FILE_NAME
+    path = folder / CONFIG_FILE
     return AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
+
+
+def runs_own_code(directory: ModelDirectory) -> bool:
+    """Whether code from the model's own repository is run, for the model or its tokenizer."""
+    return directory.options.trust_remote_code and bool(code_references(Path(directory.location)))
 
 
 def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
@@ -208,17 +157,19 @@ def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
 
 
 def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
-    """The model's fast tokenizer, without the truncation and padding that its file may ask for.
+    """The model's fast tokenizer, without its file's truncation and padding; ModelLoadError if it has none."""
+    from transformers import AutoTokenizer
 
-    Raises:
-        ModelLoadError: if the model has none.
-    """
-    options = directory.options
+    options, folder = directory.options, Path(directory.location)
     with as_load_errors(options.model):
-        file = Path(directory.location) / TOKENIZER
-        if file.is_file() and file.parent != BUNDLED_MODEL:
-            check_tokenizer(file)
-        tokenizer = _read_tokenizer(directory)
+        if (folder / TOKENIZER).is_file() and folder != BUNDLED_MODEL:
+            check_tokenizer(folder / TOKENIZER)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
+        except ValueError as error:
+            if "trust_remote_code" in str(error) and not options.trust_remote_code:
+                raise untrusted_code(options, folder) from error
+            raise
     if not tokenizer.is_fast:
         raise ModelLoadError(
             f"model {options.model!r} should have a fast tokenizer (tokenizer.json), because offsets are needed; "
@@ -227,90 +178,6 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return cast("PreTrainedTokenizerFast", tokenizer)
-
-
-def runs_own_code(directory: ModelDirectory) -> bool:
-    """Whether code from the model's own repository is run, for the model or its tokenizer."""
-    return directory.options.trust_remote_code and bool(code_references(Path(directory.location)))
-
-
-def _read_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerBase:
-    from transformers import AutoTokenizer
-
-    options = directory.options
-    try:
-        return AutoTokenizer.from_pretrained(directory.location, trust_remote_code=options.trust_remote_code)
-    except ValueError as error:
-        if "trust_remote_code" in str(error) and not options.trust_remote_code:
-            raise untrusted_code(options, Path(directory.location)) from error
-        raise
-
-
-def _local_folder(options: ModelOptions) -> Path | None:
-    """The folder of a bundled or local model, None for a hub id."""
-    folder = _folder_of_model(options.model)
-    if folder is not None and options.revision is not None:
-        raise ModelLoadError(
-            f"--revision is for models of the hub, {options.model!r} is a local one, whose revision is a digest of its "
-            "files; leave --revision out"
-        )
-    return folder
-
-
-def _folder_of_model(model: str) -> Path | None:
-    if model == BUNDLED_MODEL_NAME:
-        if not (BUNDLED_MODEL / "config.json").is_file():
-            raise ModelLoadError(
-                "the bundled attributor should lie beside the package, but is not there; install a complete "
-                "distribution, train it with python -m lab.train attributor, or choose another --model"
-            )
-        return BUNDLED_MODEL
-    path = Path(model).expanduser()
-    if path.is_dir():
-        return path
-    if path.suffix == GGUF_SUFFIX and path.is_file():
-        raise to_be_converted(model, path)
-    if model.startswith((".", "/", "~")) or model.count("/") > 1:
-        raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
-    return None
-
-
-def to_be_converted(model: str, file: Path) -> ModelLoadError:
-    """The error of a model whose weights are in a GGUF file."""
-    return ModelLoadError(
-        f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a GGUF "
-        f"file, {file.name}; convert it once as {CONVERSION} says, and name the new directory with --model"
-    )
-
-
-def _check_whole(model: str, folder: Path) -> None:
-    """Refuse a GGUF file without a config, an adapter, and a folder without a config.
-
-    Where transformers reads an adapter, it is without effect, or changes a model that nobody named.
-    """
-    packed = sorted(folder.glob(f"*{GGUF_SUFFIX}"))
-    if packed and not (folder / "config.json").is_file():
-        raise to_be_converted(model, packed[0])
-    if (folder / "adapter_config.json").is_file():
-        raise ModelLoadError(
-            f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "
-            "model with merge_and_unload of peft and save_pretrained, and name that directory with --model"
-        )
-    if not (folder / "config.json").is_file():
-        raise ModelLoadError(
-            f"model {model!r} should have config.json, tokenizer.json and safetensors weights, has no config.json; of "
-            f"a hub model with GGUF files, fetch one (hf download {model} FILE.gguf --local-dir .) and convert it as "
-            f"{CONVERSION} says"
-        )
-
-
-def _forget_implementations(config: PreTrainedConfig) -> None:
-    """Let attention and experts be computed by transformers' own code, also in parts of the model.
-
-    A config.json may name a kernel on the hub instead ("someone/some-attn"), which transformers would fetch and run.
-    """
-    config._attn_implementation = None
-    config._experts_implementation = None
 
 
 def _check_kind(model: str, config: PreTrainedConfig) -> None:
@@ -326,63 +193,6 @@ def _check_kind(model: str, config: PreTrainedConfig) -> None:
         )
 
 
-_FILES_NAMING_CODE = ("config.json", "tokenizer_config.json")
-
-
-def code_references(folder: Path) -> list[str]:
-    """What model and tokenizer name as their own classes, such as "modeling_own.OwnModel", sorted."""
-    return sorted(
-        {name for file in _FILES_NAMING_CODE for name in _names_in(_json_object(folder / file).get("auto_map"))}
-    )
-
-
-def check_code(options: ModelOptions, folder: Path) -> None:
-    """Refuse a model that needs code of its repository unasked, or code of which nobody knows the revision.
-
-    Raises:
-        ModelLoadError: in both cases; the message says the way out.
-    """
-    from transformers import CONFIG_MAPPING
-
-    config = _json_object(folder / "config.json")
-    if not options.trust_remote_code:
-        if config.get("auto_map") and config.get("model_type") not in CONFIG_MAPPING:
-            raise untrusted_code(options, folder)
-        return
-    elsewhere = sorted({name.partition("--")[0] for name in code_references(folder) if "--" in name})
-    if elsewhere:
-        raise ModelLoadError(
-            f"model {options.model!r} should bring its code along, names code of {', '.join(elsewhere)}, whose "
-            "revision nothing pins; put model and .py files into one directory, leave the names before '--' out of "
-            f"auto_map in its {' and '.join(_FILES_NAMING_CODE)}, and name it with --model"
-        )
-
-
-def untrusted_code(options: ModelOptions, folder: Path) -> ModelLoadError:
-    """The error of a model whose code was not asked for."""
-    return ModelLoadError(
-        f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
-        f"{folder}, then allow it with --trust-remote-code"
-    )
-
-
-def _json_object(path: Path) -> dict[str, object]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def _names_in(value: object) -> Iterator[str]:
-    """The strings in an ``auto_map``, whose values are names or lists of names."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _names_in(one)
-
-
 _RELATIVE_KINDS = ("relative_key", "relative_key_query")
 _ROTARY_KINDS = ("rope", "rotary")
 
@@ -390,60 +200,145 @@ _ROTARY_KINDS = ("rope", "rotary")
 def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
     """Refuse a ``position_embedding_type`` that the code of transformers does not look at.
 
-    BERT and its relatives once had positions relative to the key. transformers 5 reads such a config without a word
-    and adds absolute positions, whose table the weights need not hold. Code from a model's own repository may know
-    more kinds, and is not asked.
+    BERT and its relatives once had positions relative to the key; transformers 5 silently adds absolute ones instead.
+    Code of a model's own repository may know more kinds. Some name what they do anyway (ModernBERT's says "absolute").
 
     Raises:
         ModelLoadError: if the model's attention would be another than its own.
     """
     text = config.get_text_config()
     kind = getattr(text, "position_embedding_type", None)
-    if kind is None or kind in _known_kinds(text):
+    own_code = not type(text).__module__.startswith("transformers.")
+    if own_code or (hasattr(type(text), "position_embedding_type") and kind not in _RELATIVE_KINDS):
         return
-    raise ModelLoadError(
-        f"model {model!r} should have position embeddings that transformers computes, its config.json "
-        f"({text.model_type}) says position_embedding_type {kind!r}, which is ignored; choose another --model"
-    )
+    rotary = _ROTARY_KINDS if hasattr(type(text), "rope_parameters") else ()
+    if kind not in (None, "absolute", *rotary):
+        raise ModelLoadError(
+            f"model {model!r} should have position embeddings that transformers computes, its config.json "
+            f"({text.model_type}) says position_embedding_type {kind!r}, which is ignored; choose another --model"
+        )
 
 
-def _known_kinds(config: PreTrainedConfig) -> tuple[object, ...]:
-    """The kinds that the model's code computes, or that say what it does anyway (ModernBERT's says "absolute")."""
-    kind = getattr(config, "position_embedding_type", None)
-    own_code = not type(config).__module__.startswith("transformers.")
-    if own_code or (hasattr(type(config), "position_embedding_type") and kind not in _RELATIVE_KINDS):
-        return (kind,)
-    return ("absolute", *_ROTARY_KINDS) if hasattr(type(config), "rope_parameters") else ("absolute",)
-
-
-POSITIONS_BEHIND_PADDING = frozenset(
-    {
-        "camembert",
-        "data2vec-text",
-        "esm",
-        "ibert",
-        "lilt",
-        "longformer",
-        "luke",
-        "markuplm",
-        "mpnet",
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xmod",
-    }
-)
+POSITIONS_BEHIND_PADDING = frozenset({
+    "camembert", "data2vec-text", "esm", "ibert", "lilt", "longformer", "luke", "markuplm", "mpnet", "roberta",
+    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+})  # fmt: skip
 """Model types whose first token has the position after the padding token's id, so that the table is partly unused."""
 
 
 def model_context(config: PreTrainedConfig) -> int | None:
-    """The longest row in tokens that the model's positions reach, None where there is no limit.
-
-    RoBERTa's table of 514 positions serves 512 tokens.
-    """
+    """The longest row in tokens that the model's positions reach (RoBERTa's 514 serve 512); None without a limit."""
     text_config = config.get_text_config()
     positions: int | None = getattr(text_config, "max_position_embeddings", None)
     if positions is None or text_config.model_type not in POSITIONS_BEHIND_PADDING:
         return positions
     return positions - int(text_config.pad_token_id or 0) - 1
+
+
+_FULL = "full_attention"
+_SLIDING = "sliding_attention"
+_SEES_ALL = (_FULL, "hybrid")
+_SEES_SOME = (_SLIDING, "chunked_attention", "hybrid_sliding", "indexed_attention")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChoice:
+    """The layer whose attention is taken: 1-based L*, floor(L/2) + 1 (Section 4.1), the kind of each layer, and why."""
+
+    layer: int
+    default: int
+    kinds: tuple[str, ...]
+    reason: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of L*."""
+        return self.kinds[self.layer - 1]
+
+    def provenance(self) -> dict[str, str]:
+        """The choice, as recorded in file metadata and the run manifest."""
+        counts = Counter(self.kinds)
+        return {
+            "layer": str(self.layer),
+            "layer_count": str(len(self.kinds)),
+            "layer_type": self.kind,
+            "layer_default": str(self.default),
+            "layer_kinds": ", ".join(f"{kind} {counts[kind]}" for kind in sorted(counts)),
+            "layer_choice": f"layer {self.layer} of {len(self.kinds)}: {self.reason}",
+        }
+
+
+def configured_layer(directory: ModelDirectory) -> LayerChoice:
+    """L*, as the options say, else ``attribution_config.json``, else by default; ModelLoadError without attention."""
+    requested = directory.options.layer
+    try:
+        return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
+    except ValueError as error:
+        raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
+
+
+def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice:
+    """L*: the requested layer, else the layer nearest to floor(L/2) + 1 whose tokens see everything.
+
+    Ties go to the lower layer (Section 4.1; a layer with a sliding window may not see the passages, and a recurrent
+    layer has no attention). If no layer sees everything, it is the nearest layer with any attention.
+
+    Raises:
+        ValueError: if the requested layer does not exist or has no attention, or if no layer has attention.
+    """
+    kinds = layer_types(config)
+    capturable = layers_with_attention(kinds)
+    default = len(kinds) // 2 + 1
+    if requested is not None and requested not in capturable:
+        raise ValueError(f"layer should be one of the layers with attention, {capturable}, was: {requested}")
+    if not capturable:
+        raise ValueError(f"the model should have a layer with attention, but has only: {', '.join(sorted(set(kinds)))}")
+    candidates = [layer for layer in capturable if kinds[layer - 1] in _SEES_ALL] or capturable
+    layer = requested or min(candidates, key=lambda layer: (abs(layer - default), layer))
+    kind = kinds[layer - 1]
+    if requested is not None:
+        reason = "as configured"
+    elif layer == default:
+        reason = "the default"
+    else:
+        reason = f"nearest {kind} layer to the default {default} ({kinds[default - 1]})"
+    warning = "" if kind in _SEES_ALL else f"; a {kind} layer, which may not see all passages"
+    return LayerChoice(layer, default, kinds, reason + warning)
+
+
+def layers_with_attention(kinds: Sequence[str]) -> list[int]:
+    """The 1-based layers with attention; ``kinds`` are transformers' names."""
+    return [index + 1 for index, kind in enumerate(kinds) if kind in (*_SEES_ALL, *_SEES_SOME)]
+
+
+def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
+    """The kind of each layer, by transformers' names; sliding for all if the config gives only a window.
+
+    Raises:
+        ValueError: if the config does not say how many layers there are.
+    """
+    text_config = config.get_text_config()
+    types = getattr(text_config, "layer_types", None)
+    if types is not None:
+        return tuple(types)
+    layer_count = getattr(text_config, "num_hidden_layers", None)
+    if not isinstance(layer_count, int) or layer_count < 1:
+        raise ValueError(
+            f"config.json ({config.model_type}) should have a num_hidden_layers of at least 1, but has none"
+        )
+    return (_FULL if getattr(text_config, "sliding_window", None) is None else _SLIDING,) * layer_count
+
+
+def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
+    """A copy of ``config`` with ``layer`` layers, so that weights above them are neither read nor kept.
+
+    Every list with one item per layer is cut, too, of the text model's config if there is one.
+    """
+    trimmed = copy.deepcopy(config)
+    text_config = trimmed.get_text_config()
+    layer_count = text_config.num_hidden_layers
+    for name, value in vars(text_config).items():
+        if isinstance(value, list) and len(value) == layer_count:
+            setattr(text_config, name, value[:layer])
+    text_config.num_hidden_layers = layer
+    return trimmed

@@ -1,148 +1,212 @@
-"""What of a model directory is checked before a library opens it, and the revision of a local model.
+"""A model's files before a library opens them: where they are, fetched from the hub if need be, and checked.
 
-Libraries believe a directory. They wait for a pipe, make a list of a billion layers, draw random weights by the
-gigabyte for a config that belongs to other weights, or end the whole process. So its files, the sizes it claims and its
-tokenizer are checked here. A local model's revision is a digest over what is used of its files. No import takes
-seconds, so that a finished audit can tell whether its model is still the same without importing what loads it.
+Libraries believe a directory: they wait for a pipe, make a billion layers, run its code, or end the whole process.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
 
-from attribeam.schemas.errors import DataError
+from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME
+from attribeam.attribution.options import ModelOptions
+from attribeam.schemas.errors import DataError, ModelLoadError, ModelUnavailableError
 from attribeam.schemas.json_file import check_regular, read_object
 
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
+BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
 CONFIG_FILE = "attribution_config.json"
-_FIRST_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
-_HASHED_WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", CONFIG_FILE)
-_BLOCK_BYTES = 2**24
-_LARGEST_HEADER = 100_000_000
-
-
-class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
-def local_revision(folder: Path, names: Sequence[str], *, layer: int | None) -> str:
-    """SHA-256 over config, tokenizer, code, defaults, and the weights of layers 1 to ``layer`` in the files ``names``.
-
-    Raises:
-        OSError: if a file is missing.
-        ValueError: if a weights file is damaged.
-    """
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _HASHED_WHOLE for path in folder.glob(pattern)}):
-        digest.update(path.name.encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    for path in (folder / name for name in names):
-        try:
-            _hash_weights(digest, path, layer)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
-    return f"sha256:{digest.hexdigest()}"
-
-
-def weight_names(folder: Path, *, layer: int | None) -> list[str]:
-    """The names of the files that hold weights of layers 1 to ``layer``, sorted, whether they are there or not.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: if the index is damaged.
-    """
-    if (folder / SINGLE_FILE).is_file() or not (folder / INDEX_FILE).is_file():
-        return [SINGLE_FILE]
-    entries = read_weight_map(folder)
-    return sorted(set((entries if layer is None else entries_up_to_layer(entries, layer)).values()))
-
-
-def read_weight_map(folder: Path) -> dict[str, str]:
-    """The index of a model in several files: tensor to file.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: if it is damaged.
-    """
-    weight_map = _json((folder / INDEX_FILE).read_bytes())["weight_map"]
-    if not weight_map:
-        raise ValueError("no tensors")
-    return {str(name): Path(str(file)).name for name, file in weight_map.items()}
-
-
-def read_header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it has no such header.
-    """
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(_LARGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
-            raise ValueError(f"its header of {length:,} bytes is larger than the file, or than {_LARGEST_HEADER:,}")
-        header = _json(file.read(length))
-    if not isinstance(header, dict):
-        raise ValueError("its header is no JSON object")
-    return 8 + length, {name: one for name, one in header.items() if name != "__metadata__"}
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("its JSON is nested too deep") from error
-
-
-def entries_up_to_layer(weight_map: Mapping[str, str], layer: int) -> dict[str, str]:
-    """The entries of an index, tensor to file, without the language-model head and the layers above ``layer``.
-
-    The first number in a tensor's name is that of its layer, from 0.
-    """
-    return {name: file for name, file in weight_map.items() if not is_above_layer(name, layer)}
-
-
-def is_above_layer(name: str, layer: int) -> bool:
-    """Whether a tensor belongs to a layer above the 1-based ``layer``, or to the language-model head."""
-    number = _FIRST_NUMBER.search(name)
-    return "lm_head." in name if number is None else int(number[1]) >= layer
-
-
-def _hash_weights(digest: _Digest, path: Path, layer: int | None) -> None:
-    """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
-    first, header = read_header(path)
-    with path.open("rb") as file:
-        for name in sorted(header):
-            if layer is not None and is_above_layer(name, layer):
-                continue
-            tensor = header[name]
-            start, end = tensor["data_offsets"]
-            digest.update(json.dumps([name, tensor["dtype"], tensor["shape"]]).encode())
-            for block in _read_blocks(file, first + start, end - start):
-                digest.update(block)
-
-
-def _read_blocks(file: BinaryIO, start: int, size: int) -> Iterator[bytes]:
-    file.seek(start)
-    while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
-        size -= len(block)
-        yield block
-
-
 TOKENIZER = "tokenizer.json"
 _CONFIG = "config.json"
-_OBJECTS = (_CONFIG, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
-_LARGEST_TOKENIZER = 2**28
+_GGUF_FILES = "*.gguf"
+_CONVERSION = "docs/models.md#gguf-files"
+_DESCRIPTION = ("*.json", "*.jinja", "*.py", "*.model", "*.tiktoken", "*.txt")
+"""What is fetched of a hub model without its weights."""
 
+
+def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
+    """The folder of a model's config, tokenizer and code, and the commit of a hub model; fetches no weights.
+
+    The hub is asked for the commit of the revision (default: the main branch); offline, the cache gives the last one.
+
+    Raises:
+        ModelLoadError: if there is no such model or revision, if it is gated, or if neither hub nor cache provides it.
+    """
+    model = options.model
+    folder = BUNDLED_MODEL if model == BUNDLED_MODEL_NAME else Path(model).expanduser()
+    if model == BUNDLED_MODEL_NAME and not (folder / _CONFIG).is_file():
+        raise ModelLoadError(
+            "the bundled attributor should lie beside the package, but is not there; install a complete "
+            "distribution, train it with python -m lab.train attributor, or choose another --model"
+        )
+    if folder.is_dir():
+        if options.revision is not None:
+            raise ModelLoadError(
+                f"--revision is for models of the hub, {model!r} is a local one, whose revision is a digest of its "
+                "files; leave --revision out"
+            )
+        return folder, None
+    if folder.match(_GGUF_FILES) and folder.is_file():
+        raise _to_be_converted(model, folder)
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
+    folder = _fetch(model, options.revision, _DESCRIPTION)
+    return folder, folder.name
+
+
+def fetch_weights(model: str, commit: str, names: Sequence[str]) -> None:
+    """Fetch these files of one commit, but those that the model lacks; raises as ``model_folder``."""
+    folder = _cached_folder(model, commit)
+    if folder is None or not all((folder / name).is_file() for name in names):
+        _fetch(model, commit, names, shows_progress=True)
+
+
+def _fetch(model: str, revision: str | None, patterns: Sequence[str], *, shows_progress: bool = False) -> Path:
+    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub.utils.tqdm import tqdm
+
+    class Bar(tqdm):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]
+
+    bars = tqdm if shows_progress else Bar
+    try:
+        return Path(
+            snapshot_download(
+                model, revision=revision, allow_patterns=[*patterns], ignore_patterns=["*/*"], tqdm_class=bars
+            )
+        )
+    except (errors.HfHubHTTPError, errors.HFValidationError, errors.LocalEntryNotFoundError) as error:
+        folder = _cached_folder(model, revision) if isinstance(error, errors.LocalEntryNotFoundError) else None
+        if folder is None:
+            raise _not_fetched(model, revision, error) from error
+        return folder
+
+
+def _cached_folder(model: str, revision: str | None) -> Path | None:
+    """The folder with files from an earlier fetch, which may lack some that the patterns name."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(model, _CONFIG, revision=revision)
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def _not_fetched(model: str, revision: str | None, error: Exception) -> ModelLoadError:
+    """The error of a model that is not to be had; a ``ModelUnavailableError`` if the next attempt may succeed."""
+    from huggingface_hub import constants, errors
+
+    page, offline = f"{constants.ENDPOINT}/{model}", constants.is_offline_mode()
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        cause = "HF_HUB_OFFLINE is set" if offline else f"the hub {constants.ENDPOINT} is unreachable"
+        return (ModelLoadError if offline else ModelUnavailableError)(
+            f"model {model!r} is no local directory, and {cause}, and it is not wholly in the cache "
+            f"{constants.HF_HUB_CACHE}; fetch it with 'hf download {model}' where there is a network, or name a "
+            "directory with --model"
+        )
+    final_causes: dict[type[Exception], str] = {
+        errors.GatedRepoError: (
+            f"is gated: accept its terms at {page}, then log in with 'hf auth login' or set HF_TOKEN"
+        ),
+        errors.RepositoryNotFoundError: (
+            "should be 'bundled', a directory or a hub id; there is no such directory, and no such model at "
+            f"{page}, or it is private; check --model, or log in with 'hf auth login'"
+        ),
+        errors.RevisionNotFoundError: f"has no revision {revision!r}; see {page}/tree/main and --revision",
+        errors.HFValidationError: (
+            "should be 'bundled', a directory or a hub id such as organisation/name; it is none of these"
+        ),
+    }
+    for kind, cause in final_causes.items():
+        if isinstance(error, kind):
+            return ModelLoadError(f"model {model!r} {cause}")
+    return ModelUnavailableError(f"model {model!r} could not be fetched from {page}: {error}")
+
+
+def refuse_gguf(model: str, folder: Path) -> None:
+    """Refuse a folder with GGUF files by a ``ModelLoadError`` that says how to convert one."""
+    for file in sorted(folder.glob(_GGUF_FILES)):
+        raise _to_be_converted(model, file)
+
+
+def _to_be_converted(model: str, file: Path) -> ModelLoadError:
+    return ModelLoadError(
+        f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a GGUF "
+        f"file, {file.name}; convert it once as {_CONVERSION} says, and name the new directory with --model"
+    )
+
+
+def check_whole(model: str, folder: Path) -> None:
+    """Refuse a GGUF file without a config, an adapter, and a folder without a config, by a ``ModelLoadError``.
+
+    Where transformers reads an adapter, it is without effect, or changes a model that nobody named.
+    """
+    has_config = (folder / _CONFIG).is_file()
+    if not has_config:
+        refuse_gguf(model, folder)
+    if (folder / "adapter_config.json").is_file():
+        raise ModelLoadError(
+            f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "
+            "model with merge_and_unload of peft and save_pretrained, and name that directory with --model"
+        )
+    if not has_config:
+        raise ModelLoadError(
+            f"model {model!r} should have config.json, tokenizer.json and safetensors weights, has no config.json; of "
+            f"a hub model with GGUF files, fetch one (hf download {model} FILE.gguf --local-dir .) and convert it as "
+            f"{_CONVERSION} says"
+        )
+
+
+_FILES_NAMING_CODE = (_CONFIG, "tokenizer_config.json")
+
+
+def code_references(folder: Path) -> list[str]:
+    """What model and tokenizer name as their own classes, such as "modeling_own.OwnModel", sorted."""
+    paths = (folder / file for file in _FILES_NAMING_CODE)
+    maps = [read_object(path).get("auto_map") for path in paths if path.is_file()]
+    return sorted({value for _, _, value in _json_values(maps) if isinstance(value, str)})
+
+
+def check_code(options: ModelOptions, folder: Path) -> None:
+    """Refuse a model that needs code of its repository unasked, or code of which nobody knows the revision."""
+    from transformers import CONFIG_MAPPING
+
+    config = read_object(folder / _CONFIG)
+    if not options.trust_remote_code:
+        if config.get("auto_map") and config.get("model_type") not in CONFIG_MAPPING:
+            raise untrusted_code(options, folder)
+        return
+    elsewhere = sorted({name.partition("--")[0] for name in code_references(folder) if "--" in name})
+    if elsewhere:
+        raise ModelLoadError(
+            f"model {options.model!r} should bring its code along, names code of {', '.join(elsewhere)}, whose "
+            "revision nothing pins; put model and .py files into one directory, leave the names before '--' out of "
+            f"auto_map in its {' and '.join(_FILES_NAMING_CODE)}, and name it with --model"
+        )
+
+
+def untrusted_code(options: ModelOptions, folder: Path) -> ModelLoadError:
+    """The error of a model whose code was not asked for."""
+    return ModelLoadError(
+        f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
+        f"{folder}, then allow it with --trust-remote-code"
+    )
+
+
+def _json_values(value: object, path: str = "", key: str = "") -> Iterator[tuple[str, str, object]]:
+    """Every value in one of JSON, itself included: its path, its key, which those of a list do not have, and itself."""
+    yield path, key, value
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _json_values(child, f"{path}.{name}" if path else name, name)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _json_values(child, path)
+
+
+_OBJECTS = (_CONFIG, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json")
 _LIMITS = (
     (re.compile(r"layers?$|^n_layers?$|blocks$|depth$|groups?$"), 1_000),
     (re.compile(r"experts$"), 2**14),
@@ -151,13 +215,10 @@ _LIMITS = (
     (re.compile(""), 2**24),
 )
 """The largest whole number of a config by its key; the first pattern that is found in the key counts."""
-
 _POSITIVE = re.compile(
     r"(num_hidden_layers|n_layers?|num_attention_heads|n_heads?|vocab_size|hidden_size|n_embd|max_position_embeddings"
     r"|n_positions)"
 )
-_QUANTISED_PACKING = 16
-"""The most weights that one number of a quantised file can stand for, with room to spare."""
 
 
 def check_files(folder: Path) -> None:
@@ -167,61 +228,20 @@ def check_files(folder: Path) -> None:
         DataError: if it does not; the message names the file, what was expected and what was found.
     """
     check_regular(sorted(folder.iterdir()))
-    found = {name: read_object(folder / name) for name in _OBJECTS if (folder / name).is_file()}
-    for place, key, value in _numbers(found.get(_CONFIG, {})):
-        _check_number(folder / _CONFIG, place, key, value)
+    objects = {name: read_object(folder / name) for name in _OBJECTS if (folder / name).is_file()}
+    for path, key, value in _json_values(objects.get(_CONFIG, {})):
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        limit = next(most for pattern, most in _LIMITS if pattern.search(key))
+        least = 1 if _POSITIVE.fullmatch(key) else None
+        if (limit is not None and value > limit) or (least is not None and value < least):
+            expected = f"at most {limit:,}" if least is None else f"from 1 to {limit:,}"
+            raise DataError(
+                f"{folder / _CONFIG}: {path[:99]} should be {expected}, was: {str(value)[:30]}; choose another --model"
+            )
 
 
-def _numbers(found: object, path: str = "", key: str = "") -> Iterator[tuple[str, str, int]]:
-    """The whole numbers in a JSON object, each with its path and its key, which those of a list do not have."""
-    if isinstance(found, dict):
-        for name, value in found.items():
-            yield from _numbers(value, f"{path}.{name}" if path else name, name)
-    elif isinstance(found, list):
-        for value in found:
-            yield from _numbers(value, path)
-    elif isinstance(found, int) and not isinstance(found, bool):
-        yield path, key, found
-
-
-def _check_number(file: Path, path: str, key: str, value: int) -> None:
-    limit = next(most for pattern, most in _LIMITS if pattern.search(key))
-    least = 1 if _POSITIVE.fullmatch(key) else None
-    if (limit is not None and value > limit) or (least is not None and value < least):
-        expected = f"at most {limit:,}" if least is None else f"from 1 to {limit:,}"
-        raise DataError(f"{file}: {path[:99]} should be {expected}, was: {str(value)[:30]}; choose another --model")
-
-
-def check_weights(files: Sequence[Path], *, needed: int, quantised: bool) -> None:
-    """Check the headers of safetensors files against the number of weights that a config asks for.
-
-    What is missing would be drawn at random, however large, before anybody finds that it is missing.
-
-    Raises:
-        DataError: if a file is damaged, holds weights that are no real numbers, or all hold less than half of them.
-    """
-    held = 0
-    for file in files:
-        try:
-            _, header = read_header(file)
-            held += sum(_count(name, tensor, quantised=quantised) for name, tensor in header.items())
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{file} should be a safetensors file, is damaged ({error}); fetch it again") from error
-    if needed > 2 * held * (_QUANTISED_PACKING if quantised else 1):
-        raise DataError(
-            f"{files[0].parent}: config.json asks for {needed:,} weights, the safetensors files hold {held:,}; are "
-            "both of one model? fetch them again"
-        )
-
-
-def _count(name: str, tensor: dict[str, Any], *, quantised: bool) -> int:
-    """The numbers in a tensor, which takes at least half a byte for each, however many its shape says."""
-    start, end = tensor["data_offsets"]
-    if not quantised and name.endswith(".weight") and "F" not in tensor["dtype"]:
-        raise ValueError(f"{name[:99]} should have real numbers, has {tensor['dtype']}")
-    return min(prod(map(int, tensor["shape"])), 2 * (int(end) - int(start)))
-
-
+_LARGEST_TOKENIZER = 2**28
 _RUNNING = {"Precompiled", "Replace", "Split", "Regex"}
 """What of a tokenizer's file works like a program: maps, replacements and patterns."""
 _TRIAL = """
@@ -243,10 +263,7 @@ _TRIAL_BYTES, _TRIAL_SECONDS = 2**30, 3
 def check_tokenizer(file: Path) -> None:
     """Check a ``tokenizer.json``, and try one with maps, replacements or patterns in a process of its own.
 
-    Such a process may end by a signal, or take too much time or memory, and nothing else ends with it.
-
-    Raises:
-        DataError: if the file is no JSON object, or the trial fails.
+    Such a process may end by a signal, or take too much time or memory; that is a ``DataError``, too.
     """
     status = file.stat()
     _try_tokenizer(file, (status.st_mtime_ns, status.st_size))
@@ -254,7 +271,8 @@ def check_tokenizer(file: Path) -> None:
 
 @lru_cache(maxsize=8)
 def _try_tokenizer(file: Path, _: tuple[int, int]) -> None:
-    parts = [*_parts({**read_object(file, limit=_LARGEST_TOKENIZER), "model": None, "added_tokens": None})]
+    checked = {**read_object(file, limit=_LARGEST_TOKENIZER), "model": None, "added_tokens": None}
+    parts = [part for _, _, part in _json_values(checked) if isinstance(part, dict)]
     for part in parts:
         if part.get("type") == "TemplateProcessing":
             _check_template(file, part)
@@ -269,19 +287,12 @@ def _try_tokenizer(file: Path, _: tuple[int, int]) -> None:
         raise DataError(f"{file} should be a tokenizer that takes any text, but: {why}; choose another --model")
 
 
-def _parts(found: object) -> Iterator[dict[str, Any]]:
-    if isinstance(found, dict):
-        yield found
-    for one in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
-        yield from _parts(one)
-
-
-def _check_template(file: Path, template: dict[str, Any]) -> None:
+def _check_template(file: Path, template: dict[str, object]) -> None:
     """Check that a post-processor knows the special tokens that it adds."""
     named = {
-        str(special.get("id"))
-        for part in _parts([template.get("single"), template.get("pair")])
-        if isinstance(special := part.get("SpecialToken"), dict)
+        str(value.get("id"))
+        for _, key, value in _json_values([template.get("single"), template.get("pair")])
+        if key == "SpecialToken" and isinstance(value, dict)
     }
     known = template.get("special_tokens")
     unknown = sorted(named - set(known if isinstance(known, dict) else ()))

@@ -1,11 +1,6 @@
-"""A model's device and precision, and what ``--dtype auto`` chooses on a CPU.
+"""A model's device, precision and quantisation, and what ``--dtype auto`` chooses on a CPU.
 
-That is the half precision of the weights, where products are faster in it. ``Attributor.from_pretrained`` asks before
-it loads the model. An audit asks once, before it starts its workers, which are told the result. Loading itself never
-measures anything, so no two processes of a run can disagree.
-
-NF4 and LLM.int8 quantisation with bitsandbytes is applied while a model is loaded. On every processor, bitsandbytes'
-4-bit layers use the weights as loaded.
+That is asked for once, before models are loaded; loading never measures, so no two processes of a run can disagree.
 """
 
 from __future__ import annotations
@@ -24,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 
+from attribeam.attribution.models.loading import half_precision_instructions
 from attribeam.attribution.models.model_directory import ModelDirectory, read_light_directory
-from attribeam.attribution.models.processor import half_precision_instructions
 from attribeam.attribution.option_declaration import AUTO_DTYPE
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError, UsageError
@@ -34,7 +29,6 @@ if TYPE_CHECKING:
     from transformers import BitsAndBytesConfig, PreTrainedConfig
 
 _BITSANDBYTES = "bitsandbytes"
-_PACKAGES = (_BITSANDBYTES, "accelerate")
 
 
 class LoadingArguments(TypedDict, total=False):
@@ -49,11 +43,9 @@ def quantization_config(
 ) -> BitsAndBytesConfig | None:
     """The configuration for transformers: quantise the matrices of linear layers, and keep the rest in ``dtype``.
 
-    The modules named in ``but`` stay in ``dtype``, too. None means no quantisation.
-
-    NF4 uses blocks of 64 weights with quantised scales (double quantisation), and products run in ``dtype``. LLM.int8
-    uses its threshold of 6: columns with greater activations are multiplied in float16, and are chosen for a whole
-    batch.
+    The modules named in ``but`` stay in ``dtype``, too. None means no quantisation. NF4 has blocks of 64 weights with
+    quantised scales, and products in ``dtype``. LLM.int8 has its threshold of 6: columns with greater activations are
+    multiplied in float16, and are chosen for a whole batch.
 
     Raises:
         ModelLoadError: if a package is missing, or the model is already quantised.
@@ -62,8 +54,19 @@ def quantization_config(
         return None
     from transformers import BitsAndBytesConfig
 
-    _require_unquantised(quantization, config)
-    _require_packages(quantization)
+    stored = stored_quantization(config)
+    if stored is not None:
+        raise ModelLoadError(
+            f"--quantization {quantization} needs a model with unquantised weights, but these are stored as {stored} "
+            "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
+        )
+    missing = [name for name in (_BITSANDBYTES, "accelerate") if find_spec(name) is None]
+    if missing:
+        raise ModelLoadError(
+            f"--quantization {quantization} needs {' and '.join(missing)}, not installed here; install it with "
+            "pip install 'attribeam[quantization]'"
+        )
+    logging.getLogger(_BITSANDBYTES).setLevel(logging.ERROR)  # it warns about every product that it casts to float16
     if quantization is Quantization.INT8:
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[*but])  # type: ignore[no-untyped-call]
     return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
@@ -95,10 +98,10 @@ def quantization_name(quantization: Quantization, config: PreTrainedConfig) -> s
 
 def stored_quantization(config: PreTrainedConfig) -> str | None:
     """The quantisation of the stored weights, such as "bitsandbytes nf4", "gptq 4 bits" or "fp8"; None for none."""
-    found = getattr(config, "quantization_config", None)
-    if found is None:
+    stored = getattr(config, "quantization_config", None)
+    if stored is None:
         return None
-    entries = found if isinstance(found, Mapping) else found.to_dict()
+    entries = stored if isinstance(stored, Mapping) else stored.to_dict()
     method = entries.get("quant_method")
     method = str(getattr(method, "value", method) or "method not named")
     if entries.get("load_in_4bit"):
@@ -108,25 +111,6 @@ def stored_quantization(config: PreTrainedConfig) -> str | None:
     return f"{method} {entries['bits']} bits" if isinstance(entries.get("bits"), int) else method
 
 
-def _require_unquantised(quantization: Quantization, config: PreTrainedConfig) -> None:
-    stored = stored_quantization(config)
-    if stored is not None:
-        raise ModelLoadError(
-            f"--quantization {quantization} needs a model with unquantised weights, but these are stored as {stored} "
-            "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
-        )
-
-
-def _require_packages(quantization: Quantization) -> None:
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise ModelLoadError(
-            f"--quantization {quantization} needs {' and '.join(missing)}, not installed here; install it with "
-            "pip install 'attribeam[quantization]'"
-        )
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns about every product that it casts to float16
-
-
 _REPACKS = "support_avx512bf16_for_cpu"
 """The layer attribute that lets its first forward pass on the CPU repack the weights for a bfloat16 kernel."""
 
@@ -134,40 +118,31 @@ _REPACKS = "support_avx512bf16_for_cpu"
 def keep_weights_as_loaded(network: torch.nn.Module) -> None:
     """Make every 4-bit layer compute with the weights as loaded, on every processor.
 
-    On processors with AVX512-BF16, bitsandbytes would repack the weights in the first forward pass on the CPU. That
-    rounds scales to bfloat16 (which changes the weights and takes two bytes per scale instead of one), computes float32
-    and float16 in bfloat16, too, and applies only to matrices with a multiple of 32 rows and of 64 columns.
-
-    On all processors with AVX-512, bitsandbytes uses wrong scales for most weights of a matrix whose rows are not whole
-    blocks, if its number of columns is a multiple of 16. Such a matrix is read as a single row, which avoids the fault.
+    With AVX512-BF16, bitsandbytes would repack them in the first pass on the CPU, with scales rounded to bfloat16, and
+    compute float32 and float16 in bfloat16, too. With AVX-512, it uses wrong scales for most weights of a matrix whose
+    rows are not whole blocks, if its columns are a multiple of 16; such a matrix is read as a single row, which avoids
+    that.
 
     Raises:
         ModelLoadError: if this version of bitsandbytes has no switch for repacking.
     """
-    if sys.modules.get("bitsandbytes") is None:
+    if sys.modules.get(_BITSANDBYTES) is None:
         return
     from bitsandbytes.nn import Linear4bit  # an extra
 
     for layer in network.modules():
-        if isinstance(layer, Linear4bit):
-            _switch_repacking_off(layer)
-            if layer.weight.device.type == "cpu" and _has_rows_of_broken_blocks(layer):
+        if not isinstance(layer, Linear4bit):
+            continue
+        if not hasattr(layer, _REPACKS):
+            raise ModelLoadError(
+                f"bitsandbytes {version(_BITSANDBYTES)} may repack 4-bit weights to suit the processor and cannot be "
+                "stopped; install the version that pip install 'attribeam[quantization]' takes"
+            )
+        setattr(layer, _REPACKS, False)
+        if layer.weight.device.type == "cpu":
+            state, shape = layer.weight.quant_state, (layer.out_features, layer.in_features)
+            if tuple(state.shape) == shape and layer.in_features % state.blocksize != 0:
                 layer.forward = partial(_product, layer)
-
-
-def _switch_repacking_off(layer: Any) -> None:
-    if not hasattr(layer, _REPACKS):
-        raise ModelLoadError(
-            f"bitsandbytes {version('bitsandbytes')} may repack 4-bit weights to suit the processor and cannot be "
-            "stopped; install the version that pip install 'attribeam[quantization]' takes"
-        )
-    setattr(layer, _REPACKS, False)
-
-
-def _has_rows_of_broken_blocks(layer: Any) -> bool:
-    """Whether blocks of weights that share a scale cross the ends of rows."""
-    state = layer.weight.quant_state
-    return tuple(state.shape) == (layer.out_features, layer.in_features) and layer.in_features % state.blocksize != 0
 
 
 def _product(layer: Any, states: torch.Tensor) -> torch.Tensor:
@@ -237,9 +212,7 @@ def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.
 
 _FASTER = 1.5
 """How many times as fast as in float32 products must be; less is not worth the lost digits."""
-
-_ROWS, _WIDTH = 512, 1024
-_ROUNDS = 5
+_ROWS, _WIDTH, _ROUNDS = 512, 1024, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,33 +228,27 @@ def choose_half_precision(options: ModelOptions) -> DtypeChoice | None:
 
     None if nothing is to be chosen: the dtype is given by the user or the model's directory, the device is a GPU, the
     weights are stored otherwise or quantised, or the processor has no instructions for products in half precision.
-
-    Raises:
-        ModelLoadError: if there is no such model or device.
     """
-    asked = options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE
-    if asked or not half_precision_instructions():
+    available = half_precision_instructions()
+    if options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE or not available:
         return None
     directory = read_light_directory(options)
     given = directory.defaults.model.dtype != AUTO_DTYPE or stored_quantization(directory.config) is not None
     if given or choose_device(options.device).type != "cpu":
         return None
     stored = resolve_dtype(directory, "auto")
-    return None if stored == torch.float32 else _choose(stored)
-
-
-def _choose(stored: torch.dtype) -> DtypeChoice:
+    if stored == torch.float32:
+        return None
     name = str(stored).removeprefix("torch.")
-    instructions = half_precision_instructions().get(name, ())
-    if not instructions:
+    if name not in available:
         return DtypeChoice("float32", f"this processor has no instructions for products in {name}, as stored")
-    named = " and ".join(instructions)
-    if not is_faster(stored):
+    named = " and ".join(available[name])
+    if is_faster(stored):
         return DtypeChoice(
-            "float32", f"products in {name}, as stored, are not {_FASTER} times as fast here, in spite of {named}"
+            name, f"the weights are stored so, and products are {_FASTER} times as fast here or more ({named})"
         )
     return DtypeChoice(
-        name, f"the weights are stored so, and products are {_FASTER} times as fast here or more ({named})"
+        "float32", f"products in {name}, as stored, are not {_FASTER} times as fast here, in spite of {named}"
     )
 
 
@@ -290,14 +257,13 @@ def is_faster(dtype: torch.dtype) -> bool:
 
     The two take turns, and the best time of each counts, so that another program seldom matters.
     """
-    matrices = {one: _matrices(one) for one in (torch.float32, dtype)}
+    matrices = {
+        one: (torch.ones(_ROWS, _WIDTH, dtype=one), torch.ones(_WIDTH, _WIDTH, dtype=one))
+        for one in (torch.float32, dtype)
+    }
     rounds = [{one: _seconds(*pair) for one, pair in matrices.items()} for _ in range(_ROUNDS)]
     best = {one: min(seconds[one] for seconds in rounds) for one in matrices}
     return best[torch.float32] > _FASTER * best[dtype]
-
-
-def _matrices(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.ones(_ROWS, _WIDTH, dtype=dtype), torch.ones(_WIDTH, _WIDTH, dtype=dtype)
 
 
 def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:

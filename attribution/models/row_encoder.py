@@ -27,18 +27,12 @@ from attribeam.schemas.errors import ModelLoadError
 class RowEncoder:
     """Turns records into encoded rows; threads may share it.
 
-    Attributes:
-        template: the prompt.
-        template_name: how it was chosen, as in ``ChosenTemplate``.
-        max_tokens: longest row, or window of a row, in tokens; None where there is no limit.
+    ``template_name`` says how the template was chosen, ``max_tokens`` is the longest row or window, None without a
+    limit.
     """
 
     def __init__(self, directory: ModelDirectory) -> None:
-        """Read tokenizer and template, no weights.
-
-        Raises:
-            ModelLoadError: if the model has no fast tokenizer, or the prompt template cannot be used.
-        """
+        """Read tokenizer and template, no weights; ModelLoadError if one of them cannot be used."""
         options = directory.options
         with as_load_errors(options.model):
             if isinstance(directory.config, LightConfig):
@@ -54,7 +48,8 @@ class RowEncoder:
                 raise ModelLoadError(f"model {options.model!r}: {error}") from error
             self.template = chosen.template
             self.template_name = chosen.name
-            self.max_tokens = _max_tokens(directory)
+            limits = (options.max_tokens, model_context(directory.config))
+            self.max_tokens = min((limit for limit in limits if limit is not None), default=None)
             self._tokenizer = PageTokenizer(backend, add_special_tokens=chosen.add_special_tokens)
         text = directory.config.get_text_config()
         self._vocabulary: int | None = None if runs_own_code(directory) else getattr(text, "vocab_size", None)
@@ -68,7 +63,7 @@ class RowEncoder:
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
             return whole.row
-        from attribeam.attribution.prompts.passage_windows import cut_into_windows
+        from attribeam.attribution.prompts.token_offsets import cut_into_windows
 
         return cut_into_windows(
             whole,
@@ -78,11 +73,7 @@ class RowEncoder:
         )
 
     def encode_whole(self, record: QARecord) -> EncodedRow:
-        """As ``encode``, never with windows, for methods that need the whole row at once.
-
-        Raises:
-            RowFault: TOO_MANY_TOKENS if the row is longer than the model takes; faults of ``encode_any_length``.
-        """
+        """As ``encode``, but TOO_MANY_TOKENS instead of windows, for methods that need the whole row at once."""
         row = self.encode_any_length(record)
         if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
             raise RowFault(
@@ -93,11 +84,7 @@ class RowEncoder:
         return row
 
     def encode_any_length(self, record: QARecord) -> EncodedRow:
-        """As ``encode``, in one piece regardless of its length.
-
-        Raises:
-            RowFault: TEMPLATE_FAILED by a template of the user's; faults of ``encode_row``.
-        """
+        """As ``encode``, in one piece regardless of its length; TEMPLATE_FAILED by a template of the user's."""
         return self._encode(record, range(len(record.passages))).row
 
     def _encode(self, record: QARecord, passages: range) -> EncodedPrompt:
@@ -119,14 +106,5 @@ class RowEncoder:
 
 @loaded_once
 def load_row_encoder(options: ModelOptions) -> RowEncoder:
-    """The encoder of a model; the last one stays loaded for the next call with the same options.
-
-    Raises:
-        ModelLoadError: as ``RowEncoder``.
-    """
+    """The encoder of a model; the last one stays loaded for the next call. Raises as ``RowEncoder``."""
     return RowEncoder(read_light_directory(options))
-
-
-def _max_tokens(directory: ModelDirectory) -> int | None:
-    context = model_context(directory.config)
-    return min((limit for limit in (directory.options.max_tokens, context) if limit is not None), default=None)

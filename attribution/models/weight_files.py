@@ -1,14 +1,17 @@
-"""Selects the safetensors files with the weights of layers 1 to L*, and identifies their revision.
+"""The safetensors files with the weights of layers 1 to L*: found, checked before they are read, and their revision.
 
-A hub model's weights are identified by its commit, a local model's by a digest over the used parts of its files.
+What a config asks for and the files lack would be drawn at random by the gigabyte before anybody finds out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+import re
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,129 +19,145 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attribeam.attribution.models.model_directory import (
-    GGUF_SUFFIX,
-    ModelDirectory,
-    runs_own_code,
-    to_be_converted,
-)
-from attribeam.attribution.models.model_files import (
-    INDEX_FILE,
-    SINGLE_FILE,
-    check_weights,
-    entries_up_to_layer,
-    is_above_layer,
-    local_revision,
-    read_weight_map,
-    weight_names,
-)
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
+from attribeam.attribution.models.model_files import CONFIG_FILE, fetch_weights, refuse_gguf
+from attribeam.schemas.errors import DataError, ModelLoadError
 
+_SINGLE_FILE = "model.safetensors"
+_INDEX_FILE = "model.safetensors.index.json"
 _UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_HASHED_WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", CONFIG_FILE)
+_LAYER_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
+_BLOCK_BYTES = 2**24
+_LARGEST_HEADER = 100_000_000
+_QUANTISED_PACKING = 16
+"""The most weights that one number of a quantised file can stand for, with room to spare."""
 
 
 @contextmanager
 def weights_folder(directory: ModelDirectory, *, needed: int, layer: int | None = None) -> Iterator[Path]:
     """A folder with the weights of layers 1 to ``layer`` (None: all layers), as transformers reads them.
 
-    Files that hold only higher layers need not exist, and are not fetched from the hub. The folder is the model's own,
-    or a temporary folder of links with its own index, which is removed on exit.
+    Files that hold only higher layers need not exist, and are not fetched. It is the model's own folder, or a temporary
+    one of links with its own index.
 
     Raises:
-        ModelLoadError: if there are no safetensors weights, or a needed file is missing or cannot be fetched.
+        ModelLoadError: as ``weight_paths``.
         DataError: if a file is damaged, or all hold much less than the ``needed`` number of weights.
     """
-    folder = Path(directory.location)
-    files = needed_files(directory, layer=layer)
-    require_files(directory, files)
+    paths = weight_paths(directory, layer=layer)
     quantised = getattr(directory.config, "quantization_config", None) is not None
-    check_weights([folder / name for name in files], needed=needed, quantised=quantised)
-    if files == [SINGLE_FILE] or set(files) == set(_weight_map(directory).values()):
-        yield folder
+    _check_weights(paths, needed=needed, quantised=quantised)
+    names = {path.name for path in paths}
+    if names == {_SINGLE_FILE} or names == set(_index_entries(directory, None).values()):
+        yield Path(directory.location)
         return
     with TemporaryDirectory(prefix="attribeam-weights-") as links:
-        _link_files(folder, Path(links), _needed_entries(directory, layer))
+        for path in paths:
+            (Path(links) / path.name).symlink_to(path.resolve())
+        index = {"metadata": {}, "weight_map": _index_entries(directory, layer)}
+        (Path(links) / _INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
         yield Path(links)
 
 
-def needed_files(directory: ModelDirectory, *, layer: int | None = None) -> list[str]:
-    """The sorted names of the files with weights of layers 1 to ``layer``, whether they exist or not.
+def weight_paths(directory: ModelDirectory, *, layer: int | None = None) -> list[Path]:
+    """The files with weights of layers 1 to ``layer``, by name; those of a hub model are fetched if they are missing.
 
     Raises:
-        ModelLoadError: if the index is damaged.
+        ModelLoadError: if there are no safetensors weights, the index is damaged, or a file is missing.
     """
-    with _as_damaged_index(directory):
-        return weight_names(Path(directory.location), layer=None if runs_own_code(directory) else layer)
-
-
-def _needed_entries(directory: ModelDirectory, layer: int | None) -> dict[str, str]:
-    weight_map = _weight_map(directory)
-    return weight_map if layer is None or runs_own_code(directory) else entries_up_to_layer(weight_map, layer)
-
-
-def _weight_map(directory: ModelDirectory) -> dict[str, str]:
-    with _as_damaged_index(directory):
-        return read_weight_map(Path(directory.location))
-
-
-@contextmanager
-def _as_damaged_index(directory: ModelDirectory) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelLoadError(
-            f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map', but is not; "
-            "fetch it again"
-        ) from error
-
-
-def require_files(directory: ModelDirectory, names: list[str]) -> None:
-    """Fetch missing files of a hub model, then check that all files exist.
-
-    Raises:
-        ModelLoadError: if one is missing.
-    """
-    folder = Path(directory.location)
+    folder, model = Path(directory.location), directory.options.model
+    names = [_SINGLE_FILE]
+    if not (folder / _SINGLE_FILE).is_file() and (folder / _INDEX_FILE).is_file():
+        names = sorted(set(_index_entries(directory, layer).values()))
     if directory.commit is not None:
-        from attribeam.attribution.models.hub_files import fetch_weights
-
-        fetch_weights(directory.options.model, directory.commit, names)
+        fetch_weights(model, directory.commit, names)
     missing = [name for name in names if not (folder / name).is_file()]
-    packed = sorted(folder.glob(f"*{GGUF_SUFFIX}"))
-    if missing and packed:
-        raise to_be_converted(directory.options.model, packed[0])
-    if missing == [SINGLE_FILE]:
-        raise ModelLoadError(f"model {directory.options.model!r} {_without_safetensors(folder)}")
+    if missing:
+        refuse_gguf(model, folder)
+    if missing == [_SINGLE_FILE]:
+        others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
+        cause = "has no such file; fetch them again"
+        if others:
+            cause = (
+                f"has {', '.join(others[:3])}, which can run code when read; if you trust it, convert it with "
+                "from_pretrained and save_pretrained of transformers"
+            )
+        raise ModelLoadError(
+            f"model {model!r} should have its weights in safetensors files ({_SINGLE_FILE}, or {_INDEX_FILE} and its "
+            f"files), but {cause}, or choose another --model"
+        )
     if missing:
         raise ModelLoadError(
-            f"model {directory.options.model!r} should have all files that {INDEX_FILE} names for its layers, but "
-            f"lacks {len(missing)} of {len(names)}: {', '.join(missing[:3])}; fetch them again"
+            f"model {model!r} should have all files that {_INDEX_FILE} names for its layers, but lacks {len(missing)} "
+            f"of {len(names)}: {', '.join(missing[:3])}; fetch them again"
         )
+    return [folder / name for name in names]
 
 
-def _without_safetensors(folder: Path) -> str:
-    others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
-    found = "has no such file; fetch them again"
-    if others:
-        found = (
-            f"has {', '.join(others[:3])}, which can run code when read; if you trust it, convert it with "
-            "from_pretrained and save_pretrained of transformers"
+def _index_entries(directory: ModelDirectory, layer: int | None) -> dict[str, str]:
+    """Of the index of a model in several files, tensor to file, what the weights of layers 1 to ``layer`` are in."""
+    try:
+        weight_map = _json((Path(directory.location) / _INDEX_FILE).read_bytes())["weight_map"]
+        if not weight_map:
+            raise ValueError("no tensors")
+        entries = {str(name): Path(str(file)).name for name, file in weight_map.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelLoadError(
+            f"model {directory.options.model!r}: {_INDEX_FILE} should be JSON with a 'weight_map', but is not; "
+            "fetch it again"
+        ) from error
+    if layer is None or runs_own_code(directory):
+        return entries
+    return {name: file for name, file in entries.items() if not is_above_layer(name, layer)}
+
+
+def is_above_layer(name: str, layer: int) -> bool:
+    """Whether a tensor is of the head or a layer above the 1-based ``layer``: the first number of its name, from 0."""
+    number = _LAYER_NUMBER.search(name)
+    return "lm_head." in name if number is None else int(number[1]) >= layer
+
+
+def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor; else ValueError."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(_LARGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
+            raise ValueError(f"its header of {length:,} bytes is larger than the file, or than {_LARGEST_HEADER:,}")
+        header = _json(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    return 8 + length, {name: tensor for name, tensor in header.items() if name != "__metadata__"}
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deep") from error
+
+
+def _check_weights(files: list[Path], *, needed: int, quantised: bool) -> None:
+    """Check headers: weights are real numbers, and at least half of what the config asks for is there."""
+    held = 0
+    for file in files:
+        try:
+            for name, tensor in _read_header(file)[1].items():
+                if not quantised and name.endswith(".weight") and "F" not in tensor["dtype"]:
+                    raise ValueError(f"{name[:99]} should have real numbers, has {tensor['dtype']}")
+                start, end = tensor["data_offsets"]  # a number takes half a byte at least, whatever its shape says
+                held += min(prod(map(int, tensor["shape"])), 2 * (int(end) - int(start)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{file} should be a safetensors file, is damaged ({error}); fetch it again") from error
+    if needed > 2 * held * (_QUANTISED_PACKING if quantised else 1):
+        raise DataError(
+            f"{files[0].parent}: config.json asks for {needed:,} weights, the safetensors files hold {held:,}; are "
+            "both of one model? fetch them again"
         )
-    return (
-        f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), but {found}, "
-        "or choose another --model"
-    )
-
-
-def _link_files(folder: Path, links: Path, needed: Mapping[str, str]) -> None:
-    for file in sorted(set(needed.values())):
-        (links / file).symlink_to((folder / file).resolve())
-    index = {"metadata": {}, "weight_map": dict(needed)}
-    (links / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
 
 
 def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
-    """The commit of a hub model, the ``local_revision`` of a local one.
+    """The commit of a hub model; of a local one SHA-256 over config, tokenizer, code, defaults and weights.
 
     Only the weights of layers 1 to ``layer`` count, or all of them if None; no others are read.
 
@@ -147,36 +166,52 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     """
     if directory.commit is not None:
         return directory.commit
-    names = needed_files(directory, layer=layer)
-    require_files(directory, names)
-    try:
-        return local_revision(Path(directory.location), names, layer=layer)
-    except ValueError as error:
-        raise ModelLoadError(str(error)) from error
+    weights = weight_paths(directory, layer=layer)
+    digest = sha256()
+    for path in sorted({path for pattern in _HASHED_WHOLE for path in Path(directory.location).glob(pattern)}):
+        digest.update(path.name.encode())
+        digest.update(sha256(path.read_bytes()).digest())
+    for path in weights:
+        try:
+            for block in _hashed_blocks(path, layer):
+                digest.update(block)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _hashed_blocks(path: Path, layer: int | None) -> Iterator[bytes]:
+    """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
+    first, header = _read_header(path)
+    with path.open("rb") as file:
+        for name in sorted(name for name in header if layer is None or not is_above_layer(name, layer)):
+            tensor = header[name]
+            start, end = tensor["data_offsets"]
+            yield json.dumps([name, tensor["dtype"], tensor["shape"]]).encode()
+            file.seek(first + start)
+            size = end - start
+            while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
+                size -= len(block)
+                yield block
 
 
 def weights_digest(directory: ModelDirectory, *, layer: int) -> str:
-    """SHA-256 over the names, shapes and numbers of the weights of layers 1 to ``layer``, of a hub or a local model.
+    """SHA-256 over the names, shapes and numbers of the weights of layers 1 to ``layer``; raises as ``weight_paths``.
 
     Unlike a revision it does not depend on how many files there are, on what stands beside the weights, or on whether
     they are stored in float32 or bfloat16: numbers count as bfloat16 has them.
-
-    Raises:
-        ModelLoadError: if a weights file is missing or damaged.
     """
-    names = needed_files(directory, layer=layer)
-    require_files(directory, names)
     digest = sha256()
     with ExitStack() as opened:
-        places: dict[str, Any] = {}
-        for path in (Path(directory.location) / name for name in names):
+        file_of: dict[str, Any] = {}
+        for path in weight_paths(directory, layer=layer):
             try:
                 file = opened.enter_context(safe_open(path, "pt"))
             except SafetensorError as error:
                 raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
-            places |= dict.fromkeys(file.keys(), file)
-        for name in sorted(name for name in places if not is_above_layer(name, layer)):
-            tensor = places[name].get_tensor(name)
+            file_of |= dict.fromkeys(file.keys(), file)
+        for name in sorted(name for name in file_of if not is_above_layer(name, layer)):
+            tensor = file_of[name].get_tensor(name)
             tensor = tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
             digest.update(json.dumps([name, *tensor.shape]).encode())
             digest.update(tensor.reshape(-1).view(torch.uint8).numpy())

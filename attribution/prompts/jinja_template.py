@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2.nodes import Getattr, Name
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
+from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TextRegion
 from attribeam.schemas import Passage, Reason, RowFault
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     trim_blocks=True,
@@ -59,12 +61,10 @@ class ShownPassage:
 
 
 def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str:
-    """What a template makes of ``passages`` and ``question``.
+    """What a template makes of ``passages`` and ``question``; the first passage has ``first_index`` (from 0) in its
+    row.
 
-    Args:
-        source: the template.
-        texts: title and text of each passage, the question last.
-        first_index: 0-based index of the first passage in its row.
+    ``texts`` are title and text of each passage, the question last.
 
     Raises:
         RenderError: if the template fails; the message names the kind of error.
@@ -79,34 +79,30 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
         raise RenderError(f"it should render every row, fails with {type(error).__name__}", detail) from error
 
 
-def render_chat(source: str, *, message: str, special_tokens: Mapping[str, Any]) -> str:
-    """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
+def render_chat(tokenizer: PreTrainedTokenizerFast, preamble: str, message: str) -> str:
+    """A user's message as the chat template renders it behind ``preamble``, with the start of the assistant's turn.
 
     Raises:
-        RenderError: if the template fails.
+        ValueError: if the template fails.
     """
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    special_tokens: dict[str, Any] = tokenizer.special_tokens_map
     try:
         rendered: Any = render_jinja_template(  # annotated as text, but gives a list of texts and one of token masks
             conversations=[[{"role": "user", "content": message}]],
-            chat_template=source,
+            chat_template=preamble + tokenizer.get_chat_template(),
             add_generation_prompt=True,
             enable_thinking=False,
             **special_tokens,
         )
-    except _FAILURES as error:
-        raise RenderError(str(error)) from error
-    except MemoryError:
-        raise RenderError(_TOO_LARGE) from None
+    except (*_FAILURES, MemoryError) as error:
+        fault = _TOO_LARGE if isinstance(error, MemoryError) else error
+        raise ValueError(f"its chat template fails: {fault}; use --prompt-template plain") from error
     return str(rendered[0][0])
 
 
-@lru_cache(maxsize=8)
-def _compiled(source: str) -> jinja2.Template:
-    return _ENVIRONMENT.from_string(source)
-
-
+_compiled = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _PROBE = Passage(text=f'  A "probe" & <b>É</b> {{{{ x }}}}\r\n{"word " * 4000}\n ', title=" The Title\t")
@@ -141,15 +137,6 @@ class JinjaTemplate:
                 raise ValueError(f"{error}{error.detail}") from error
             except MemoryError:
                 raise ValueError(f"{_TOO_LARGE}, for a sample row; make it smaller") from None
-
-    @classmethod
-    def from_file(cls, path: str | Path) -> JinjaTemplate:
-        """The template in a file.
-
-        Raises:
-            ValueError: if the file cannot be read, or holds no valid template; the message names it.
-        """
-        return cls.from_text(TemplateText.from_file(path).text, where=f"prompt template {path}")
 
     @classmethod
     def from_text(cls, text: str, *, where: str) -> JinjaTemplate:
@@ -212,14 +199,10 @@ def _put_texts(marked: str, texts: Sequence[str], first_index: int) -> RenderedP
             raise ValueError(f"it should {_REQUEST}, but repeats one")
         ranges[number] = page.write(texts[number])
         page.write(literal)
-    _check_all_shown(ranges, texts, "".join(pieces[::2]))
+    titles = set(range(0, len(texts) - 1, 2))
+    missing = {number for number, text in enumerate(texts) if text} - titles - set(ranges)
+    if missing or not {_OPEN, _CLOSE}.isdisjoint("".join(pieces[::2])):
+        raise ValueError(f"it should {_REQUEST}, but leaves one out or changes it")
     question = ranges.pop(len(texts) - 1, (0, 0))
     regions = [TextRegion(first_index + number // 2, number % 2 == 0, *ranges[number]) for number in ranges]
     return RenderedPrompt(page.text, tuple(regions), *question)
-
-
-def _check_all_shown(ranges: Mapping[int, tuple[int, int]], texts: Sequence[str], literal: str) -> None:
-    titles = set(range(0, len(texts) - 1, 2))
-    missing = {number for number, text in enumerate(texts) if text} - titles - set(ranges)
-    if missing or _OPEN in literal or _CLOSE in literal:
-        raise ValueError(f"it should {_REQUEST}, but leaves one out or changes it")

@@ -117,11 +117,9 @@ class PromptPage:
 class PromptTemplate:
     """Preamble, passages and question, in this order; the answer follows the question's format directly.
 
-    Attributes:
-        preamble: plain text before the passages; braces in it mean nothing.
-        titled_passage: format of a passage with a title: {title} and {text} once each, {index} (from 1) at will.
-        passage: format of a passage without one: {text} once, {index} at will.
-        question: format of the question: {question} once. Literal braces in the formats are doubled.
+    The ``preamble`` is plain text: braces in it mean nothing. ``titled_passage``, for a passage with a title, has
+    {title} and {text} once each, ``passage`` has {text} once, both {index} (from 1) at will. ``question`` has
+    {question} once. Literal braces in these formats are doubled.
 
     Raises:
         ValueError: if a format lacks a field, repeats one, or names another.
@@ -157,15 +155,6 @@ class PromptTemplate:
             raise ValueError(f"{where}: {error}") from error
 
     @classmethod
-    def from_file(cls, path: str | Path) -> PromptTemplate:
-        """The template of a JSON file with the fields of this class.
-
-        Raises:
-            ValueError: if the file cannot be read or does not hold a valid template.
-        """
-        return cls.from_text(TemplateText.from_file(path).text, where=f"prompt template {path}")
-
-    @classmethod
     def from_text(cls, text: str, *, where: str) -> PromptTemplate:
         """The template that a file holds.
 
@@ -190,22 +179,14 @@ class PromptTemplate:
         """
         page = PromptPage()
         page.write(self.preamble)
-        regions = [
-            region
-            for index, passage in enumerate(passages, first_index)
-            for region in self._write(page, index, passage)
-        ]
+        regions = []
+        for index, passage in enumerate(passages, first_index):
+            values = {"text": passage.text, "index": str(index + 1), "title": passage.title or ""}
+            ranges = _write_format(page, self.titled_passage if passage.title else self.passage, values)
+            shown = [(name, *ranges[name]) for name in ranges if name != "index"]
+            regions += [TextRegion(index, name == "title", start, end) for name, start, end in shown if start < end]
         question_range = _write_format(page, self.question, {"question": question})["question"]
         return RenderedPrompt(page.text, tuple(regions), *question_range)
-
-    def _write(self, page: PromptPage, index: int, passage: Passage) -> list[TextRegion]:
-        values = {"text": passage.text, "index": str(index + 1)}
-        if passage.title:
-            ranges = _write_format(page, self.titled_passage, {**values, "title": passage.title})
-        else:
-            ranges = _write_format(page, self.passage, values)
-        regions = [TextRegion(index, name == "title", *ranges[name]) for name in ranges if name != "index"]
-        return [region for region in regions if region.char_start < region.char_end]
 
 
 def _write_format(page: PromptPage, text: str, values: Mapping[str, str]) -> dict[str, tuple[int, int]]:
@@ -234,8 +215,7 @@ def _check_format(label: str, text: str, *, needed: Sequence[str], allowed: Sequ
         found = [name for _, name in _parse_format(text) if name is not None]
     except ValueError as error:
         raise ValueError(f"prompt template: {label!r}: {error}; double literal braces") from error
-    rightly = all(found.count(name) == 1 for name in needed) and set(found) <= {*needed, *allowed}
-    if not rightly:
+    if not (all(found.count(name) == 1 for name in needed) and set(found) <= {*needed, *allowed}):
         optional = f" and at will {_braced(allowed)}" if allowed else ""
         raise ValueError(
             f"prompt template: {label!r} should have the fields {_braced(needed)} once each{optional}, "
@@ -274,11 +254,9 @@ class Template(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChosenTemplate:
-    """A template under the name by which it was chosen.
+    """A template under the name by which it was chosen: "model" for the model directory's own, or the file's name.
 
-    Attributes:
-        name: "chat", "plain", "paper", "model" for the model directory's own, or the file's name.
-        add_special_tokens: whether the tokenizer adds BOS and the like; None for unless the template has one in front.
+    ``add_special_tokens``: whether the tokenizer adds BOS and the like; None for unless the template has one in front.
     """
 
     name: str
@@ -300,34 +278,17 @@ def choose_template(
         return ChosenTemplate("model", default)
     if option is None:
         option = CHAT if tokenizer is not None and tokenizer.chat_template else PLAIN
-    if isinstance(option, TemplateText):
-        return ChosenTemplate(option.name, _template_from_text(option))
     if option == CHAT:
         return ChosenTemplate(CHAT, chat_prompt_template(tokenizer), add_special_tokens=False)
-    if option in _NAMED_TEMPLATES:
+    if isinstance(option, str) and option in _NAMED_TEMPLATES:
         return ChosenTemplate(option, _NAMED_TEMPLATES[option])
-    return ChosenTemplate(Path(option).name, _template_from_file(option))
-
-
-def _template_from_file(path: str) -> Template:
-    if _is_jinja(path):
+    file = option if isinstance(option, TemplateText) else TemplateText.from_file(option)
+    where = f"prompt template {file.name if file is option else option}"
+    if file.name.lower().endswith(_JINJA_SUFFIXES):
         from attribeam.attribution.prompts.jinja_template import JinjaTemplate  # it builds on this module
 
-        return JinjaTemplate.from_file(path)
-    return PromptTemplate.from_file(path)
-
-
-def _template_from_text(shipped: TemplateText) -> Template:
-    where = f"prompt template {shipped.name}"
-    if _is_jinja(shipped.name):
-        from attribeam.attribution.prompts.jinja_template import JinjaTemplate  # it builds on this module
-
-        return JinjaTemplate.from_text(shipped.text, where=where)
-    return PromptTemplate.from_text(shipped.text, where=where)
-
-
-def _is_jinja(name: str) -> bool:
-    return name.lower().endswith(_JINJA_SUFFIXES)
+        return ChosenTemplate(file.name, JinjaTemplate.from_text(file.text, where=where))
+    return ChosenTemplate(file.name, PromptTemplate.from_text(file.text, where=where))
 
 
 USER_MESSAGE = PromptTemplate(question="Question: {question}")
@@ -357,24 +318,13 @@ def chat_prompt_template(
     """
     if tokenizer is None or not tokenizer.chat_template:
         raise ValueError("its tokenizer should have a chat template, has none; use --prompt-template plain")
-    before, mark, after = _render_chat(tokenizer, _MESSAGE_MARK).partition(_MESSAGE_MARK)
-    if not mark or _render_chat(tokenizer, _PROBE) != before + _PROBE + after:
+    from attribeam.attribution.prompts.jinja_template import render_chat  # it builds on this module
+
+    before, mark, after = render_chat(tokenizer, _CLOCK, _MESSAGE_MARK).partition(_MESSAGE_MARK)
+    if not mark or render_chat(tokenizer, _CLOCK, _PROBE) != before + _PROBE + after:
         raise ValueError(
             "its chat template should show the user's message once and as it is, but leaves it out, repeats or changes "
             "it; use --prompt-template plain"
         )
-    return replace(message, preamble=before + message.preamble, question=message.question + _doubled_braces(after))
-
-
-def _render_chat(tokenizer: PreTrainedTokenizerFast, text: str) -> str:
-    from attribeam.attribution.prompts.jinja_template import render_chat  # it builds on this module
-
-    source = _CLOCK + tokenizer.get_chat_template()
-    try:
-        return render_chat(source, message=text, special_tokens=tokenizer.special_tokens_map)
-    except ValueError as error:
-        raise ValueError(f"its chat template fails: {error}; use --prompt-template plain") from error
-
-
-def _doubled_braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    question_end = after.replace("{", "{{").replace("}", "}}")
+    return replace(message, preamble=before + message.preamble, question=message.question + question_end)

@@ -9,41 +9,33 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
+from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.citation_pointers import passage_references
 from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.schemas import CharRange, Passage, QARecord, SpanEvidence
 
-_WORDS_IN_A_RUN = 3
-_CHARACTERS_IN_A_RUN = 6
+_WORDS_IN_A_RUN, _CHARACTERS_IN_A_RUN = 3, 6
 _SEARCHES_WITHOUT_INDEX = 100
 _SPACELESS = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U000323af"
 )
 """Thai, Lao, Tibetan, Burmese, Khmer, kana and Han characters."""
-_BORDER = "\n"
+_IS_SPACELESS = re.compile(f"[{_SPACELESS}]")
 _ASCII_UNITS = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).decode().lower()
 """What each ASCII character is in a unit: its lower case, a blank for those that stand in none."""
+_ACCENTS = frozenset((*range(10, 36), *range(200, 241)))
+"""Canonical combining classes of accents, and of Hebrew and Arabic vowel points."""
 
 Run: TypeAlias = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedText:
-    """How much of a span is copied: the share of its units in long runs that stand in one passage, and that passage.
-
-    ``passage_index`` is None where the share is 0.
-    """
-
-    share: float
-    passage_index: int | None
 
 
 class LiteralIndex:
@@ -55,7 +47,7 @@ class LiteralIndex:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._parts = [(_units_of_text(one.title or ""), _units_of_text(one.text)) for one in passages]
-        self._joined = [_BORDER.join(joined for _, joined in parts) for parts in self._parts]
+        self._joined = ["\n".join(joined for _, joined in parts) for parts in self._parts]
         self._searches = 0
 
     @cached_property
@@ -70,41 +62,38 @@ class LiteralIndex:
     def literal_passages(self, text: str) -> tuple[int, ...]:
         """The passages in which all units of a text stand one after the other, ascending; none for a text without."""
         units = comparable_units(text)
-        wanted = _joined(units)
-        return tuple(index for index in self._possible(units) if wanted in self._joined[index]) if units else ()
-
-    def _possible(self, units: Sequence[str]) -> Iterable[int]:
-        """The passages to search for these units: all of them for the first spans, then those with all their runs."""
+        if not units:
+            return ()
         self._searches += 1
-        if self._searches <= _SEARCHES_WITHOUT_INDEX:
-            return range(len(self._joined))
-        possible = (1 << len(self._joined)) - 1
-        for run in (*filter(None, _runs(units)), *zip(units)):
-            possible &= self._passages_of.get(run, 0)
-        return _indices(possible)
+        possible: Iterable[int] = range(len(self._joined))
+        if self._searches > _SEARCHES_WITHOUT_INDEX:
+            bits = (1 << len(self._joined)) - 1
+            for run in (*filter(None, _runs(units)), *zip(units)):
+                bits &= self._passages_of.get(run, 0)
+            possible = _indices(bits)
+        wanted = _joined(units)
+        return tuple(index for index in possible if wanted in self._joined[index])
 
-    def copied(self, text: str, *, preferred: int | None = None) -> CopiedText:
-        """The largest share of a text's units that lie in runs of three words (six characters) of one passage.
+    def copied(self, text: str, *, preferred: int | None = None) -> tuple[float, int | None]:
+        """How much of a text is copied, and from which passage; (0, None) where nothing is.
 
-        A text that is shorter than a run is one run. Of passages with equal shares the ``preferred`` one is named, else
-        the first.
+        That is the largest share of its units that lie in runs of three words (six characters) of one passage. A text
+        that is shorter than a run is one run. Of passages with equal shares the ``preferred`` one is named, else the
+        first.
         """
         units = comparable_units(text)
         runs = _runs(units)
         if not any(runs):
             found = self.literal_passages(text)
-            return CopiedText(1.0, preferred if preferred in found else found[0]) if found else CopiedText(0.0, None)
-        counts: dict[int, int] = {}
-        ends: dict[int, int] = {}
-        for place, run in enumerate(runs):
+            return (1.0, preferred if preferred in found else found[0]) if found else (0.0, None)
+        counts, ends = Counter[int](), Counter[int]()
+        for start, run in enumerate(runs):
+            end = start + len(run)
             for index in _indices(self._passages_of.get(run, 0)):
-                end = place + len(run)
-                counts[index] = counts.get(index, 0) + end - max(place, ends.get(index, 0))
+                counts[index] += end - max(start, ends[index])
                 ends[index] = end
-        if not counts:
-            return CopiedText(0.0, None)
-        best = min(counts, key=lambda index: (-counts[index], index != preferred, index))
-        return CopiedText(counts[best] / len(units), best)
+        best = min(counts, key=lambda index: (-counts[index], index != preferred, index), default=None)
+        return (0.0, None) if best is None else (counts[best] / len(units), best)
 
 
 def comparable_units(text: str) -> list[str]:
@@ -129,14 +118,12 @@ def _units_of_text(text: str) -> tuple[list[str], str]:
 
 def _runs(units: Sequence[str]) -> list[Run]:
     """The run that begins at each unit, empty where the text ends before it."""
-    if not any(map(_is_spaceless, units)):
+    spaceless = [unit[0] > "\u0e00" and _IS_SPACELESS.match(unit) is not None for unit in units]
+    if not any(spaceless):
         rest = min(len(units), _WORDS_IN_A_RUN - 1)
-        return [*zip(*(units[place:] for place in range(_WORDS_IN_A_RUN)), strict=False), *[()] * rest]
-    runs: list[Run] = []
-    for place, unit in enumerate(units):
-        length = _CHARACTERS_IN_A_RUN if _is_spaceless(unit) else _WORDS_IN_A_RUN
-        runs.append(tuple(units[place : place + length]) if place + length <= len(units) else ())
-    return runs
+        return [*zip(*(units[start:] for start in range(_WORDS_IN_A_RUN)), strict=False), *[()] * rest]
+    ends = (start + (_CHARACTERS_IN_A_RUN if one else _WORDS_IN_A_RUN) for start, one in enumerate(spaceless))
+    return [tuple(units[start:end]) if end <= len(units) else () for start, end in enumerate(ends)]
 
 
 def _joined(units: Sequence[str]) -> str:
@@ -164,31 +151,9 @@ def _units() -> re.Pattern[str]:
 def _comparable(unit: str) -> str:
     if unit.isascii():
         return unit.lower()
-    plain = (one for one in unicodedata.normalize("NFKD", unit.casefold()) if not _is_accent(one))
+    letters = unicodedata.normalize("NFKD", unit.casefold())
+    plain = (one for one in letters if unicodedata.combining(one) not in _ACCENTS)
     return unicodedata.normalize("NFKC", "".join(plain)) or unit
-
-
-def _is_accent(character: str) -> bool:
-    """True for accents and for Hebrew and Arabic vowel points, by their canonical combining class."""
-    combining = unicodedata.combining(character)
-    return 10 <= combining <= 35 or 200 <= combining <= 240
-
-
-def _is_spaceless(unit: str) -> bool:
-    return unit[0] > "\u0e00" and _spaceless().match(unit) is not None
-
-
-@lru_cache(maxsize=1)
-def _spaceless() -> re.Pattern[str]:
-    return re.compile(f"[{_SPACELESS}]")
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Marks with nothing but punctuation between them, and the passages that they name."""
-
-    chars: CharRange
-    passages: tuple[int, ...]
 
 
 def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanEvidence]) -> tuple[SpanEvidence, ...]:
@@ -219,18 +184,16 @@ def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanE
 class _Citations:
     """The marks of one answer, and its words that name a passage ("passage 3"), by where they stand.
 
-    Attributes:
-        stated: the answer with blanks for its marks.
+    Marks with nothing but punctuation between them are one. ``stated`` is the answer with blanks for its marks.
     """
 
     def __init__(self, record: QARecord, parsed: ParsedAnswer) -> None:
         self.stated = hide_ranges(record.answer, parsed.marked)
         self._starts = [parsed.words[start].char_start for start in parsed.sentence_starts] if parsed.words else []
-        marks = [_Group(one.chars, one.passages) for one in parsed.marks if not one.closes]
-        self._groups = self._grouped(marks)
+        self._marks = self._grouped([one for one in parsed.marks if not one.closes])
         references = passage_references(self.stated, len(record.passages))
-        self._references = self._grouped([_Group(one.chars, (one.passage_index,)) for one in references])
-        self._closing = [_Group(one.chars, one.passages) for one in parsed.marks if one.closes]
+        self._references = self._grouped([CitationMark(one.chars, (one.passage_index,)) for one in references])
+        self._closing = [one for one in parsed.marks if one.closes]
 
     def of(self, claim: CharRange) -> tuple[int, ...]:
         """The passages that the claim's own marks name, else words of its sentence, else a list behind it.
@@ -239,18 +202,19 @@ class _Citations:
         are none, a mark before the sentence's first word counts.
         """
         start, end = self._sentence(claim)
-        own = self._between(self._groups, start, end)
-        within = [one for one in own if one.chars.overlaps(claim)]
-        behind = [one for one in own if one.chars.char_start >= claim.char_end][:1]
-        found = [*within, *behind] or [one for one in own if self._leads(one, start)]
+        own = _between(self._marks, start, end)
+        within = [mark for mark in own if mark.chars.overlaps(claim)]
+        behind = [mark for mark in own if mark.chars.char_start >= claim.char_end][:1]
+        found = [*within, *behind] or [
+            mark for mark in own if not any(map(str.isalnum, self.stated[start : mark.chars.char_start]))
+        ]
         if not found:
-            named = self._between(self._references, start, end)
-            before = [one for one in named if one.chars.char_start < claim.char_end]
+            named = _between(self._references, start, end)
+            before = [reference for reference in named if reference.chars.char_start < claim.char_end]
             found = list(before[-1:] or named[:1])
-        if not found:
-            place = bisect_left(self._closing, claim.char_end, key=lambda one: one.chars.char_start)
-            found = [one for one in self._closing[place : place + 1] if not self._groups]
-        return tuple(dict.fromkeys(passage for one in found for passage in one.passages))
+        if not found and not self._marks:
+            found = list(_between(self._closing, claim.char_end, len(self.stated))[:1])
+        return tuple(dict.fromkeys(passage for mark in found for passage in mark.passages))
 
     def _sentence(self, claim: CharRange) -> tuple[int, int]:
         """From behind the sentence before the claim to the first word behind its own sentence.
@@ -258,34 +222,27 @@ class _Citations:
         What stands between two sentences belongs to the first, unless a line break stands before it: then it leads the
         second.
         """
-        first = bisect_right(self._starts, claim.char_start) - 1
-        last = bisect_left(self._starts, claim.char_end) - 1
-        start = 0 if first <= 0 else self._border(self._starts[first])
-        end = len(self.stated) if last + 1 >= len(self._starts) else self._border(self._starts[last + 1])
-        return start, end
+        borders = []
+        first, last = bisect_right(self._starts, claim.char_start) - 1, bisect_left(self._starts, claim.char_end)
+        for start in (self._starts[first] if first > 0 else 0, *self._starts[last : last + 1]):
+            line = self.stated.rfind("\n", len(self.stated[:start].rstrip()), start)
+            borders.append(start if line < 0 else line + 1)
+        return borders[0], borders[1] if len(borders) > 1 else len(self.stated)
 
-    def _border(self, start: int) -> int:
-        """Where what leads the sentence that begins at ``start`` begins: behind the last line break before it."""
-        gap = len(self.stated[:start].rstrip())
-        line = self.stated.rfind("\n", gap, start)
-        return start if line < 0 else line + 1
-
-    def _leads(self, group: _Group, start: int) -> bool:
-        return not any(map(str.isalnum, self.stated[start : group.chars.char_start]))
-
-    @staticmethod
-    def _between(groups: Sequence[_Group], start: int, end: int) -> Sequence[_Group]:
-        first = bisect_left(groups, start, key=lambda one: one.chars.char_start)
-        return groups[first : bisect_left(groups, end, lo=first, key=lambda one: one.chars.char_start)]
-
-    def _grouped(self, marks: Sequence[_Group]) -> list[_Group]:
-        groups: list[_Group] = []
-        for one in marks:
-            between = self.stated[groups[-1].chars.char_end : one.chars.char_start] if groups else "-"
-            if groups and "\n" not in between and not any(map(str.isalnum, between)):
-                passages = tuple(dict.fromkeys((*groups[-1].passages, *one.passages)))
-                chars = CharRange(groups[-1].chars.char_start, max(groups[-1].chars.char_end, one.chars.char_end))
-                groups[-1] = _Group(chars, passages)
+    def _grouped(self, marks: Sequence[CitationMark]) -> list[CitationMark]:
+        groups: list[CitationMark] = []
+        for mark in marks:
+            between = self.stated[groups[-1].chars.char_end : mark.chars.char_start] if groups else "\n"
+            if "\n" in between or any(map(str.isalnum, between)):
+                groups.append(mark)
             else:
-                groups.append(one)
+                passages = tuple(dict.fromkeys((*groups[-1].passages, *mark.passages)))
+                end = max(groups[-1].chars.char_end, mark.chars.char_end)
+                groups[-1] = CitationMark(CharRange(groups[-1].chars.char_start, end), passages)
         return groups
+
+
+def _between(marks: Sequence[CitationMark], start: int, end: int) -> Sequence[CitationMark]:
+    """Those that begin from ``start`` on, and before ``end``."""
+    first = bisect_left(marks, start, key=lambda mark: mark.chars.char_start)
+    return marks[first : bisect_left(marks, end, lo=first, key=lambda mark: mark.chars.char_start)]

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import remembered
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
+from attribeam.attribution.verdict.texts import PassageSentences
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import read_regular
 
@@ -60,9 +60,6 @@ class ReaderInput:
     own: npt.NDArray[np.int64]
     words: tuple[int, ...]
     premise: tuple[int, ...]
-
-
-UNREAD_CLAIM = ReaderInput((), np.array([], dtype=np.int64), (), ())
 
 
 def is_read(premise: Premise) -> bool:
@@ -104,7 +101,7 @@ class ClaimReader:
         return [
             ReaderInput(*self._claim(answer, parsed, words, known), self._premise(premise, sentences))
             if is_read(premise)
-            else UNREAD_CLAIM
+            else ReaderInput((), np.array([], dtype=np.int64), (), ())
             for words, premise in claims
         ]
 
@@ -184,8 +181,18 @@ class ClaimReader:
         for word in words:
             word_of[parsed.words[word].char_start - start : parsed.words[word].char_end - start] = word
         if (start, end) not in known:
-            words_here = [(one.char_start - start, one.char_end - start) for one in parsed.words[first_word:end_word]]
-            known[start, end] = _in_words(_read_tokens(answer[start:end], self._tokenizer), words_here)
+            # only tokens that share a character with a word: citation marks are no words
+            starts_here, ends_here = zip(
+                *((one.char_start - start, one.char_end - start) for one in parsed.words[first_word:end_word]),
+                strict=True,
+            )
+            tokens = zip(*_read_tokens(answer[start:end], self._tokenizer), strict=True)
+            kept = [
+                (token, span)
+                for token, span in tokens
+                if bisect_left(starts_here, span[1]) > bisect_right(ends_here, span[0])
+            ]
+            known[start, end] = [token for token, _ in kept], [span for _, span in kept]
         ids, offsets = known[start, end]
         of_tokens = np.array([word_of[one:two].max(initial=-1) for one, two in offsets], dtype=np.int64)
         own = np.flatnonzero(of_tokens >= 0)
@@ -202,27 +209,15 @@ class ClaimReader:
         if main is None:
             return ()
         titles = sentences.titles_of(main)
-        for place in premise.window:
-            text = sentences.all[place].text
-            if place < main and place not in titles:
+        for place in (*premise.window, *premise.others):
+            text, is_other = sentences.all[place].text, place in premise.others
+            if place < main and place not in titles and not is_other:
                 found += _read_tokens(text[-_SENTENCE_CHARS:], self._tokenizer)[0][-_SIDE_TOKENS:]
-            else:
-                most = _MAIN_TOKENS if place == main else _TITLE_TOKENS if place in titles else _SIDE_TOKENS
-                found += self._first(text, most)
-        for place in premise.others:
-            found += [self._separator, *self._first(sentences.all[place].text, _OTHER_TOKENS)]
+                continue
+            most = _MAIN_TOKENS if place == main else _TITLE_TOKENS if place in titles else _SIDE_TOKENS
+            first = _read_tokens(text[:_SENTENCE_CHARS], self._tokenizer)[0]
+            found += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
         return tuple(found)
-
-    def _first(self, text: str, count: int) -> list[int]:
-        return _read_tokens(text[:_SENTENCE_CHARS], self._tokenizer)[0][:count]
-
-
-def _in_words(tokens: _Tokens, words: Sequence[tuple[int, int]]) -> _Tokens:
-    """The tokens that share a character with a word: citation marks are no words."""
-    starts, ends = [start for start, _ in words], [end for _, end in words]
-    ids, offsets = tokens
-    kept = [place for place, (start, end) in enumerate(offsets) if bisect_left(starts, end) > bisect_right(ends, start)]
-    return [ids[place] for place in kept], [offsets[place] for place in kept]
 
 
 @remembered

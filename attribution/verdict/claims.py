@@ -1,19 +1,271 @@
-"""Which target spans of an answer are claims, which belong to the claim of another span, and which claim nothing.
+"""What in an answer is a claim: the kind of each word, and which target spans are claims or belong to another's.
 
-A fact is a claim. A mention states nothing by itself: it belongs to the claim of the fact around it.
+A fact is a claim. A mention states nothing by itself: it belongs to the claim of the fact around it. Of a language that
+is not read, scripts are counted first. Latin text is told apart by function words, and by py3langid where these do not
+speak clearly: English with a name or a quotation has the function words of both.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.structured_text import structured_text
-from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
-from attribeam.attribution.verdict.claim_kinds import WordKinds
-from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
+from attribeam.attribution.answers.citation_pointers import reference_ranges
+from attribeam.attribution.answers.markup import (
+    block_ranges,
+    fenced_code,
+    formula_ranges,
+    hide_markup,
+    hide_ranges,
+    inline_code,
+    range_overlapping,
+    replace_ranges,
+    structured_text,
+)
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter_or_digit, sentence_bounds
+from attribeam.attribution.answers.target_spans import is_content_word, label_words, words_range
+from attribeam.attribution.verdict import phrases
+from attribeam.attribution.verdict.texts import word_set
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanKind, TargetSpan
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+_ENGLISH = word_set(
+    "the of and with not this from were which they their you your its would there been who what when more than these"
+    " other into out about how she our some does should used only such before first after them is are was that"
+    " it"
+)
+"""Function words that tell English, since they are rare in other languages."""
+_LATIN_LANGUAGES = word_set(
+    "af az br bs ca cs cy da de en es et eu fi fr fy ga gl hr ht hu id is it la lb lt lv ms mt nl no oc pl pt ro sk sl"
+    " so sq sv sw tl tr uz vi"
+)
+_LATIN, _HAN = "LATIN", "CJK"
+_FEWEST_WORDS, _FEWEST_IN_LOWER_CASE = 8, 3
+_FEWEST_LETTERS, _FEWEST_LETTERS_IN_SCRIPT = 4, 20
+_ENGLISH_SHARE, _MOST_OF_ENGLISH = 0.08, 0.05
+_MOST_OF_A_PASSAGE, _MOST_OF_PASSAGES = 500, 3000
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+
+
+def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ...]:
+    """The blocks of an answer, without its citation marks, that cannot be judged, ascending.
+
+    That is the whole answer where most of the passages are in a language that is not read: its words cannot be compared
+    with theirs. Else it is every block in such a language. English is read; with a parser for Chinese, Han characters
+    as well. A block with few words goes with the answer as a whole, so a name or a quotation stays where it is, and an
+    answer with few words goes with its question: nothing tells the language of "Um neun." by itself.
+    """
+    scripts = {_LATIN, _HAN} if "chinese" in parsed.label_scheme else {_LATIN}
+    answer = hide_ranges(record.answer, parsed.marked)
+    passages = "\n".join(one.text[:_MOST_OF_A_PASSAGE] for one in record.passages)[:_MOST_OF_PASSAGES]
+    telling = passages if _is_long(passages) else f"{record.question} {passages}"
+    if _is_in_other_script(passages, scripts) or _is_foreign_latin(telling):
+        return (CharRange(0, len(answer)),)
+    in_other_script = _is_in_other_script(answer, scripts)
+    is_foreign_latin = not in_other_script and (
+        _is_foreign_latin(answer) if _is_long(answer) else _is_short_foreign(answer, record.question, passages)
+    )
+    blocks = block_ranges(answer)
+    unread = []
+    for block in blocks:
+        text = block.of(answer)
+        if _is_in_other_script(text, scripts):
+            is_long = sum(map(str.isalpha, text)) >= _FEWEST_LETTERS_IN_SCRIPT
+            unread.append(is_long or in_other_script or is_foreign_latin)
+        else:
+            unread.append(_is_foreign_latin(text) if _is_long(text) else is_foreign_latin)
+    if blocks and all(unread):
+        return (CharRange(0, len(answer)),)
+    return tuple(block for block, is_unread in zip(blocks, unread, strict=True) if is_unread)
+
+
+def _is_short_foreign(answer: str, question: str, passages: str) -> bool:
+    """Whether an answer of a few words to passages that are read is foreign, by itself or with its question.
+
+    It is not if it has a word of the passages: a name or a term that is wrong is to be judged.
+    """
+    asked = {word.lower() for word in _WORD.findall(question)}
+    with_question = "" if asked & _ENGLISH else question
+    if not _is_foreign_latin(answer) and not _is_foreign_latin(f"{with_question} {answer}"):
+        return False
+    told = {word.lower() for word in _WORD.findall(passages)}
+    return not any(len(word) >= _FEWEST_LETTERS and word.lower() in told for word in _WORD.findall(answer))
+
+
+def _is_long(text: str) -> bool:
+    return next(islice(_WORD.finditer(text), _FEWEST_WORDS - 1, None), None) is not None
+
+
+def _is_in_other_script(text: str, scripts: Collection[str]) -> bool:
+    """True where most letters are of none of the scripts."""
+    beyond = Counter(_script_of(character) for character in _BEYOND_ASCII.findall(text) if character.isalpha())
+    foreign = sum(count for script, count in beyond.items() if script not in scripts)
+    return bool(foreign) and 2 * foreign > sum(map(str.isalpha, text))
+
+
+@lru_cache(maxsize=256)
+def _is_foreign_latin(text: str) -> bool:
+    """True for a text in Latin letters with next to no function words of English, if py3langid agrees.
+
+    Only words in lower case tell a language: names are the same in all.
+    """
+    words = _WORD.findall(text)
+    plain = [word for word in words if word.islower()]
+    has_english = sum(word.lower() in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words)
+    if has_english or len(plain) < _FEWEST_IN_LOWER_CASE:
+        return False
+    return float(dict(_identifier().rank(" ".join(plain)))["en"]) <= _MOST_OF_ENGLISH
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> LanguageIdentifier:
+    """py3langid with the languages that are written in Latin letters; it takes 0.6 s to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(_LATIN_LANGUAGES)
+    return identifier
+
+
+@lru_cache(maxsize=8192)
+def _script_of(character: str) -> str:
+    """The first word of a letter's Unicode name, which names its script: "LATIN", "HEBREW", "CJK", "HIRAGANA"."""
+    name = unicodedata.name(unicodedata.normalize("NFKC", character)[:1] or character, "")
+    return _LATIN if name.startswith(("MODIFIER", "FEMININE", "MASCULINE", "MICRO")) else name.split(" ", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class WordKinds:
+    """The kind of each word of an answer, and the ranges in which the answer refuses, ascending."""
+
+    kinds: tuple[ClaimKind, ...]
+    refused: tuple[CharRange, ...]
+
+
+def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool = False) -> WordKinds:
+    """Decide what each word of the record's answer is.
+
+    With ``assume_language``, everything counts as a language that is read.
+    """
+    answer, everything = record.answer, range(len(parsed.words))
+    text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
+    if parsed.words and phrases.is_bare_refusal(text):
+        return WordKinds((ClaimKind.REFUSAL,) * len(everything), (words_range(parsed, everything),))
+    long = [mark for mark in parsed.marked if mark.char_end - mark.char_start > 2]
+    cited = replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
+    headings = _heading_lines(unmarked)
+    nesting = [CharRange(*match.span()) for match in _NESTING_ITEM.finditer(unmarked)]
+    kinds, refused = [ClaimKind.CLAIM for _ in everything], list[CharRange]()
+    for start, end in sentence_bounds(parsed):
+        chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
+        tags = parsed.universal_tags[start:end]
+        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited)):
+            region = CharRange(chars.char_start + first, chars.char_start + last)
+            for word in _words_beginning_in(parsed, region, range(start, end)):
+                kinds[word] = kind
+            if kind is ClaimKind.REFUSAL:
+                refused.append(region)
+        is_item = range_overlapping(chars, nesting) and not _has_verb(tags)
+        if is_item or range_overlapping(chars, headings):
+            kinds[start:end] = [ClaimKind.HEADING] * (end - start)
+    structure = structured_text(answer)
+    for part, kind in zip(structure.parts, structure.kinds, strict=True):
+        for word in _words_beginning_in(parsed, part, everything) if kind is not ClaimKind.CLAIM else ():
+            kinds[word] = kind
+    for label in label_words(parsed, answer):
+        kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
+    for kind, ranges in (
+        (ClaimKind.DISCOURSE, reference_ranges(answer)),
+        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, record)),
+        (ClaimKind.CODE, _code(parsed, answer)),
+    ):
+        for word in (word for region in ranges for word in _words_beginning_in(parsed, region, everything)):
+            if kind is not ClaimKind.DISCOURSE or kinds[word] is ClaimKind.CLAIM:
+                kinds[word] = kind
+    return WordKinds(tuple(kinds), tuple(refused))
+
+
+def _sentence_regions(tags: Sequence[str], sentence: str, cited: str) -> Iterator[tuple[phrases.Span, ClaimKind]]:
+    """Regions of one sentence, the weightiest kind last.
+
+    ``tags`` are those of its words, and ``cited`` is the sentence with its markup and each citation mark of three code
+    points or more written as "[1]" with blanks to its end.
+    """
+    for kind, spans in (
+        (ClaimKind.DISCOURSE, phrases.leads(cited) if cited != sentence else ()),
+        (ClaimKind.DISCOURSE, phrases.leads(sentence)),
+        (ClaimKind.DISCOURSE, phrases.openings(sentence)),
+        (ClaimKind.DISCOURSE, phrases.announcements(sentence)),
+        (ClaimKind.HEADING, phrases.label(sentence)),
+        (ClaimKind.REFUSAL, phrases.refusals(sentence)),
+    ):
+        yield from ((span, kind) for span in spans)
+    courtesy = phrases.offer(sentence)
+    ends_openly = len(tags) > 1 and tags[-2] in ("VERB", "ADP")  # "Renting offers:"
+    if courtesy is not None:
+        yield courtesy, ClaimKind.OFFER
+    elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
+        yield (0, len(sentence)), ClaimKind.QUESTION
+    elif phrases.introduces_list(sentence, has_verb=_has_verb(tags) and not ends_openly):
+        yield (0, len(sentence)), ClaimKind.HEADING
+
+
+def _has_verb(tags: Sequence[str]) -> bool:
+    return not {"VERB", "AUX"}.isdisjoint(tags)
+
+
+def _words_beginning_in(parsed: ParsedAnswer, region: CharRange, within: range) -> range:
+    first, end = (
+        bisect_left(parsed.words, border, lo=within.start, hi=within.stop, key=lambda word: word.char_start)
+        for border in (region.char_start, region.char_end)
+    )
+    return range(first, end)
+
+
+_HEADING_LINE = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(?:[^\w\s*_#|>-]{1,4}[ \t]*)?(\*\*|__)[^*\n]{1,80}\1:?[ \t]*"
+    r"|(?P<indent>[ \t]*)(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+(\*\*|__)[^*\n]{1,80}\3:?[ \t]*"
+    r"(?=\n+(?:(?P=indent)[ \t]{2,}\S|[ \t]*[^\W\d_])))$",
+    re.MULTILINE,
+)
+_NESTING_ITEM = re.compile(
+    r"^(?P<indent>[ \t]*)(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+[^\n.!?:]{1,60}:?[ \t]*"
+    r"(?=\n+(?P=indent)[ \t]+(?:[-*+•‣▪]|\d{1,2}[.)]|[a-z]\))[ \t])",
+    re.MULTILINE,
+)
+"""An item of a list with an inner list below it, of which it is the heading where it has no verb."""
+
+
+def _heading_lines(answer: str) -> tuple[CharRange, ...]:
+    """Markdown headings and lines in bold alone that have text behind them, outside fenced code.
+
+    A list item in bold alone is one only where text or an inner list stands below it: else it may be what is listed.
+    """
+    fences = fenced_code(answer)
+    lines = (CharRange(*match.span()) for match in _HEADING_LINE.finditer(answer))
+    return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)
+
+
+def _code(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
+    """Fenced code, formulas and sentences of inline code alone; other inline code names something in a claim."""
+    yield from fenced_code(answer)
+    yield from formula_ranges(answer)
+    inline = inline_code(answer)
+    for start, end in sentence_bounds(parsed) if inline else ():
+        words = [word for word in parsed.words[start:end] if any(map(str.isalnum, word.of(answer)))]
+        if words and all(range_overlapping(word, inline) for word in words):
+            yield CharRange(words[0].char_start, words[-1].char_end)
+
 
 _CLAIMING = (SpanKind.FACTS, SpanKind.SENTENCES, SpanKind.GIVEN)
 _FEWEST_CONTENT_WORDS = 2
@@ -38,11 +290,10 @@ class SpanClaim:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClaims:
-    """What an answer is, what each of its target spans is, and the ranges in which it refuses, ascending."""
+    """What an answer is, and what each of its target spans is."""
 
     kind: AnswerKind
     spans: tuple[SpanClaim, ...]
-    refused: tuple[CharRange, ...]
 
 
 def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan], found: WordKinds) -> AnswerClaims:
@@ -58,79 +309,58 @@ def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan]
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
         for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))
     ]
-    distinct = list(dict.fromkeys(spans))
-    return AnswerClaims(
-        kind=_answer_kind(found, content),
-        spans=_of_all(spans, distinct, [*_SpanClaims(parsed, distinct, found.kinds, content).of_spans()]),
-        refused=found.refused,
-    )
-
-
-def label_words(parsed: ParsedAnswer, answer: str, words: Sequence[int]) -> list[int]:
-    """The words of the labels of the table cells and fields that a claim with these words stands in, ascending.
-
-    "24 months" in a table says something of its row and of its column.
-    """
-    structure = structured_text(answer)
-    parts = {structure.part_at(parsed.words[word].char_start) for word in words} if structure.parts else set()
-    labels = (label for part in parts if part is not None for label in structure.labels[part])
-    return sorted({word for label in labels for word in words_in(parsed, label)})
-
-
-def _of_all(
-    spans: Sequence[TargetSpan], distinct: Sequence[TargetSpan], claims: Sequence[SpanClaim]
-) -> tuple[SpanClaim, ...]:
-    """The claims of all spans, given those of the distinct ones: a repeated span belongs to the claim of the first."""
-    if len(distinct) == len(spans):
-        return tuple(claims)
-    of_span = dict(zip(distinct, claims, strict=True))
-    places: dict[TargetSpan, int] = {}
-    for place, span in enumerate(spans):
-        places.setdefault(span, place)
-    first = [*places.values()]
-    return tuple(
-        replace(claim, claim_index=None if claim.claim_index is None else first[claim.claim_index])
-        for claim in (of_span[span] for span in spans)
-    )
+    first: dict[TargetSpan, int] = {}
+    for index, span in enumerate(spans):
+        first.setdefault(span, index)
+    claims = dict(zip(first, _SpanClaims(parsed, [*first.items()], found.kinds, content).of_spans(), strict=True))
+    has_claim = any(one and kind == ClaimKind.CLAIM for one, kind in zip(content, found.kinds, strict=True))
+    if found.refused:
+        kind = AnswerKind.PARTIAL if has_claim else AnswerKind.REFUSAL
+    elif has_claim:
+        kind = AnswerKind.ANSWER
+    else:
+        kind = AnswerKind.NO_CLAIM if all(one.is_judgeable for one in found.kinds) else AnswerKind.NOT_JUDGED
+    return AnswerClaims(kind, tuple(claims[span] for span in spans))
 
 
 class _SpanClaims:
-    def __init__(
-        self, parsed: ParsedAnswer, spans: Sequence[TargetSpan], kinds: Sequence[ClaimKind], content: Sequence[bool]
-    ) -> None:
-        self._spans = spans
-        self._kinds = kinds
-        self._content = content
-        self._words = [words_in(parsed, span.chars) for span in spans]
-        self._parents = _parents(spans)
-        self._children: dict[int, list[int]] = {}
-        for index, parent in enumerate(self._parents):
-            if parent is not None and spans[index].kind in _CLAIMING:
-                self._children.setdefault(parent, []).append(index)
+    """Distinct spans with their indices, and whose claim each belongs to; spans are counted anew here."""
 
-    def of_spans(self) -> Iterable[SpanClaim]:
-        own = [self._own_words(index) for index in range(len(self._spans))]
-        kinds = [self._kind_of(words) if self._words[index] else ClaimKind.DISCOURSE for index, words in enumerate(own)]
-        heads = self._heads(own, kinds)
-        for index, kind in enumerate(kinds):
-            head = heads[index]
+    def __init__(
+        self,
+        parsed: ParsedAnswer,
+        spans: Sequence[tuple[TargetSpan, int]],
+        kinds: Sequence[ClaimKind],
+        content: Sequence[bool],
+    ) -> None:
+        self._spans = [span for span, _ in spans]
+        self._indices = [index for _, index in spans]
+        self._kinds, self._content = kinds, content
+        self._words = [words_in(parsed, span.chars) for span in self._spans]
+        self._parents = _parents(self._spans)
+        self._children = defaultdict[int, list[int]](list)
+        for number, parent in enumerate(self._parents):
+            if parent is not None and self._spans[number].kind in _CLAIMING:
+                self._children[parent].append(number)
+
+    def of_spans(self) -> Iterator[SpanClaim]:
+        own = []
+        for number, words in enumerate(self._words):
+            nested = {word for child in self._children[number] for word in self._words[child]}
+            own.append([word for word in words if word not in nested])
+        kinds = [
+            self._kind_of(left) if words else ClaimKind.DISCOURSE for words, left in zip(self._words, own, strict=True)
+        ]
+        for head, kind, left in zip(self._heads(own, kinds), kinds, own, strict=True):
             if head is None:
                 yield SpanClaim(None, ClaimKind.DISCOURSE if kind == ClaimKind.CLAIM else kind)
             else:
-                words = tuple(word for word in own[index] if self._kinds[word] == ClaimKind.CLAIM)
-                yield SpanClaim(head, ClaimKind.CLAIM, words)
-
-    def _own_words(self, index: int) -> list[int]:
-        """The span's words without those of claiming spans nested in it; all of them for a mention."""
-        words = self._words[index]
-        if self._spans[index].kind not in _CLAIMING:
-            return list(words)
-        nested = {word for child in self._children.get(index, ()) for word in self._words[child]}
-        return [word for word in words if word not in nested]
+                stating = tuple(word for word in left if self._kinds[word] == ClaimKind.CLAIM)
+                yield SpanClaim(self._indices[head], ClaimKind.CLAIM, stating)
 
     def _kind_of(self, words: Sequence[int]) -> ClaimKind:
         """The kind of some words, by those that carry content; by all of them where none does."""
-        counted = [word for word in words if self._content[word]] or list(words)
+        counted = [word for word in words if self._content[word]] or words
         kinds = [self._kinds[word] for word in counted]
         if not kinds or ClaimKind.CLAIM in kinds:
             return ClaimKind.CLAIM
@@ -138,27 +368,23 @@ class _SpanClaims:
 
     def _heads(self, own: Sequence[Sequence[int]], kinds: Sequence[ClaimKind]) -> list[int | None]:
         """For each span the span whose claim it belongs to; smaller spans are decided before those around them."""
-        heads: list[int | None] = [None] * len(self._spans)
-        order = sorted(range(len(self._spans)), key=lambda one: len(self._words[one]))
-        for index in (one for one in order if self._spans[one].kind in _CLAIMING):
-            inner = [heads[child] for child in self._children.get(index, ()) if heads[child] is not None]
-            if kinds[index] == ClaimKind.CLAIM:
-                left = sum(self._content[word] and self._kinds[word] == ClaimKind.CLAIM for word in own[index])
-                heads[index] = inner[0] if inner and left < _FEWEST_CONTENT_WORDS else index
-        mentions = [one for one in order if self._spans[one].kind not in _CLAIMING]
-        for index in sorted(mentions, key=lambda one: self._parents[one] is not None):
-            if kinds[index] == ClaimKind.CLAIM:
-                parent = self._parents[index]
-                head = None if parent is None else heads[parent]
-                heads[index] = index if head is None and not self._is_within(index, parent) else head
+        spans, heads = self._spans, list[int | None]([None] * len(self._spans))
+        order = sorted(range(len(spans)), key=lambda one: len(self._words[one]))
+        for number in order:
+            if spans[number].kind in _CLAIMING and kinds[number] == ClaimKind.CLAIM:
+                inner = [heads[child] for child in self._children[number] if heads[child] is not None]
+                left = sum(self._content[word] and self._kinds[word] == ClaimKind.CLAIM for word in own[number])
+                heads[number] = inner[0] if inner and left < _FEWEST_CONTENT_WORDS else number
+        mentions = (one for one in order if spans[one].kind not in _CLAIMING and kinds[one] == ClaimKind.CLAIM)
+        for number in sorted(mentions, key=lambda one: self._parents[one] is not None):
+            parent = self._parents[number]
+            head = None if parent is None else heads[parent]
+            is_inside = parent is not None and (
+                spans[parent].chars.char_start <= spans[number].chars.char_start
+                and spans[number].chars.char_end <= spans[parent].chars.char_end
+            )
+            heads[number] = number if head is None and not is_inside else head
         return heads
-
-    def _is_within(self, index: int, parent: int | None) -> bool:
-        """Whether a span lies in its parent, and does not only cross its edge."""
-        if parent is None:
-            return False
-        inner, outer = self._spans[index].chars, self._spans[parent].chars
-        return outer.char_start <= inner.char_start and inner.char_end <= outer.char_end
 
 
 def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
@@ -176,7 +402,9 @@ def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
         chars = spans[index].chars
         open_spans = [one for one in open_spans if spans[one].chars.char_end > chars.char_start]
         around = [one for one in open_spans if spans[one].chars.char_end >= chars.char_end]
-        parents[index] = min(around, key=lambda one: _length(spans[one].chars), default=None)
+        parents[index] = min(
+            around, key=lambda one: spans[one].chars.char_end - spans[one].chars.char_start, default=None
+        )
         if spans[index].kind in _CLAIMING:
             open_spans.append(index)
         elif parents[index] is None:
@@ -187,21 +415,7 @@ def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
     return parents
 
 
-def _length(chars: CharRange) -> int:
-    return chars.char_end - chars.char_start
-
-
 def words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
     """The words that share a code point with the range."""
     first = bisect_right(parsed.words, chars.char_start, key=lambda word: word.char_end)
     return range(first, bisect_left(parsed.words, chars.char_end, lo=first, key=lambda word: word.char_start))
-
-
-def _answer_kind(found: WordKinds, content: Sequence[bool]) -> AnswerKind:
-    claims = any(one and kind == ClaimKind.CLAIM for one, kind in zip(content, found.kinds, strict=True))
-    if found.refused:
-        return AnswerKind.PARTIAL if claims else AnswerKind.REFUSAL
-    if claims:
-        return AnswerKind.ANSWER
-    unjudged = any(not kind.is_judgeable for kind in found.kinds)
-    return AnswerKind.NOT_JUDGED if unjudged else AnswerKind.NO_CLAIM

@@ -10,28 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import base_label
-from attribeam.attribution.answers.unmatched_values import Value, ValueMatcher
-from attribeam.attribution.verdict.claims import label_words, words_in
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.answers.plain_text import numbers_in_word
+from attribeam.attribution.verdict.claims import words_in
+from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.signals import AnswerRow
-from attribeam.attribution.verdict.swapped_values import NOTHING_SWAPPED, denied_share, swapped_values
-from attribeam.attribution.verdict.word_forms import (
+from attribeam.attribution.verdict.texts import (
     OPPOSITES,
     WORD_OR_MARK,
-    AnswerWords,
-    WordTable,
+    PassageSentences,
+    Sentence,
     carries_content,
+    negated_words,
     stem,
 )
 from attribeam.attribution.verdict.word_matches import ragged
-from attribeam.schemas import CharRange, QARecord, SpanEvidence
+from attribeam.schemas import CharRange, SpanEvidence
 
 _BY_WORDS, _BY_ATTENTION, _OTHERS = 4, 2, 2
 """How many sentences words and attention propose, and how many of these are read beside the premise."""
@@ -71,15 +73,14 @@ has in the same order, -1 where it has all of the claim's values. ``carried``: c
 sentence (clause) together with its title and what its pronouns refer to.
 """
 
-_MISSING = (
-    "missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers",
-)  # fmt: skip
+_MISSING = ("missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers")
 _GAPS = tuple(f"{kind}{unit}gap" for unit in ("_", "_clause_") for kind in ("name", "number", "subject", "noun"))
-_ATTENTION = slice(PREMISE_NUMBERS.index("attention_coverage"), PREMISE_NUMBERS.index("attention_window") + 1)
+_ATTENTION = ("attention_coverage", "attention_soft", "attention_best", "attention_window")
 _WINDOW, _ATTENTION_WINDOW = map(PREMISE_NUMBERS.index, ("window", "attention_window"))
 
-_Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,121 +109,118 @@ def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
     return bool(numbers[_ATTENTION_WINDOW] >= _LEAST_ATTENTION)
 
 
-class Premises:
+def claim_premises(
+    row: AnswerRow,
+    sentences: PassageSentences,
+    claims: Sequence[tuple[Sequence[int], SpanEvidence]],
+    table: WordTable,
+) -> list[Premise]:
+    """The premise of each claim of an answer, given by its words and what attention found for it.
+
+    The words of its atomic fact help to find the premise, and are not missed in it. Words of the labels of the cells
+    and fields that it stands in count as its own where passages have them: "24 months" in a table says something of its
+    row and of its column, but a head such as "Details" need not be there.
+    """
+    if not claims:
+        return []
+    answer, structure, premises = row.words, structured_text(row.record.answer), []
+    beside = _BesidePassages(row, sentences, table)
+    for words, evidence in claims:
+        parts = (
+            {structure.part_at(answer.parsed.words[word].char_start) for word in words} if structure.parts else set()
+        )
+        ranges = (label for part in parts if part is not None for label in structure.labels[part])
+        labels = sorted({word for label in ranges for word in words_in(answer.parsed, label) if answer.content[word]})
+        known = [word for word in labels if beside.present[:, beside.columns[word]].any()]
+        content = [word for word in words if answer.content[word]]
+        own = [*known, *(content or (word for word in words if answer.is_word[word]))]
+        fact = (word for chars in evidence.atomic_fact for word in words_in(answer.parsed, chars))
+        around = [word for word in fact if answer.content[word] and word not in own]
+        if len(sentences) and own:
+            claim = _OneClaim(beside, np.array(own), np.array(around, dtype=np.int64), words, evidence)
+            premises.append(claim.premise())
+        else:
+            premises.append(Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None))
+    return premises
+
+
+class _BesidePassages:
     """One answer beside the sentences of its passages.
 
-    Work on presence matrices: which content stem of the answer stands in which sentence, and in which clause.
+    Presence matrices say which stem of the answer stands in which sentence, clause and window.
     """
 
-    def __init__(
-        self,
-        record: QARecord,
-        answer: AnswerWords,
-        sentences: PassageSentences,
-        table: WordTable,
-        matcher: ValueMatcher,
-    ) -> None:
-        self._record, self._answer, self._table, self._matcher = record, answer, table, matcher
-        self.sentences = sentences
+    def __init__(self, row: AnswerRow, sentences: PassageSentences, table: WordTable) -> None:
+        answer = row.words
+        self.row, self.answer, self.sentences, self._table = row, answer, sentences, table
         spoken = (one for one, is_word in zip(answer.stems, answer.is_word, strict=True) if is_word)
         columns = {one: column for column, one in enumerate(dict.fromkeys(spoken))}
-        self._columns = np.array([columns.get(one, -1) for one in answer.stems], dtype=np.int64)
-        self._weights = np.array([table.weight(one) for one in answer.stems], dtype=np.float64)
+        self.columns = np.array([columns.get(one, -1) for one in answer.stems], dtype=np.int64)
+        self.weights = np.array([table.weight(one) for one in answer.stems], dtype=np.float64)
         self._rows = table.rows(answer.lowered)
         stems = [one.stems for one in sentences.all]
         lengths = np.array([*map(len, stems)], dtype=np.int64)
         found = np.fromiter(map(columns.get, chain.from_iterable(stems), repeat(-1)), np.int64, lengths.sum())
-        self._present = _presence(np.repeat(np.arange(len(stems)), lengths), found, (len(stems), len(columns)))
-        self._clauses = [(place, words) for place, one in enumerate(sentences.all) for words in one.clauses]
-        starts = np.cumsum(lengths) - lengths
-        bounds = np.array([(words.start, len(words)) for _, words in self._clauses], dtype=np.int64).reshape(-1, 2).T
-        self._sentence_of_clause = np.array([place for place, _ in self._clauses], dtype=np.int64)
-        clauses, places = ragged(starts[self._sentence_of_clause] + bounds[0], bounds[1])
-        self._clause_present = _presence(clauses, found[places], (len(self._clauses), len(columns)))
-        self._question = {stem(word) for word in WORD_OR_MARK.findall(record.question)}
-        tags = answer.parsed.universal_tags
-        self._heads = np.array(answer.heads, dtype=np.int64)
-        self._is_subject = np.array(
-            [base_label(label) in _SUBJECTS for label in answer.parsed.dependency_labels], dtype=bool
+        self.present = _presence(np.repeat(np.arange(len(stems)), lengths), found, (len(stems), len(columns)))
+        self.clauses = [(place, words) for place, one in enumerate(sentences.all) for words in one.clauses]
+        self._sentence_of_clause = np.array([place for place, _ in self.clauses], dtype=np.int64)
+        firsts = (np.cumsum(lengths) - lengths)[self._sentence_of_clause]
+        bounds = np.array([(words.start, len(words)) for _, words in self.clauses], dtype=np.int64).reshape(-1, 2).T
+        clauses, places = ragged(firsts + bounds[0], bounds[1])
+        self.clause_present = _presence(clauses, found[places], (len(self.clauses), len(columns)))
+        tagged = [*zip(answer.parsed.universal_tags, answer.texts, strict=True)]
+        asked = {stem(word) for word in WORD_OR_MARK.findall(row.record.question)}
+        labels = map(base_label, answer.parsed.dependency_labels)
+        self.heads = np.array(answer.heads, dtype=np.int64)
+        self.is_subject, self.is_noun, self.is_verb, self.is_name, self.is_number, self.asked = (
+            np.array(flags, dtype=bool)
+            for flags in (
+                [label in _SUBJECTS for label in labels],
+                [tag == "NOUN" for tag, _ in tagged],
+                [tag in ("VERB", "AUX") for tag, _ in tagged],
+                [tag == "PROPN" and text[:1].isupper() for tag, text in tagged],
+                [tag == "NUM" or any(map(str.isdigit, text)) for tag, text in tagged],
+                [one in asked for one in answer.stems],
+            )
         )
-        self._is_noun = np.array([tag == "NOUN" for tag in tags], dtype=bool)
-        self._is_verb = np.array([tag in ("VERB", "AUX") for tag in tags], dtype=bool)
-        self._is_name = np.array(
-            [tag == "PROPN" and text[:1].isupper() for tag, text in zip(tags, answer.texts, strict=True)], dtype=bool
-        )
-        self._is_number = np.array(
-            [tag == "NUM" or any(map(str.isdigit, text)) for tag, text in zip(tags, answer.texts, strict=True)],
-            dtype=bool,
-        )
-        self._asked = np.array([one in self._question for one in answer.stems], dtype=bool)
 
     @cached_property
-    def _carried_to(self) -> _Bools:
-        """Presence in the titles of sentences, and in the sentences that a pronoun of theirs refers to."""
-        found = np.zeros_like(self._present)
-        for title, text in self.sentences.titles_and_texts():
+    def carried(self) -> tuple[_Bools, _Bools]:
+        """Presence in sentences and clauses, with the title's words and those of the sentence a pronoun refers to.
+
+        A clause without a name shares the subject of its sentence's first clause.
+        """
+        carried_to = np.zeros_like(self.present)
+        for title, text in self.sentences.ranges:
             if title:
-                found[text.start : text.stop] = self._present[title.start : title.stop].any(axis=0)
+                carried_to[text.start : text.stop] = self.present[title.start : title.stop].any(axis=0)
         for place in self.sentences.carried():
-            found[place] |= self._present[place - 1] | found[place - 1]
-        return found
-
-    @cached_property
-    def _carried(self) -> _Bools:
-        """Presence in sentences, with the title's words, and those of the sentence that a pronoun refers to."""
-        return np.asarray(self._present | self._carried_to, dtype=bool)
-
-    @cached_property
-    def _clause_carried(self) -> _Bools:
-        """Presence in clauses; one without a name shares the subject of its sentence's first clause."""
-        of, present = self._sentence_of_clause, self._clause_present
-        found = present | self._carried_to[of]
+            carried_to[place] |= self.present[place - 1] | carried_to[place - 1]
+        in_sentences = self.present | carried_to
+        if not self.clauses:
+            return in_sentences, in_sentences
+        of = self._sentence_of_clause
+        in_clauses = self.clause_present | carried_to[of]
         firsts = np.searchsorted(of, of)
         named = np.array([one for sentence in self.sentences.all for one in sentence.named], dtype=bool)
         sharing = np.flatnonzero(~named & (firsts != np.arange(len(of))))
-        found[sharing] |= present[firsts[sharing]]
-        return np.asarray(found, dtype=bool)
-
-    def of_claim(
-        self, words: Sequence[int], context: Sequence[int], evidence: SpanEvidence, labels: Sequence[int] = ()
-    ) -> Premise:
-        """The premise of the claim with these words of the answer.
-
-        ``context`` are the words of its atomic fact: they help to find the premise, and are not missed in it.
-        ``evidence`` is what attention found for the claim. ``labels`` are words that say what the claim is about, such
-        as those of a column: they count as its own where passages have them, since a head such as "Details" need not be
-        there.
-        """
-        known = [word for word in labels if self._answer.content[word] and self._occurs(word)]
-        own = np.array([*known, *self._own(words)], dtype=np.int64)
-        told = set(own.tolist())
-        around = np.array([w for w in context if self._answer.content[w] and w not in told], dtype=np.int64)
-        if not len(self.sentences) or not len(own):
-            return Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
-        return _OneClaim(self, own, around, words, evidence).premise()
-
-    def _occurs(self, word: int) -> bool:
-        return bool(self._present[:, self._columns[word]].any())
-
-    def _own(self, words: Sequence[int]) -> list[int]:
-        answer = self._answer
-        content = [word for word in words if answer.content[word]]
-        return content or [word for word in words if answer.is_word[word]]
+        in_clauses[sharing] |= self.clause_present[firsts[sharing]]
+        return in_sentences, in_clauses
 
     @cached_property
-    def _windows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _windows(self) -> tuple[_Ints, _Ints]:
         """The sentences of all windows, one after the other, and where each window begins."""
         windows = [self.sentences.window(place) for place in range(len(self.sentences))]
         return np.concatenate(windows), np.cumsum([0, *map(len, windows[:-1])])
 
     @cached_property
-    def _window_present(self) -> _Bools:
+    def window_present(self) -> _Bools:
         """Presence in windows."""
         places, starts = self._windows
-        return np.logical_or.reduceat(self._present[places], starts, axis=0)
+        return np.logical_or.reduceat(self.present[places], starts, axis=0)
 
     @cached_property
-    def _window_cosines(self) -> npt.NDArray[np.float32]:
+    def window_cosines(self) -> npt.NDArray[np.float32]:
         """float32 [words, sentences]: the largest cosine, from 0 on, of each word with a word of each window."""
         found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
         words = [one.lowered for one in self.sentences.all]
@@ -244,57 +242,34 @@ class Premises:
         return np.clip(found, 0.0, 1.0)
 
 
-def _presence(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], shape: tuple[int, int]) -> _Bools:
+def _presence(rows: _Ints, columns: _Ints, shape: tuple[int, int]) -> _Bools:
     """True at these rows and columns, but those of column -1."""
     found = np.zeros(shape, dtype=bool)
     found[rows[columns >= 0], columns[columns >= 0]] = True
     return found
 
 
-def claim_premises(
-    row: AnswerRow,
-    sentences: PassageSentences,
-    claims: Sequence[tuple[Sequence[int], SpanEvidence]],
-    table: WordTable,
-) -> list[Premise]:
-    """The premise of each claim of an answer, given by its words and what attention found for it."""
-    if not claims:
-        return []
-    parsed = row.words.parsed
-    premises = Premises(row.record, row.words, sentences, table, row.matcher)
-    return [
-        premises.of_claim(
-            words,
-            [word for chars in found.atomic_fact for word in words_in(parsed, chars)],
-            found,
-            label_words(parsed, row.record.answer, words),
-        )
-        for words, found in claims
-    ]
-
-
 class _OneClaim:
     """One claim beside all sentences; ``own`` and ``around`` are content words of the answer, by place."""
 
     def __init__(
-        self,
-        of: Premises,
-        own: npt.NDArray[np.int64],
-        around: npt.NDArray[np.int64],
-        words: Sequence[int],
-        evidence: SpanEvidence,
+        self, of: _BesidePassages, own: _Ints, around: _Ints, words: Sequence[int], evidence: SpanEvidence
     ) -> None:
         self._of, self._own, self._around, self._words, self._evidence = of, own, around, words, evidence
         self._own_words = own.tolist()
-        self._weights = of._weights[own]
+        self._weights = of.weights[own]
         self._total = float(self._weights.sum())
-        columns = of._columns[own]
-        self._in_sentences, self._in_clauses = of._present[:, columns], of._clause_present[:, columns]
+        columns = of.columns[own]
+        self._in_sentences, self._in_clauses = of.present[:, columns], of.clause_present[:, columns]
         self._covered = self._in_sentences @ self._weights / self._total
-        self._context = of._present[:, of._columns[around]] @ of._weights[around]
+        self._context = of.present[:, of.columns[around]] @ of.weights[around]
         self._attention = of.sentences.attention(evidence)
         self._attended = float(self._attention.sum())
-        self._exact = of._is_name[own] | of._is_number[own]
+        self._exact = of.is_name[own] | of.is_number[own]
+        parsed = of.answer.parsed.words
+        self._chars = CharRange(parsed[min(words)].char_start, parsed[max(words)].char_end)
+        values = of.row.matcher.values_in(self._chars)
+        self._values = [one for one in values if any(parsed[word].overlaps(one.chars) for word in words)]
 
     def premise(self) -> Premise:
         """The sentence that covers the claim best, among those that words and attention propose."""
@@ -303,13 +278,25 @@ class _OneClaim:
         by_attention = np.argsort(-self._attention, kind="stable")[:_BY_ATTENTION].tolist()
         proposed = [*dict.fromkeys([*by_words, *by_attention])]
         places = np.array(proposed)
-        seen, alike = self._in_windows(places)
-        best = self._best_of(places, seen, alike)
+        # of each proposed sentence, whether its window has a word, and the largest cosine there, 1 if it has
+        seen = self._of.window_present[places[:, None], self._of.columns[self._own]]
+        cosines = self._of.window_cosines[self._own, places[:, None]].astype(np.float64)
+        alike = np.where(seen, 1.0, cosines)
+        counted = np.where(self._exact & ~seen, 0.0, alike)
+        scores = counted @ self._weights / self._total + _COVERAGE_COUNTS * self._covered[places]
+        if self._attended:
+            scores += _ATTENTION_COUNTS * self._attention[places] / self._attended
+        best = int(np.argmax(scores))
         place, attended = proposed[best], proposed.index(by_attention[0])
         window = self._of.sentences.window(place)
-        numbers = {**self._coverage(place, seen[best], alike[best]), **self._manner(place), **self._gaps()}
-        numbers |= {**self._swapped(), **self._carried_shares(), **self._values(window)}
-        numbers |= self._attended_numbers(place, window, seen[attended], alike[attended])
+        numbers = {
+            **self._coverage(place, seen[best], alike[best]),
+            **self._manner(place),
+            **self._gaps(),
+            **self._swapped(),
+            **self._value_numbers(window),
+            **self._attended_numbers(place, window, seen[attended], alike[attended]),
+        }
         missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
         return Premise(
             np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32),
@@ -326,39 +313,26 @@ class _OneClaim:
         by_text = {sentences[place].text: place for place in reversed(proposed) if sentences[place].text not in texts}
         return tuple(sorted(by_text.values(), key=proposed.index)[:_OTHERS])
 
-    def _best_of(self, places: npt.NDArray[np.int64], seen: _Bools, alike: _Floats) -> int:
-        """Which of some sentences is best, by what their windows have and how alike it is."""
-        counted = np.where(self._exact & ~seen, 0.0, alike)
-        scores = counted @ self._weights / self._total + _COVERAGE_COUNTS * self._covered[places]
-        if self._attended:
-            scores += _ATTENTION_COUNTS * self._attention[places] / self._attended
-        return int(np.argmax(scores))
-
-    def _in_windows(self, places: npt.NDArray[np.int64]) -> tuple[_Bools, _Floats]:
-        """[places, words]: whether the window of a sentence has a word, and the largest cosine there, 1 if it has."""
-        seen = self._of._window_present[places[:, None], self._of._columns[self._own]]
-        return seen, np.where(seen, 1.0, self._of._window_cosines[self._own, places[:, None]].astype(np.float64))
-
     def _coverage(self, place: int, seen: _Bools, alike: _Floats) -> dict[str, float]:
         of, own, weights = self._of, self._own, self._weights
         anywhere = self._in_sentences.any(axis=0)
         extra = self._in_sentences @ (weights * ~seen)
         other = int(np.argmax(extra))
         pair = seen | self._in_sentences[other] if extra[other] > 0 else seen
-        unseen, lacking, asked = ~seen, ~seen & (alike < _ALIKE), of._asked[own]
+        unseen, lacking, asked = ~seen, ~seen & (alike < _ALIKE), of.asked[own]
         shares = np.array([seen, pair, anywhere, unseen & asked, ~anywhere & ~asked]) @ weights / self._total
         counts = np.array([
-            unseen, ~anywhere, lacking & of._is_noun[own], unseen & of._is_name[own], lacking & of._is_verb[own],
-            unseen & of._is_number[own],
+            unseen, ~anywhere, lacking & of.is_noun[own], unseen & of.is_name[own], lacking & of.is_verb[own],
+            unseen & of.is_number[own],
         ]).sum(axis=1)  # fmt: skip
-        told = {of._answer.stems[word] for word in (*self._own_words, *self._around.tolist())}
+        told = {of.answer.stems[word] for word in (*self._own_words, *self._around.tolist())}
         sentence = of.sentences.all[place]
         others = [word for word, one in zip(sentence.words, sentence.stems, strict=True) if one not in told]
         names = sum(word[:1].isupper() and carries_content(word) for word in others if word != sentence.words[0])
         order = np.sort(self._covered)[::-1].tolist()
         second = order[1] if len(order) > 1 else 0.0
         counted = np.where(self._exact & unseen, 0.0, alike)
-        root = of._heads[own] == own
+        root = of.heads[own] == own
         return {
             "best": float(self._covered[place]),
             **dict(zip(("window", "pair", "anywhere", "asked_only", "novel"), shares.tolist(), strict=True)),
@@ -373,23 +347,23 @@ class _OneClaim:
             "second": second,
             "root_missing": float(lacking[root].any()) if root.any() else _NONE,
             "words": float(len(own)),
-            "context": float(self._context[place] / of._weights[self._around].sum()) if len(self._around) else _NONE,
+            "context": float(self._context[place] / of.weights[self._around].sum()) if len(self._around) else _NONE,
         }
 
     def _manner(self, place: int) -> dict[str, float]:
         """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
-        of, answer = self._of, self._of._answer
+        of, answer = self._of, self._of.answer
         places, runs = of.sentences.places_and_runs(place)
         stems = [answer.stems[word] for word in self._own_words]
         heads = [(answer.stems[word], answer.content_head(word)) for word in self._own_words]
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
-        clause = self._best_clause()
-        words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
-        own = [answer.lowered[word] for word in self._words]
-        sentence = of.sentences.all[place]
-        denied = 0.0
+        words: Sequence[str] = ()
+        if of.clauses:
+            number, clause = of.clauses[int(np.argmax(self._in_clauses @ self._weights))]
+            words = of.sentences.all[number].lowered[clause.start : clause.stop]
+        own, sentence, denied = [answer.lowered[word] for word in self._words], of.sentences.all[place], 0.0
         if self._covered[place] >= _ABOUT_THE_SAME:
-            denied = denied_share(own, [answer.stems[word] for word in self._words], sentence)
+            denied = _denied_share(own, [answer.stems[word] for word in self._words], sentence)
         there = set(words)
         opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in {*own} if word in OPPOSITES)
         return {
@@ -401,69 +375,79 @@ class _OneClaim:
             "inverted": _share_inverted(stems, sentence.stems),
         }
 
-    def _best_clause(self) -> tuple[int, range] | None:
-        of = self._of
-        if not of._clauses:
-            return None
-        return of._clauses[int(np.argmax(self._in_clauses @ self._weights))]
-
     def _gaps(self) -> dict[str, float]:
-        of, own, columns = self._of, self._own, self._of._columns[self._own]
-        is_subject, heads = of._is_subject[own], of._heads[own]
-        is_own = np.zeros(len(of._heads), dtype=bool)
+        """What the claim owes to one of its words, and what sentences and clauses cover with what they carry."""
+        of, own, weights, columns = self._of, self._own, self._weights, self._of.columns[self._own]
+        is_own = np.zeros(len(of.heads), dtype=bool)
         is_own[own] = True
-        is_subject |= of._is_subject[heads] & is_own[heads]
-        kinds = np.array([of._is_name[own], of._is_number[own], is_subject, of._is_noun[own]])
-        sentences = self._gap_of_words(self._in_sentences, of._carried[:, columns])
-        clauses = self._gap_of_words(self._in_clauses, of._clause_carried[:, columns]) if of._clauses else sentences
-        largest = np.where(kinds, np.stack((sentences, clauses))[:, None], -np.inf).max(axis=2)
+        heads = of.heads[own]
+        is_subject = of.is_subject[own] | (of.is_subject[heads] & is_own[heads])
+        kinds = np.array([of.is_name[own], of.is_number[own], is_subject, of.is_noun[own]])
+        in_units = (self._in_sentences, self._in_clauses if of.clauses else self._in_sentences)
+        carried = [one[:, columns] for one in of.carried]
+        gaps = []
+        for present, with_carried in zip(in_units, carried, strict=True):
+            # of each word, how much more of the others a unit without it covers than one that has it
+            weighted = present * weights
+            others = weighted.sum(axis=1)[:, None] - weighted
+            with_it = np.where(with_carried, others, 0.0).max(axis=0)
+            gaps.append((others.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5))
+        largest = np.where(kinds, np.stack(gaps)[:, None], -np.inf).max(axis=2)
         largest[:, ~kinds.any(axis=1)] = _NONE
-        return dict(zip(_GAPS, largest.ravel().tolist(), strict=True))
-
-    def _gap_of_words(self, present: _Bools, carried: _Bools) -> _Floats:
-        """For each word, how much more of the others a unit without it covers than one that has it."""
-        weights = self._weights
-        weighted = present * weights
-        rest = weighted.sum(axis=1)[:, None] - weighted
-        with_it = np.where(carried, rest, 0.0).max(axis=0)
-        gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
-        return gaps
-
-    def _carried_shares(self) -> dict[str, float]:
-        of, columns = self._of, self._of._columns[self._own]
-        units = {"carried": of._carried, "carried_clause": of._clause_carried if of._clauses else of._carried}
-        return {name: float((one[:, columns] @ self._weights).max()) / self._total for name, one in units.items()}
+        shares = [float((one @ weights).max()) / self._total for one in carried]
+        return dict(zip((*_GAPS, "carried", "carried_clause"), [*largest.ravel().tolist(), *shares], strict=True))
 
     def _swapped(self) -> dict[str, float]:
-        """Values in whose place the sentence that covers the claim best has another one."""
-        of, place, found = self._of, int(np.argmax(self._covered)), NOTHING_SWAPPED
-        if self._covered[place] >= _ABOUT_THE_SAME:
-            content = of.sentences.content_of([*of.sentences.titles_of(place), place])
-            numbers, names = ({word for word in self._words if flags[word]} for flags in (of._is_number, of._is_name))
-            sentence = of.sentences.all[place]
-            found = swapped_values(of._answer, self._words, self._own_values, numbers, names, sentence, content)
-        return {"swapped_numbers": found.numbers, "swapped_names": found.names, "aligned": found.aligned}
+        """Words of values in whose place the sentence that covers the claim best has another number or name.
 
-    @cached_property
-    def _own_chars(self) -> CharRange:
-        words = self._of._answer.parsed.words
-        return CharRange(words[min(self._words)].char_start, words[max(self._words)].char_end)
+        Both texts are aligned word by word, by stems; where other words stand between the same ones, a number or name
+        of the sentence may be what the claim should say.
+        """
+        of, answer, place = self._of, self._of.answer, int(np.argmax(self._covered))
+        sentence, nothing = of.sentences.all[place], {"swapped_numbers": 0.0, "swapped_names": 0.0, "aligned": _NONE}
+        if self._covered[place] < _ABOUT_THE_SAME:
+            return nothing
+        unlike, known = self._unlike(place), _numbers_in(sentence.words)
+        own_numbers = {one for one in unlike if of.is_number[one] and not numbers_in_word(answer.texts[one]) <= known}
+        own_names = {one for one in unlike if of.is_name[one] and not of.is_number[one]}
+        if not own_numbers and not own_names:
+            return nothing
+        own = [word for word in self._words if answer.is_word[word]]
+        stems, counted = [answer.stems[word] for word in own], _numbers_in([answer.texts[word] for word in own])
+        there = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
+        matcher = SequenceMatcher(None, stems, [sentence.stems[number] for number in there], autojunk=False)
+        same = numbers = names = 0
+        for kind, start, end, first, last in matcher.get_opcodes():
+            if kind == "equal":
+                same += end - start
+            elif kind == "replace":
+                others = [sentence.words[number] for number in there[first:last] if sentence.stems[number] not in stems]
+                rivals = sum(not numbers_in_word(word) <= counted for word in others)
+                numbers += min(rivals, len(own_numbers.intersection(own[start:end])))
+                named = sum(word[0].isupper() and carries_content(word) for word in others)
+                names += min(named, len(own_names.intersection(own[start:end])))
+        return {"swapped_numbers": float(numbers), "swapped_names": float(names), "aligned": same / len(own)}
 
-    @cached_property
-    def _own_values(self) -> list[Value]:
-        words = self._of._answer.parsed.words
-        found = self._of._matcher.values_in(self._own_chars)
-        return [one for one in found if any(words[word].overlaps(one.chars) for word in self._words)]
+    def _unlike(self, place: int) -> set[int]:
+        """The words of values that a sentence with its title does not repeat, and of numbers that are in no value."""
+        of, words = self._of, self._of.answer.parsed.words
+        content = of.sentences.content_of([*of.sentences.titles_of(place), place])
+        inside = [
+            (value, [word for word in self._words if words[word].overlaps(value.chars)]) for value in self._values
+        ]
+        unlike = {word for value, own in inside if not value.is_repeated_by(value.parts_in(content)) for word in own}
+        known = {word for _, own in inside for word in own}
+        unlike.update(word for word in self._words if of.is_number[word] and word not in known)
+        return {word for word in unlike if of.answer.stems[word] not in of.sentences.all[place].stems}
 
-    def _values(self, window: Sequence[int]) -> dict[str, float]:
-        of, own, chars = self._of, self._own_values, self._own_chars
-        content = of.sentences.content_of(window) if own else None
-        unmatched = sum(not one.is_repeated_by(one.parts_in(content)) for one in own) if content is not None else 0
-        everywhere = range(len(of._record.passages))
+    def _value_numbers(self, window: Sequence[int]) -> dict[str, float]:
+        if not self._values:
+            return {"values": 0.0, "values_window": 0.0, "values_anywhere": 0.0}
+        content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
         return {
-            "values": float(len(own)),
-            "values_window": float(unmatched),
-            "values_anywhere": float(len(of._matcher.unmatched_ranges(chars, everywhere))) if own else 0.0,
+            "values": float(len(self._values)),
+            "values_window": float(sum(not one.is_repeated_by(one.parts_in(content)) for one in self._values)),
+            "values_anywhere": float(len(self._of.row.matcher.unmatched_ranges(self._chars, everywhere))),
         }
 
     def _attended_numbers(self, place: int, window: Sequence[int], seen: _Bools, alike: _Floats) -> dict[str, float]:
@@ -477,14 +461,32 @@ class _OneClaim:
             "sentences": math.log1p(len(self._of.sentences)),
         }
         if not self._attended:
-            return {**found, **dict.fromkeys(PREMISE_NUMBERS[_ATTENTION], 0.0)}
-        return {
-            **found,
-            "attention_coverage": float(self._weights @ seen) / self._total,
-            "attention_soft": float(self._weights @ alike) / self._total,
-            "attention_best": float(self._attention[place]) / self._attended,
-            "attention_window": float(self._attention[list(window)].sum()) / self._attended,
-        }
+            return {**found, **dict.fromkeys(_ATTENTION, 0.0)}
+        shares = [float(self._weights @ one) / self._total for one in (seen, alike)]
+        shares += [float(self._attention[one].sum()) / self._attended for one in (place, list(window))]
+        return {**found, **dict(zip(_ATTENTION, shares, strict=True))}
+
+
+def _numbers_in(words: Sequence[str]) -> frozenset[int]:
+    """The numbers of some words, one by one."""
+    return frozenset[int]().union(*map(numbers_in_word, words))
+
+
+def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Sentence) -> float:
+    """The share of the words that claim and sentence have in the same order which one of them denies, and one does not.
+
+    0 where as many are denied in both.
+    """
+    in_claim, in_sentence = negated_words(lowered), negated_words(sentence.lowered)
+    if sentence.start < 0 and sentence.lowered[-1:] in (("false",), ("no",), ("none",)):
+        in_sentence = [True] * len(in_sentence)
+    if not any(in_claim) and not any(in_sentence):
+        return 0.0
+    blocks = SequenceMatcher(None, stems, sentence.stems, autojunk=False).get_matching_blocks()
+    aligned = [(one + step, two + step) for one, two, size in blocks for step in range(size)]
+    both = [(in_claim[one], in_sentence[two]) for one, two in aligned if carries_content(lowered[one])]
+    differing = sum(one is not two for one, two in both)
+    return differing / len(both) if differing > sum(one and two for one, two in both) else 0.0
 
 
 def _share_inverted(own: Sequence[str], stems: Sequence[str]) -> float:

@@ -17,19 +17,27 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.claim_kinds import WordKinds
-from attribeam.attribution.verdict.claims import words_in
-from attribeam.attribution.verdict.record_fields import CONFLICTS, RowKind, field_agreement, row_kind, time_agreement
-from attribeam.attribution.verdict.word_forms import (
+from attribeam.attribution.verdict.claims import WordKinds, words_in
+from attribeam.attribution.verdict.fitted_parts import WordTable
+from attribeam.attribution.verdict.texts import (
     MODALS,
     NEGATIONS,
     WORD_OR_MARK,
     AnswerWords,
-    WordTable,
+    RowKind,
     carries_content,
+    row_kind,
     stem,
 )
-from attribeam.attribution.verdict.word_matches import Coverage, PassageWords, WordMatches, largest_cosines
+from attribeam.attribution.verdict.word_matches import (
+    CONFLICTS,
+    Coverage,
+    PassageWords,
+    WordMatches,
+    field_agreement,
+    largest_cosines,
+    time_agreement,
+)
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 
 _TAGS = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "AUX", "PRON", "ADP")
@@ -38,9 +46,6 @@ _ADDING = ("additionally", "also", "furthermore", "moreover")
 _CONCLUDING = ("overall", "therefore", "finally", "thus", "in")
 _SOURCE_WORDS = frozenset({"passage", "passages", "text", "article", "provided"})
 _LONGEST_RUN = 8
-_MANNERS = (
-    "modals", "negations", "addresses_reader", "adds", "concludes", "notes", "names_sources", "asks",
-)  # fmt: skip
 
 _NEIGHBOURS, _FAR_HEAD, _AROUND_CLAUSE, _AROUND_SENTENCE, _NEARBY = 3, 12, 15, 25, 2
 """Distances in words."""
@@ -139,6 +144,12 @@ class _Group:
         sums, totals = (np.bincount(self.of, one, self._count) for one in (numbers * self._weights, self._weights))
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1), 1.0)
 
+    def matched(self) -> dict[str, _Column]:
+        """How well passages cover each group, and what they lack of it."""
+        one = self.covered
+        best = {"coverage": one.best, "pair_coverage": one.pair, "lead": one.lead}
+        return {**best, "unseen_share": self.unseen_share, "unseen": self.unseen}
+
     def mean_run(self) -> _Column:
         """The mean length of the runs of each group's words."""
         is_word = self._measured.is_word
@@ -193,11 +204,21 @@ class _Measured:
         self._clauses = _Group(_counted_on([one.clause_of for one in answers], clauses), sum(clauses), self)
         self._answers = _Group(self._row_of, len(rows), self)
         self._row_of_sentence = np.repeat(np.arange(len(rows)), sentences)
-        self._compare()
+        vector_rows = table.rows(self._lowered)[self.content]
+        groups = self._sentences, self._clauses
+        pairs = [one.covered.pair_start[one.of] for one in groups]
+        bounds = np.searchsorted(self.content, self.starts).tolist()
+        cosines = [
+            largest_cosines(vector_rows[a:b], self._passages, row, [one[a:b] for one in pairs], table)
+            for row, (a, b) in enumerate(pairwise(bounds))
+        ]
+        anywhere = np.concatenate([one for one, _ in cosines])
+        self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
+        self._in_sentences, self._in_clauses = (np.concatenate([two[of] for _, two in cosines]) for of in (0, 1))
         lines = self._passages.lines
-        pairs = [*zip(rows, lines, strict=True)]
-        self._fields = _joined([field_agreement(row.words, own) for row, own in pairs], np.int64)
-        self._times = _joined([time_agreement(row.words, own, row.record.passages) for row, own in pairs], np.int64)
+        read = [*zip(rows, lines, strict=True)]
+        self._fields = _joined([field_agreement(row.words, own) for row, own in read], np.int64)
+        self._times = _joined([time_agreement(row.words, own, row.record.passages) for row, own in read], np.int64)
         self._field_shares = np.array([sum(line.key is not None for line in own) / max(len(own), 1) for own in lines])
         self._are_items = [_is_list_item(row.words, start) for row in rows for start, _ in row.words.bounds]
 
@@ -215,22 +236,6 @@ class _Measured:
         self.runs = np.zeros(len(self._stems), dtype=np.int64)
         self.runs[self.is_word] = self.matches.runs(self.columns[self.is_word])
 
-    def _compare(self) -> None:
-        """Find how alike a word each content word has in the passages, and beside the sentences of its groups."""
-        rows = self._table.rows(self._lowered)[self.content]
-        groups = self._sentences, self._clauses
-        pairs = [one.covered.pair_start[one.of] for one in groups]
-        bounds = np.searchsorted(self.content, self.starts).tolist()
-        found = [
-            largest_cosines(rows[a:b], self._passages, row, [one[a:b] for one in pairs], self._table)
-            for row, (a, b) in enumerate(pairwise(bounds))
-        ]
-        anywhere = np.concatenate([one for one, _ in found])
-        self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
-        self._in_sentences, self._in_clauses = (
-            np.concatenate([two[of] for _, two in found]) for of in range(len(groups))
-        )
-
     def of_words(self) -> dict[str, _Column]:
         """What is measured of each word by itself and with its neighbours."""
         words, places = self.judged, self._place
@@ -240,6 +245,9 @@ class _Measured:
         own = [*zip(listed, rows.tolist(), strict=True)]
         sentence = self._sentences.of
         before, after = (self._neighbours(step) for step in (-1, 1))
+        starts = self.starts.tolist()
+        ancestors = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in own]
+        heads = np.array([-1 if head is None else start + head for start, head in ancestors], dtype=np.int64)
         numbers = {
             "seen": self.seen[words],
             "seen_as_written": [self._lowered[word] in self._passages.lowered[row] for word, row in own],
@@ -248,7 +256,7 @@ class _Measured:
             "run_nearby": self._runs_nearby(),
             "previous_adjacent": self._near(before, _NEIGHBOURS),
             "next_adjacent": self._near(after, _NEIGHBOURS),
-            "head_near": self._near(self._heads(own), _FAR_HEAD),
+            "head_near": self._near(heads, _FAR_HEAD),
             "clause_around": self._clauses.around(_AROUND_CLAUSE)[places],
             "sentence_around": self._sentences.around(_AROUND_SENTENCE)[places],
             "in_sentence_coverage": self._sentences.times_covered()[places],
@@ -277,7 +285,7 @@ class _Measured:
         """What is measured of each word's clause."""
         group = self._clauses
         numbers = {
-            **_of_group(group),
+            **group.matched(),
             "words": group.count_of(np.ones(len(self._stems), dtype=bool)),
             "similarity": group.mean(self._in_clauses),
             "run": group.mean_run(),
@@ -291,9 +299,9 @@ class _Measured:
         place = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
         last = counts[row_of] - 1
         shares = group.unseen_share
-        manners = np.array([_manner(self._lowered[start:end]) for start, end in self._bounds])
+        sentences = [self._lowered[start:end] for start, end in self._bounds]
         numbers = {
-            **_of_group(group),
+            **group.matched(),
             "words": group.counts,
             "similarity": group.mean(self._in_sentences),
             "similarity_anywhere": group.mean(self._anywhere),
@@ -303,12 +311,19 @@ class _Measured:
             "place": place,
             "place_from_end": last - place,
             "relative_place": place / np.maximum(last, 1),
-            "is_list_item": np.array(self._are_items),
-            **dict(zip(_MANNERS, manners.reshape(-1, len(_MANNERS)).T, strict=True)),
+            "is_list_item": self._are_items,
+            "modals": [sum(word in MODALS for word in words) for words in sentences],
+            "negations": [sum(word in NEGATIONS for word in words) for words in sentences],
+            "addresses_reader": ["you" in words or "your" in words for words in sentences],
+            "adds": [words[0] in _ADDING for words in sentences],
+            "concludes": [words[0] in _CONCLUDING for words in sentences],
+            "notes": ["note" in words[:3] or "important" in words[:6] for words in sentences],
+            "names_sources": [not _SOURCE_WORDS.isdisjoint(words) for words in sentences],
+            "asks": ["?" in words for words in sentences],
             "field_agreement": self._most_of_sentences(self._fields),
             "time_agreement": self._most_of_sentences(self._times),
         }
-        return {f"sentence_{name}": column[group.of[self._place]] for name, column in numbers.items()}
+        return {f"sentence_{name}": np.asarray(column)[group.of[self._place]] for name, column in numbers.items()}
 
     def of_answers(self) -> dict[str, _Column]:
         """What is measured of the whole answer, its question and its passages."""
@@ -372,12 +387,6 @@ class _Measured:
         beside = (at != self._place) & (sentence[at] == sentence[self._place])
         return np.where(beside, self.content[at], -1)
 
-    def _heads(self, own: Sequence[tuple[int, int]]) -> _Ints:
-        """For each judged word its closest ancestor with content, -1 where there is none."""
-        starts = self.starts.tolist()
-        heads = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in own]
-        return np.array([-1 if head is None else start + head for start, head in heads], dtype=np.int64)
-
     def _near(self, others: _Ints, distance: int) -> _Column:
         """Whether the stems of each judged word and of another word stand near each other; -1 without the other."""
         near = self.matches.stand_near(self.columns[self.judged], self.columns[others], distance)
@@ -412,14 +421,6 @@ def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
     return np.asarray(_joined(parts, np.int64) + np.repeat(firsts, [*map(len, parts)]), dtype=np.int64)
 
 
-def _of_group(group: _Group) -> dict[str, _Column]:
-    covered = group.covered
-    return {
-        "coverage": covered.best, "pair_coverage": covered.pair, "lead": covered.lead,
-        "unseen_share": group.unseen_share, "unseen": group.unseen,
-    }  # fmt: skip
-
-
 def _are_unmatched(row: AnswerRow) -> npt.NDArray[np.bool_]:
     """Whether each word belongs to a value that neither passages nor question have."""
     answer, question = row.words, row.record.question
@@ -435,17 +436,3 @@ def _is_list_item(answer: AnswerWords, start: int) -> bool:
     first = answer.parsed.words[start].char_start
     line = answer.answer[max(0, first - 12) : first]
     return _LIST_ITEM.search(line) is not None or re.fullmatch(r"[-*•+]|\d+", answer.texts[start]) is not None
-
-
-def _manner(words: Sequence[str]) -> list[float]:
-    """How a sentence speaks, as ``_MANNERS`` names it."""
-    return [
-        sum(word in MODALS for word in words),
-        sum(word in NEGATIONS for word in words),
-        "you" in words or "your" in words,
-        words[0] in _ADDING,
-        words[0] in _CONCLUDING,
-        "note" in words[:3] or "important" in words[:6],
-        any(word in _SOURCE_WORDS for word in words),
-        "?" in words,
-    ]

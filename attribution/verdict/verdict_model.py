@@ -8,35 +8,46 @@ claim with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pydantic
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
-from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.claim_reader import NOTHING_READ, READER_FILES, ClaimReader, load_reader
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
-from attribeam.attribution.verdict.record_fields import RowKind
-from attribeam.attribution.verdict.regressions import (
+from attribeam.attribution.verdict.claims import WordKinds
+from attribeam.attribution.verdict.fitted_parts import (
+    EACH,
+    HIGHEST,
+    LOWEST,
     OTHER_SIGNALS,
-    AnswerRegression,
-    AnswersForm,
+    SAME,
+    SAME_OR_EACH,
+    UNREAD,
+    WORD_FILES,
     BoostedTrees,
+    EachKind,
+    LogisticRegression,
+    ProbeForm,
+    RegressionForm,
+    StateProbe,
     TreesForm,
+    WordTable,
+    mixed,
+    word_table,
 )
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
-from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
-from attribeam.attribution.verdict.word_forms import WORD_FILES, WordTable, word_table
+from attribeam.attribution.verdict.texts import RowKind
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form, read_regular
@@ -45,10 +56,7 @@ SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
 _BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
-
-_DIGEST_LETTERS = 16
-_VALUES_ANYWHERE = PREMISE_NUMBERS.index("values_anywhere")
-_MISSING_NUMBERS = PREMISE_NUMBERS.index("missing_numbers")
+_VALUES_ANYWHERE, _MISSING_NUMBERS = map(PREMISE_NUMBERS.index, ("values_anywhere", "missing_numbers"))
 _LEAST_WITHOUT_NAME, _LEAST_WITHOUT_NUMBER = math.log(0.4 / 0.6), math.log(0.53 / 0.47)
 _Numbers = npt.NDArray[np.float64]
 
@@ -57,11 +65,9 @@ _Numbers = npt.NDArray[np.float64]
 class VerdictThresholds:
     """Where verdicts change; each is from 0 to 1.
 
-    Attributes:
-        lenient, balanced, strict: the support score below which a claim is unsupported, by strictness.
-        supported: the support score from which a claim is supported.
-        word: the probability from which a word of an unsupported claim is named as what lacks support.
-        weak_word: the same for a weak claim beside an unsupported one; with 1, none is.
+    ``lenient``, ``balanced`` and ``strict`` are the support score below which a claim is unsupported, by strictness;
+    ``supported`` that from which it is supported. ``word`` is the probability from which a word of an unsupported claim
+    is named as what lacks support; ``weak_word`` the same for a weak claim beside an unsupported one, with 1 none is.
     """
 
     lenient: Share
@@ -87,13 +93,7 @@ class VerdictThresholds:
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
 class OperatingPoint:
-    """What a risk threshold gave in cross-validation, as shares.
-
-    Attributes:
-        precision: of the flagged answers those that do have an unsupported claim.
-        recall: of the answers with an unsupported claim those that are flagged.
-        false_alarms: of the answers that people found clean those that are flagged.
-    """
+    """What a risk threshold gave in cross-validation, as shares; false alarms are among clean answers."""
 
     answer_risk: Share
     precision: Share
@@ -102,6 +102,94 @@ class OperatingPoint:
 
 
 Points = Annotated[list[OperatingPoint], Field(min_length=1, max_length=1_000)]
+
+
+_WHOLE_ANSWER = (
+    "unseen_share", "unseen", "similarity", "similarity_in_sentences", "field_share", "field_mean", "field_conflicts",
+    "time_conflicts",
+)  # fmt: skip
+"""What the regression of answers sees besides the words; more of it fits one data set and fails on others."""
+_COUNTED = frozenset({"unseen", "field_conflicts", "time_conflicts"})
+AnswersForm = Annotated[Annotated[RegressionForm, SAME] | Annotated[EachKind[RegressionForm], EACH], SAME_OR_EACH]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRegression:
+    """One regression for each kind of row; that of a verdict without weights by kind is the same for all."""
+
+    of_kinds: Mapping[RowKind, LogisticRegression]
+
+    def log_odds(self, signals: Signals, word_log_odds: _Numbers, claims: _Numbers) -> float:
+        """The log odds that an answer, which has at least one judged word and one claim, has an unsupported claim.
+
+        ``claims`` are the likelihood ratios of its claims.
+
+        Raises:
+            ModelLoadError: if the regression was fitted on other numbers.
+        """
+        return float(self.of_kinds[signals.kind].log_odds(*answer_numbers(signals, word_log_odds, claims))[0])
+
+    @classmethod
+    def from_json(cls, found: AnswersForm | Mapping[str, Any]) -> AnswerRegression:
+        """What ``to_json`` wrote.
+
+        Raises:
+            ValueError: if it does not fit ``AnswersForm``.
+        """
+        form = TypeAdapter[AnswersForm](AnswersForm).validate_python(found)
+        if isinstance(form, EachKind):
+            return cls({kind: LogisticRegression.from_json(one) for kind, one in form.by_kind().items()})
+        return cls(dict.fromkeys(RowKind, LogisticRegression.from_json(form)))
+
+    def to_json(self) -> dict[str, object]:
+        """One regression, or one by the name of each kind."""
+        first, *others = self.of_kinds.values()
+        if all(one is first for one in others):
+            return first.to_json()
+        return {kind.value: regression.to_json() for kind, regression in self.of_kinds.items()}
+
+
+def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tuple[tuple[str, ...], _Numbers]:
+    """What the regression of answers sees: names, and one row for the answer, which has at least one judged word."""
+    riskiest, ranked = np.sort(claims)[::-1], np.sort(log_odds)[::-1]
+    count = float(np.log(len(claims)))
+    chances = 1 / (1 + np.exp(-ranked))
+    sentence = signals.values[:, signals.names.index("sentence_place")]
+    by_sentence = [np.sort(log_odds[sentence == one])[::-1] for one in np.unique(sentence)]
+    highest = sorted((one[0] for one in by_sentence), reverse=True)
+    threes = sorted((one[:3].mean() for one in by_sentence), reverse=True)
+    numbers = {
+        **{f"word_{place + 1}": _item(ranked, place) for place in (0, 2, 5, 9)},
+        "mean_word": ranked.mean(),
+        "expected_words": np.log1p(chances.sum()),
+        "doubtful_words": np.log1p((chances > 0.1).sum()),
+        "suspect_words": np.log1p((chances > 0.2).sum()),
+        "doubtful_share": (chances > 0.1).mean(),
+        **{f"sentence_{place + 1}": _item(highest, place) for place in range(3)},
+        **{f"sentence_three_{place + 1}": _item(threes, place) for place in range(3)},
+        "any_sentence": _any_of(highest),
+        "any_sentence_three": _any_of(threes),
+        **{f"claim_{place + 1}": _item(riskiest, place) for place in range(3)},
+        "any_claim": float(np.log(np.exp(riskiest).sum())),
+        "mean_claim": riskiest.mean(),
+        "claims": count,
+        "claim_1_of_many": count * riskiest[0],
+    }
+    for name in _WHOLE_ANSWER:
+        number = signals.values[0, signals.names.index(f"answer_{name}")]
+        numbers[f"answer_{name}"] = np.log(number + 0.05) if name in _COUNTED else number
+    return tuple(numbers), np.array([*numbers.values()], dtype=np.float64)[None, :]
+
+
+def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
+    """The number at that place, the last one if there are fewer: a short answer is judged by all that it has."""
+    return float(ranked[min(place, len(ranked) - 1)])
+
+
+def _any_of(log_odds: Sequence[float]) -> float:
+    """The log of the expected number of events with these log odds, as of a Poisson process."""
+    none = np.log1p(np.exp(np.array(log_odds))).sum()
+    return float(np.log(none + 1e-3))
 
 
 class VerdictForm(Form):
@@ -129,13 +217,12 @@ class VerdictForm(Form):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for name, trees, columns in (
-            ("words.trees", self.words, self.signals), ("claims.trees", self.claims, self.claim_numbers),
-        ):  # fmt: skip
-            if trees.column_count > len(columns):
+        for name, columns in (("words", self.signals), ("claims", self.claim_numbers)):
+            highest = max(max(tree.columns) for tree in getattr(self, name).trees)
+            if highest >= len(columns):
                 raise ValueError(
-                    f"{name} should have columns below {len(columns)}, the number of what is measured, has one of "
-                    f"{trees.column_count - 1}"
+                    f"{name}.trees should have columns below {len(columns)}, the number of what is measured, has one "
+                    f"of {highest}"
                 )
         for name in ("operating_points", "short_operating_points"):
             if any(one.answer_risk >= next_.answer_risk for one, next_ in pairwise(getattr(self, name))):
@@ -167,10 +254,7 @@ class AnswerToScore:
 class ScoredAnswer:
     """What the verdict says of one answer: log odds, for an even prior, that something is unsupported.
 
-    Attributes:
-        words: float64 [judged words].
-        claims: float64 [claims]; that of the riskiest claim is the answer's.
-        answer: of the answer.
+    ``words`` are float64 [judged words], ``claims`` float64 [claims]; those of the riskiest claim are the answer's.
     """
 
     words: _Numbers
@@ -183,19 +267,14 @@ class VerdictModel:
     """The fitted verdict of one directory.
 
     Attributes:
-        signal_names: the columns that the trees of words were fitted on.
-        words: trees on the signals of a word.
-        claims: trees on the numbers of a claim, which give its likelihood ratio.
-        claim_names: the columns that they were fitted on.
+        signal_names, claim_names: the columns that the trees of words and of claims were fitted on; those of claims
+            give likelihood ratios.
         claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
             another claim is ahead.
-        table: what is known of words beforehand.
-        reader_directory: where that lies which reads claims beside their premises; None where the trees of claims were
-            fitted without.
+        reader_directory: of what reads claims beside their premises; None where trees were fitted without.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
             on short answers, ascending by threshold.
-        measured_on: on what, to follow "measured on".
         digest: SHA-256 of the fitted file, of the table of words and of the reader.
     """
 
@@ -236,6 +315,24 @@ class VerdictModel:
         claims = [claim_log_odds(*one, fall=self.claim_fall) for one in zip(ratios, risks, numbers, strict=True)]
         return [ScoredAnswer(*one, float(one[1].max())) for one in zip(words, claims, strict=True)]
 
+    def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
+        """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
+        if any(one.signals.names != self.signal_names for one in answers):
+            raise ModelLoadError(OTHER_SIGNALS)
+        of_trees = _of_each(self.words, [one.signals.values for one in answers])
+        found = [np.clip(odds, LOWEST, HIGHEST) for odds in of_trees]
+        if self.probe is None:
+            return found
+        if any(one.probed is None for one in answers):
+            raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
+        shares = self.probe.shares
+        return [
+            odds
+            if not one.probed
+            else mixed(odds, np.array([one.probed[w] for w in one.signals.words]), share=shares[one.signals.kind])
+            for one, odds in zip(answers, found, strict=True)
+        ]
+
     @property
     def reader(self) -> ClaimReader | None:
         """What reads claims beside their premises; it is loaded, and torch with it, when it is first asked for.
@@ -244,24 +341,6 @@ class VerdictModel:
             DataError: as ``load_reader``.
         """
         return None if self.reader_directory is None else load_reader(self.reader_directory)
-
-    def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
-        """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
-        if any(one.signals.names != self.signal_names for one in answers):
-            raise ModelLoadError(OTHER_SIGNALS)
-        found = [
-            np.clip(odds, LOWEST, HIGHEST) for odds in _of_each(self.words, [one.signals.values for one in answers])
-        ]
-        if self.probe is None:
-            return found
-        if any(one.probed is None for one in answers):
-            raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
-        return [
-            self.probe.mixed(odds, np.array([one.probed[word] for word in one.signals.words]), one.signals.kind)
-            if one.probed
-            else odds
-            for one, odds in zip(answers, found, strict=True)
-        ]
 
     def provenance(self, strictness: Strictness, prior: float) -> dict[str, str]:
         """The model's digest, the thresholds in force, and what they gave in cross-validation.
@@ -272,21 +351,20 @@ class VerdictModel:
         unsupported = self.thresholds.unsupported(strictness)
         level = 1 / (1 + math.exp(log_odds(prior) - log_odds(1 - unsupported)))
         found = {
-            "verdict_model": self.digest[:_DIGEST_LETTERS],
+            "verdict_model": self.digest[:16],
             "verdict_strictness": strictness.value,
             "verdict_prior": f"{prior:g}",
             "answer_risk_threshold": f"{1 - unsupported:g}",
             "support_score_threshold": f"{self.thresholds.supported:g}",
             "verdict_measured_on": self.measured_on,
         }
-        measured = [("verdict", self.operating_points)]
+        measured = {"verdict": self.operating_points}
         if self.short_operating_points != self.operating_points:
-            measured.append(("verdict_short", self.short_operating_points))
-        for prefix, points in measured:
-            nearest = min(points, key=lambda one: abs(one.answer_risk - level))
-            found |= {
-                f"{prefix}_{name}": f"{getattr(nearest, name):.3f}" for name in ("precision", "recall", "false_alarms")
-            }
+            measured["verdict_short"] = self.short_operating_points
+        for prefix, points in measured.items():
+            nearest = min(points, key=lambda point: abs(point.answer_risk - level))
+            for name in ("precision", "recall", "false_alarms"):
+                found[f"{prefix}_{name}"] = f"{getattr(nearest, name):.3f}"
         return found
 
 
@@ -298,7 +376,7 @@ def verdict_directory(verdict: str) -> Path:
 
 @lru_cache(maxsize=4)
 def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
-    """Read the model of a directory once, and try it.
+    """Read the model of a directory once, and try it on one word of each kind of row.
 
     Raises:
         DataError: if a file is missing, or does not hold what it should; the message names file and field.
@@ -325,22 +403,17 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
         measured_on=form.measured_on,
         digest=sha256(b"".join(map(read_regular, files))).hexdigest(),
     )
-    try:
-        _try(model)
-    except ModelLoadError as error:
-        raise ModelLoadError(f"{file}: {error}") from error
-    return model
-
-
-def _try(model: VerdictModel) -> None:
-    """Judge one word of each kind of row, which shows whether the model was fitted on what this version measures."""
     record = QARecord("", "", (Passage(text="Rain fell."),), "Rain.", RowSource("", 0))
     parsed = ParsedAnswer((CharRange(0, 4),), (0,), ("root",), ("NOUN",), ("",), (0,))
     (signals,) = answer_signals([AnswerRow.of(record, parsed, WordKinds((ClaimKind.CLAIM,), ()))], model.table)
-    for kind in RowKind:
-        own = replace(signals, kind=kind)
-        premise = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
-        model.scored([AnswerToScore(own, [own.words], [premise], probed=UNREAD)])
+    premise = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
+    try:
+        for kind in RowKind:
+            own = replace(signals, kind=kind)
+            model.scored([AnswerToScore(own, [own.words], [premise], probed=UNREAD)])
+    except ModelLoadError as error:
+        raise ModelLoadError(f"{file}: {error}") from error
+    return model
 
 
 def _of_each(trees: BoostedTrees, numbers: Sequence[npt.NDArray[np.float32]]) -> list[_Numbers]:

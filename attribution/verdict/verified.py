@@ -1,34 +1,115 @@
-"""The verdict of a verifier.
+"""Verdicts other than the fitted one, and what ``attribeam calibrate`` fitted to them: evidence mass and verifiers.
 
-What a verifier is: a model that says how far passages support the claims of an answer.
-
-``attribeam.attribution.verifiers`` reads those of the hub. A verifier of another package is found by the entry-point
-group ``attribeam.verifiers``, whose names are values of ``--verdict``; docs/extending.md shows one.
-
-Gives evidence records the verdict of a verifier, and reads what ``attribeam calibrate`` fitted to one.
+A verifier is a model that says how far passages support the claims of an answer. Those of the hub are read by
+``attribution.language_models.verifiers``. One of another package is found by the entry-point group
+``attribeam.verifiers``, whose names are values of ``--verdict``; docs/verifiers.md shows one.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pydantic
 from pydantic import model_validator
 
-from attribeam.attribution.option_declaration import VERIFIER_FILE
-from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST
-from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
-from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.json_file import Form, Line, Name, Number, Share, read_form
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, MASS_FILE, MASS_VERDICT, VERIFIER_FILE
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.fitted_parts import HIGHEST, LOWEST, UNREAD
+from attribeam.schemas import CharRange, QARecord, Reason, RowFault, SpanEvidence, Support
+from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form
 
 if TYPE_CHECKING:
     import torch
+
+
+_Options = TypeVar("_Options", bound=MethodOptions)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
+class MassThresholds:
+    """Two thresholds, and the model and method whose evidence mass they were fitted to.
+
+    Attributes:
+        model: as ``--model`` names it.
+        layer: whose attention was taken; empty for methods without one.
+        measured_on: on what, to follow "measured on".
+    """
+
+    supported_threshold: Share
+    weak_threshold: Share
+    model: Line
+    method: Line
+    layer: Line
+    measured_on: Line
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.weak_threshold > self.supported_threshold:
+            raise ValueError(
+                "weak_threshold should be at most supported_threshold, were: "
+                f"{self.weak_threshold:g} and {self.supported_threshold:g}"
+            )
+        return self
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+
+def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
+    """The options, with the verdict "mass" where they give a threshold of evidence mass, or name a directory of some.
+
+    Raises:
+        UsageError: if the thresholds belong to another model or method, or the options set some of their own; if a
+            threshold of mass goes with a fitted verdict, or strictness or prior with mass.
+        DataError: if their file cannot be read, or does not hold what it should.
+    """
+    has_own = bool({"supported_threshold", "weak_threshold"} & options.model_fields_set)
+    asks_for_strictness = options.strictness is not None or options.prior is not None
+    if options.verdict in (BUNDLED_VERDICT_NAME, MASS_VERDICT):
+        if not has_own and options.verdict != MASS_VERDICT:
+            return options
+        if asks_for_strictness:
+            raise UsageError(
+                "--strictness and --prior are for a fitted verdict, not for evidence mass; leave them out, or the "
+                "thresholds of mass and --verdict mass"
+            )
+        return options.replaced(verdict=MASS_VERDICT)
+    file = Path(options.verdict) / MASS_FILE
+    if not file.is_file():
+        if has_own:
+            raise UsageError(
+                f"--verdict {options.verdict} compares no evidence mass; leave out --supported-threshold and "
+                "--weak-threshold, or the verdict"
+            )
+        return options
+    found = read_form(file, MassThresholds)
+    if has_own or asks_for_strictness:
+        raise UsageError(
+            f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
+            "--weak-threshold, --strictness and --prior, or the verdict"
+        )
+    for name, value in (("model", model), ("method", options.method)):
+        if value != getattr(found, name):
+            raise UsageError(
+                f"--verdict {options.verdict} has thresholds of evidence mass for --{name} {getattr(found, name)}, not "
+                f"for {value}, whose masses are others; name that {name}, or run attribeam calibrate for this one"
+            )
+    return options.replaced(
+        verdict=MASS_VERDICT,
+        supported_threshold=found.supported_threshold,
+        weak_threshold=found.weak_threshold,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +119,7 @@ class ClaimToVerify:
     Attributes:
         chars: its range in the answer, within which no other claim counts for it.
         text: it as a sentence of its own: with what it takes from elsewhere in its sentence.
-        passages: indices of the passages, those with most evidence for it first; all of them.
+        passages: indices of all passages, those with most evidence for it first.
     """
 
     chars: CharRange
@@ -83,6 +164,59 @@ class Verifier(Protocol):
         A ``RowFault`` TOO_MANY_TOKENS leaves the answer to the bundled verdict; any other makes it a dead letter.
         """
         ...
+
+
+Reading: TypeAlias = tuple[float, ...] | VerifiedAnswer
+"""The probe's log odds of each word of an answer, or what a verifier says of its claims; ``UNREAD`` for an answer that
+is too long for the model, even with one passage at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerToRead:
+    """An answer, and its records by the bundled verdict where that judges first."""
+
+    record: QARecord
+    parsed: ParsedAnswer
+    judged: tuple[SpanEvidence, ...] | None
+
+
+class VerdictReader(Protocol):
+    """The loaded model of a verdict; ``device`` is where it runs."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def provenance(self) -> Mapping[str, str]:
+        """What its readings depend on."""
+        ...
+
+    def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
+        """One outcome per answer, in order; None where there is nothing to read, a ``RowFault`` for a refused one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierReader:
+    """Reads with a verifier the claims that the bundled verdict scored; an answer without one is not read."""
+
+    verifier: Verifier
+
+    @property
+    def device(self) -> torch.device:
+        return self.verifier.device
+
+    def provenance(self) -> Mapping[str, str]:
+        return self.verifier.provenance()
+
+    def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
+        asked = [answer_to_verify(one.record, one.judged or ()) for one in answers]
+        said = iter(self.verifier.verify([one for one in asked if one is not None]))
+        return [None if one is None else or_unread(next(said)) for one in asked]
+
+
+def or_unread(found: Reading | RowFault) -> Reading | RowFault:
+    """What was read of an answer; ``UNREAD`` for one that is too long."""
+    return UNREAD if isinstance(found, RowFault) and found.reason is Reason.TOO_MANY_TOKENS else found
 
 
 UNCALIBRATED_RISK = 0.5
@@ -137,6 +271,12 @@ class VerifierForm(Form):
         if self.unsupported > self.supported:
             raise ValueError("unsupported should be at most supported")
         return self
+
+    def support(self, score: float) -> Support:
+        """What a support score says."""
+        if score < self.unsupported:
+            return Support.UNSUPPORTED
+        return Support.WEAK if score < self.supported else Support.SUPPORTED
 
     def check(self, provenance: Mapping[str, str]) -> None:
         """Check that verifier and bundled verdict are those of the calibration.
@@ -210,38 +350,22 @@ def verified_records(
         own = fitted.claims.of(own, bundled)
         risk = float(fitted.answers.of(np.array([risk]), bundled_risk)[0])
     scores = {one.span_index: float(score) for one, score in zip(claims, own, strict=True)}
-    return tuple(_verified(one, scores, float(risk), said, fitted) for one in judged)
-
-
-def _verified(
-    found: SpanEvidence, scores: Mapping[int, float], risk: float, said: VerifiedAnswer, fitted: VerifierForm | None
-) -> SpanEvidence:
-    score = None if found.claim_index is None else scores.get(found.claim_index)
-    if score is None:
-        return replace(found, answer_risk=risk)
-    support = Support.NOT_CALIBRATED if fitted is None else _support(score, fitted)
-    doubtful = tuple(_within(one, found.chars) for one in said.doubtful if one.overlaps(found.chars))
-    words = (doubtful or found.unsupported_words) if support is Support.UNSUPPORTED else ()
-    return replace(
-        found,
-        support=support,
-        support_score=score,
-        answer_risk=risk,
-        unsupported_words=words,
-        reason=None,
-        expected=None,
-        how=None,
-    )
-
-
-def _support(score: float, fitted: VerifierForm) -> Support:
-    if score < fitted.unsupported:
-        return Support.UNSUPPORTED
-    return Support.WEAK if score < fitted.supported else Support.SUPPORTED
-
-
-def _within(one: CharRange, chars: CharRange) -> CharRange:
-    return CharRange(max(one.char_start, chars.char_start), min(one.char_end, chars.char_end))
+    records = []
+    for one in judged:
+        score = None if one.claim_index is None else scores.get(one.claim_index)
+        record = replace(one, answer_risk=float(risk))
+        if score is not None:
+            support = Support.NOT_CALIBRATED if fitted is None else fitted.support(score)
+            doubtful = tuple(
+                CharRange(max(chars.char_start, one.chars.char_start), min(chars.char_end, one.chars.char_end))
+                for chars in said.doubtful
+                if chars.overlaps(one.chars)
+            )
+            words = (doubtful or one.unsupported_words) if support is Support.UNSUPPORTED else ()
+            record = replace(record, support=support, support_score=score, unsupported_words=words)
+            record = replace(record, reason=None, expected=None, how=None)
+        records.append(record)
+    return tuple(records)
 
 
 def _is_scored_claim(one: SpanEvidence) -> bool:

@@ -1,4 +1,4 @@
-"""The words of passages, and how the words of an answer match them, as arrays.
+"""How the words of an answer match its passages: where their stems stand, how alike words are, fields and times.
 
 A match is a place of the passages where a stem of the answer stands. From the table of all matches follow runs of
 words, neighbours, and the sentences that cover clauses and sentences of the answer best.
@@ -6,17 +6,27 @@ words, neighbours, and the sentences that cover clauses and sentences of the ans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.plain_text import remembered
-from attribeam.attribution.verdict.passage_sentences import read_sentences
-from attribeam.attribution.verdict.record_fields import RecordLine, record_lines
-from attribeam.attribution.verdict.word_forms import WORD_OR_MARK, WordTable, stem
+from attribeam.attribution.answers.plain_text import clock_times_in, remembered
+from attribeam.attribution.verdict.fitted_parts import WordTable
+from attribeam.attribution.verdict.texts import (
+    WEEKDAYS,
+    WORD_OR_MARK,
+    AnswerWords,
+    RecordLine,
+    Truth,
+    read_sentences,
+    record_lines,
+    stem,
+)
 from attribeam.schemas import Passage
 
 _SENTENCE_ENDS = frozenset(".!?;")
@@ -75,16 +85,13 @@ class PassageWords:
     """All words and marks of the passages of some rows, titles included, in one sequence.
 
     Attributes:
-        stems: the stem of each word.
         starts: int64 [rows + 1], where the words of each row begin, and where the last ones end.
-        is_word: False for marks.
         sentences: the sentence that each word stands in, ascending; a line of a record is one.
         first_sentences: int64 [rows], below those of each row; no two rows have successive sentences.
         truths: what the field says in whose line each word stands, a ``Truth``.
         vector_rows: for each word its row in the table of vectors, -1 for function words and unknown words.
-        lowered: for each row all words in lower case.
-        lines: for each row the lines of all its passages.
-        text_lines: those of their texts, without titles.
+        lowered, lines, text_lines: for each row all words in lower case, the lines of all its passages, and those of
+            their texts, without titles.
     """
 
     def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
@@ -175,10 +182,12 @@ class WordMatches:
 
     def have(self, columns: _Ints, sentences: _Ints) -> _Bools:
         """Whether each sentence has the stem; none has a mark, and there is no sentence -1."""
-        return is_among(columns * self._sentence_count + sentences, self._told_cells) & (sentences >= 0)
+        wanted = columns * self._sentence_count + sentences
+        is_told = np.append(self._told_cells, -1)[np.searchsorted(self._told_cells, wanted)] == wanted
+        return np.asarray(is_told & (sentences >= 0), dtype=bool)
 
     def has_truth(self) -> _Bools:
-        """bool [4, stems]: whether each stems stands in a line of each ``Truth``."""
+        """bool [4, stems]: whether each stem stands in a line of each ``Truth``."""
         of, truths = self._truths
         found = np.zeros((4, len(self.counts)), dtype=bool)
         found[truths, of] = True
@@ -224,22 +233,19 @@ class WordMatches:
         best = np.flatnonzero(shared == most[of_keys])
         found[of_keys[best]] = sentences[best]
         repeated = np.bincount(of_keys[best], minlength=count) > 1
+        equal = defaultdict[int, set[int]](set)
+        for cell in best[repeated[of_keys[best]]].tolist():
+            equal[int(of_keys[cell])].add(int(sentences[cell]))
         tied = repeated[groups]
-        words_of: dict[int, list[int]] = {}
         for group, column in zip(groups[tied].tolist(), columns[tied].tolist(), strict=True):
-            words_of.setdefault(group, []).append(column)
-        equal: dict[int, set[int]] = {}
-        for place in best[repeated[of_keys[best]]].tolist():
-            equal.setdefault(int(of_keys[place]), set()).add(int(sentences[place]))
-        for group, own in words_of.items():
-            found[group] = next(one for column in own for one in self._sentences_of(column) if one in equal[group])
+            start, first = self._cell_starts[column], int(self._first_sentences[column])
+            own = self._cell_sentences[start : start + self._cell_counts[column]] - first
+            # of equal sentences the first counts as a set of their numbers in the row is ordered
+            of_word = (first + one for one in set(own.tolist()) if first + one in equal[group])
+            if (sentence := next(of_word, None)) is not None:
+                found[group] = sentence
+                equal[group] = set()
         return found, most
-
-    def _sentences_of(self, column: int) -> list[int]:
-        """The sentences of a stem, as a set of their numbers in the row is ordered: the first of equal ones counts."""
-        start, first = self._cell_starts[column], int(self._first_sentences[column])
-        own = self._cell_sentences[start : start + self._cell_counts[column]] - first
-        return [first + one for one in set(own.tolist())]
 
     def stand_near(self, first: _Ints, second: _Ints, distance: int) -> _Bools:
         """Whether the two stems of each pair stand anywhere within ``distance`` words of each other."""
@@ -307,11 +313,6 @@ def ragged(starts: _Ints, counts: _Ints) -> tuple[_Ints, _Ints]:
     return owners, np.arange(len(owners)) + (starts - np.cumsum(counts) + counts)[owners]
 
 
-def is_among(wanted: _Ints, known: _Ints) -> _Bools:
-    """Whether each wanted number is among the known ones, which ascend."""
-    return np.asarray(np.append(known, -1)[np.searchsorted(known, wanted)] == wanted, dtype=bool)
-
-
 def largest_cosines(
     rows: _Ints, passages: PassageWords, row: int, pair_starts: Sequence[_Ints], table: WordTable
 ) -> tuple[_Cosines, list[_Cosines]]:
@@ -345,3 +346,94 @@ def largest_cosines(
             largest = np.where(sentences[places] == wanted, largest, -np.inf).max(axis=0)
             found[words] = np.where(pairs < 0, found[words], np.where(np.isinf(largest), -1, largest))
     return anywhere, beside
+
+
+UNTOLD, AGREES, CONFLICTS, ABSENT = -1, 0, 1, 2
+"""Of a word: no field is about it, a field says the same, a field says the opposite, the field has no value."""
+
+_ORDER = (AGREES, ABSENT, CONFLICTS)
+_HOURS = re.compile(r"(\d{1,2}):(\d{1,2})(?::\d\d)?\s*-\s*(\d{1,2}):(\d{1,2})")
+_DAY = "|".join(WEEKDAYS)
+_DAYS = re.compile(rf"\b({_DAY})s?\s*(to|through|until|and|&|-|–|—)\s*({_DAY})s?\b", re.IGNORECASE)
+_EVERY_DAY = re.compile(
+    r"\b(?:seven|7) days\b|\bevery ?day\b|\bdaily\b|\bthroughout the week\b|\ball week\b", re.IGNORECASE
+)
+_ONE_DAY = re.compile(rf"\b({_DAY})s?\b", re.IGNORECASE)
+_CLOSED = re.compile(r"\bclosed\b[^.;]{0,40}$", re.IGNORECASE)
+
+
+def field_agreement(answer: AnswerWords, lines: Sequence[RecordLine]) -> list[int]:
+    """For each word of the answer, what the yes-or-no fields among the passages' lines say about what it names.
+
+    Where several fields have the same name, the one that agrees counts.
+    """
+    found = [UNTOLD] * len(answer)
+    fields = [(line, key) for line in lines if line.truth is not Truth.OTHER and (key := line.key_words)]
+    if not fields:
+        return found
+    denied = answer.denied_words()
+    named, of_stems = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for word, text in enumerate(answer.lowered):
+        named[text.replace("-", "")].append(word)
+        of_stems[answer.stems[word]].append(word)
+    for field, key_words in fields:
+        stems, whole = [*map(stem, key_words)], named["".join(key_words)]
+        apart = (_side_by_side(word, stems, answer) for word in of_stems[stems[0]] if word not in whole)
+        for words in (*((word,) for word in whole), *filter(None, apart)):
+            agrees = (field.truth is Truth.YES) is not denied[words[0]]
+            verdict = ABSENT if field.truth is Truth.ABSENT else AGREES if agrees else CONFLICTS
+            for word in words:
+                known = found[word]
+                found[word] = verdict if known == UNTOLD else min(known, verdict, key=_ORDER.index)
+    return found
+
+
+def _side_by_side(word: int, stems: Sequence[str], answer: AnswerWords) -> tuple[int, ...]:
+    """The words of the answer, this one first, that are all words of a key side by side; none where they are not."""
+    if len(stems) == 1:
+        return (word,)
+    following = word + 2 if answer.lowered[word + 1 : word + 2] == ["-"] else word + 1
+    return (word, following) if answer.stems[following : following + 1] == [stems[1]] else ()
+
+
+def time_agreement(answer: AnswerWords, lines: Sequence[RecordLine], sources: Sequence[Passage]) -> list[int]:
+    """The same for times of day and, where a record has opening hours, for weekdays."""
+    told = list(clock_times_in(answer.answer))
+    known = {minute for source in sources if told for time in clock_times_in(source.text) for minute in time.readings}
+    times = ((time.start, time.end, not known.isdisjoint(time.readings)) for time in told)
+    found = [UNTOLD] * len(answer)
+    for start, end, agrees in (*times, *_days(answer.answer, open_days(lines))):
+        for word, chars in enumerate(answer.parsed.words):
+            if chars.char_start < end and chars.char_end > start:
+                found[word] = max(found[word], AGREES if agrees else CONFLICTS)
+    return found
+
+
+def open_days(lines: Sequence[RecordLine]) -> frozenset[int]:
+    """The weekdays, Monday 0, for which a record gives hours that are not from midnight to midnight of zero length."""
+    found = set()
+    for line in lines:
+        times, words = _HOURS.match(line.value), (line.key or "").lower().split()
+        if times and words and words[-1] in WEEKDAYS and times.group(1, 2) != times.group(3, 4):
+            found.add(WEEKDAYS.index(words[-1]))
+    return frozenset(found)
+
+
+def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bool]]:
+    """The ranges of characters that tell of weekdays, and whether these are open as told."""
+    if not open_days:
+        return
+    days: list[tuple[re.Match[str], list[int]]] = []
+    for match in _DAYS.finditer(answer):
+        first, last = WEEKDAYS.index(match.group(1).lower()), WEEKDAYS.index(match.group(3).lower())
+        between = [(first + step) % 7 for step in range((last - first) % 7 + 1)]
+        days.append((match, [first, last] if match.group(2).lower() in ("and", "&") else between))
+    taken = [match.span() for match, _ in days]
+    for match in _ONE_DAY.finditer(answer):
+        if not any(start <= match.start() < end for start, end in taken):
+            days.append((match, [WEEKDAYS.index(match.group(1).lower())]))
+    for match, told in days:
+        told_closed = _CLOSED.search(answer[: match.start()]) is not None
+        yield *match.span(), all((day in open_days) is not told_closed for day in told)
+    for match in _EVERY_DAY.finditer(answer):
+        yield *match.span(), len(open_days) == len(WEEKDAYS)

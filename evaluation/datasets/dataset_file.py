@@ -1,4 +1,4 @@
-"""JSON rows from a file, checked field by field, and the choice of usable rows.
+"""Labelled answers, and JSON rows from a file, checked field by field.
 
 Errors name file, row and field; a row that cannot be used is skipped with a reason.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
@@ -27,15 +27,11 @@ class PassageRange:
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """One answer and where each of its target spans comes from.
+    """One answer and where each of its target spans, one or more, comes from.
 
-    Attributes:
-        record: the answer; its ``target_spans`` are given, one or more.
-        gold_passages: for each target span the passages that count as right, at least one; the whole tuple is empty if
-            the data set labels none.
-        gold_evidence: for each target span the marked source characters; empty where the data set marks none.
-        citations: for each target span the passages that the answer itself cites for it, in its order; some may not
-            exist, and empty where the data set keeps no citations.
+    ``gold_passages`` are the passages that count as right for each span, at least one, and ``gold_evidence`` the marked
+    source characters; ``citations`` are what the answer itself cites, in its order, and may not exist. Each is empty
+    where the data set has none.
 
     Raises:
         ValueError: if a span has no gold passage, or one that the record does not have.
@@ -60,37 +56,7 @@ class LabelledAnswer:
 
     @property
     def spans(self) -> tuple[CharRange, ...]:
-        """The target spans."""
         return self.record.target_spans or ()
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedRow:
-    """A row left out of the evaluation, and why; ``row`` is 0-based within its file, named if the data has several."""
-
-    row: int
-    reason: str
-    file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledDataset:
-    """All usable answers of a data file, in its order, and the rows that were left out."""
-
-    answers: tuple[LabelledAnswer, ...]
-    skipped: tuple[SkippedRow, ...] = ()
-
-    def first(self, count: int) -> LabelledDataset:
-        """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
-        if count >= len(self.answers):
-            return self
-        return LabelledDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
-
-
-def skipped_before(record: QARecord, skipped: Sequence[SkippedRow]) -> tuple[SkippedRow, ...]:
-    """The skipped rows that come before the record's row; several files are read in the order of their names."""
-    file, row = record.source.source_file, record.source.source_row
-    return tuple(skip for skip in skipped if (skip.file or file, skip.row) < (file, row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +72,9 @@ class JudgedAnswer:
     """One answer and what people found unsupported in it.
 
     Attributes:
-        record: the answer.
-        unsupported: ranges that a person marked, which may overlap; empty where everything is supported, None where
-            the answer was judged as a whole and nobody marked characters.
+        unsupported: ranges that a person marked, which may overlap; None where the answer was judged as a whole.
         judged: the ranges that the person looked at; None for the whole answer.
         group: part of the data set, such as a task.
-        split: training, development or test part of the data set.
         answer_supported: whether the passages support all of the answer; None where only ranges say so.
         faithfulness: the mean grade that people gave, larger for better; None where they gave none.
         error_kinds: in which ways an answer that was judged as a whole is unsupported; empty if unknown.
@@ -131,7 +94,7 @@ class JudgedAnswer:
 
     def __post_init__(self) -> None:
         length = len(self.record.answer)
-        if any(one.chars.char_end > length for one in self.unsupported or ()):
+        if any(marked.chars.char_end > length for marked in self.unsupported or ()):
             raise ValueError(f"unsupported ranges should end within the answer's {length} code points")
         if self.unsupported is None and self.answer_supported is None:
             raise ValueError("a judged answer should have unsupported ranges or answer_supported, has neither")
@@ -142,23 +105,55 @@ class JudgedAnswer:
         return not self.unsupported if self.answer_supported is None else self.answer_supported
 
 
+Answer = TypeVar("Answer", LabelledAnswer, JudgedAnswer)
+
+
 @dataclass(frozen=True, slots=True)
-class JudgedDataset:
+class SkippedRow:
+    """A row left out of the evaluation, and why; ``row`` is 0-based within its file, named if the data has several."""
+
+    row: int
+    reason: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset(Generic[Answer]):
     """All usable answers of a data set, in its order, and the rows that were left out."""
 
-    answers: tuple[JudgedAnswer, ...]
+    answers: tuple[Answer, ...]
     skipped: tuple[SkippedRow, ...] = ()
 
-    def first(self, count: int) -> JudgedDataset:
+    def first(self, count: int) -> Dataset[Answer]:
         """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
         if count >= len(self.answers):
             return self
-        return JudgedDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
+        last = self.answers[count - 1].record.source  # several files are read in the order of their names
+        end = (last.source_file, last.source_row)
+        before = tuple(skip for skip in self.skipped if (skip.file or last.source_file, skip.row) < end)
+        return Dataset(self.answers[:count], before)
 
-    def of_split(self, split: str) -> JudgedDataset:
-        """The answers of one split, or all if the data set has no such split."""
-        chosen = tuple(answer for answer in self.answers if answer.split == split)
-        return JudgedDataset(chosen or self.answers, self.skipped)
+
+LabelledDataset = Dataset[LabelledAnswer]
+JudgedDataset = Dataset[JudgedAnswer]
+
+
+def dataset_of(outcomes: Iterable[Answer | SkippedRow]) -> Dataset[Answer]:
+    """The answers and the skipped rows among ``outcomes``, each in their order."""
+    answers: list[Answer] = []
+    skipped: list[SkippedRow] = []
+    for outcome in outcomes:
+        if isinstance(outcome, SkippedRow):
+            skipped.append(outcome)
+        else:
+            answers.append(outcome)
+    return Dataset(tuple(answers), tuple(skipped))
+
+
+def of_split(dataset: JudgedDataset, split: str) -> JudgedDataset:
+    """The answers of one split, or all if the data set has no such split."""
+    chosen = tuple(answer for answer in dataset.answers if answer.split == split)
+    return replace(dataset, answers=chosen or dataset.answers)
 
 
 _Value = TypeVar("_Value")
@@ -166,12 +161,12 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of a data file, or an object inside it.
+    """One line of a data file, or an object inside it; its methods read a field and check its type.
 
-    Attributes:
-        row: 0-based number of the line.
-        where: file, line and place, for error messages.
-        file: the name of the file.
+    ``row`` is the 0-based number of the line, and ``where`` names file, line and place for error messages.
+
+    Raises:
+        DataError: by all methods for one field, if it is missing or of another type; None stands for optional ones.
     """
 
     fields: Mapping[str, object]
@@ -181,82 +176,68 @@ class DataRow:
 
     @property
     def source(self) -> RowSource:
-        """Where a record of this row is from."""
         return RowSource(self.file, self.row)
 
     def text(self, field: str) -> str:
-        """The field's string.
-
-        Raises:
-            DataError: if it is missing or not a string. The methods below raise it likewise.
-        """
         return self._typed(field, str, "a string")
 
     def integer(self, field: str) -> int:
-        """The field's whole number."""
-        value = self._typed(field, int, "a whole number")
-        if isinstance(value, bool):
-            raise self.error(field, "should be a whole number, was: bool")
-        return value
+        return self._typed(field, int, "a whole number")
 
     def boolean(self, field: str) -> bool:
-        """The field's boolean."""
         return self._typed(field, bool, "true or false")
 
     def optional_boolean(self, field: str) -> bool | None:
-        """The field's boolean, None if it is missing or null."""
         return None if self.fields.get(field) is None else self.boolean(field)
 
     def optional_number(self, field: str) -> float | None:
-        """The field's number, None if it is missing or null."""
         value = self.fields.get(field)
         if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
             return value
         raise self.error(field, f"should be a number, was: {type(value).__name__}")
 
     def optional_text(self, field: str) -> str | None:
-        """The field's string, None if it is missing or null."""
         return None if self.fields.get(field) is None else self.text(field)
 
     def texts(self, field: str) -> list[str]:
-        """The field's list of strings."""
         return self._items(field, "strings", lambda value: isinstance(value, str))
 
     def integers(self, field: str) -> list[int]:
-        """The field's list of whole numbers."""
         return self._items(field, "whole numbers", _is_whole)
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
-        pairs: list[list[int]] = self._items(
-            field,
-            "[start, end] pairs",
-            lambda pair: isinstance(pair, list) and len(pair) == 2 and all(map(_is_whole, pair)),
-        )
-        return [(start, end) for start, end in pairs]
+
+        def is_pair(value: object) -> bool:
+            return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
+
+        return [(start, end) for start, end in self._items(field, "[start, end] pairs", is_pair)]
 
     def objects(self, field: str) -> list[DataRow]:
-        """The field's list of objects."""
         values = self._items(field, "objects", lambda value: isinstance(value, dict))
-        return [self._inner(value, f"{field}[{index}]") for index, value in enumerate(values)]
+        return [replace(self, fields=value, where=f"{self.where}, {field}[{i}]") for i, value in enumerate(values)]
 
     def inner(self, field: str) -> DataRow:
-        """The field's object."""
         value = self.fields.get(field)
         if not isinstance(value, dict):
             raise self.error(field, f"should be an object, was: {type(value).__name__}; is it another kind of export?")
-        return self._inner(value, field)
+        return replace(self, fields=value, where=f"{self.where}, {field}")
 
     def passage(self, passage_id: str | None = None) -> Passage:
         """The passage with the row's ``text`` and its ``title``, if it has one."""
         return Passage(self.text("text"), self.optional_text("title") or None, passage_id)
 
+    def char_range(self, length: int) -> CharRange:
+        """The range from ``char_start`` to ``char_end``, which must lie within ``length`` code points."""
+        start, end = self.integer("char_start"), self.integer("char_end")
+        if not 0 <= start < end <= length:
+            should = f"should satisfy 0 <= char_start < char_end <= {length}, was: [{start}, {end})"
+            raise self.error("char_start", should)
+        return CharRange(start, end)
+
     def error(self, field: str, problem: str) -> DataError:
         """The error to raise for a faulty field."""
         return DataError(f"{self.where}: field {field!r} {problem}")
-
-    def _inner(self, fields: Mapping[str, object], place: str) -> DataRow:
-        return replace(self, fields=fields, where=f"{self.where}, {place}")
 
     def _items(self, field: str, what: str, is_item: Callable[[object], bool]) -> list[Any]:
         values = self._typed(field, list, f"a list of {what}")
@@ -268,7 +249,7 @@ class DataRow:
         if field not in self.fields:
             raise self.error(field, f"should be {expected}, is missing; the row has: {sorted(self.fields)}")
         value = self.fields[field]
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
         return value
 
@@ -296,15 +277,10 @@ def read_rows(path: Path) -> Iterator[DataRow]:
 
 
 def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
-    """The objects of a ``.json`` or ``.json.xz`` file, which holds a list or an object with a list in ``field``.
-
-    Raises:
-        DataError: if the file cannot be read, or holds something else.
-    """
+    """As ``read_rows`` of a ``.json`` or ``.json.xz`` file, which holds a list, or an object with one in ``field``."""
+    text = "".join(_lines(path))
     try:
-        value = json.loads("".join(_lines(path)))
-    except DataError:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"data file {path} should be JSON, could not be parsed: {error}") from error
     if isinstance(value, list):
@@ -312,7 +288,7 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     if not isinstance(value, dict):
         raise DataError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
     rows = DataRow(value, 0, str(path), path.name).objects(field)
-    yield from (replace(one, row=row) for row, one in enumerate(rows))
+    yield from (replace(item, row=row) for row, item in enumerate(rows))
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -327,41 +303,33 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
 
 
-_Answer = TypeVar("_Answer")
-
-
 def select_rows(
-    rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[_Answer] | str], *, several_files: bool = False
-) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+    rows: Iterable[DataRow], read: Callable[[DataRow], Sequence[Answer] | str], *, several_files: bool = False
+) -> Dataset[Answer]:
     """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
-    answers: list[_Answer] = []
-    skipped: list[SkippedRow] = []
-    for row in rows:
-        found = read(row)
-        if isinstance(found, str):
-            skipped.append(SkippedRow(row.row, found, row.file if several_files else None))
-        else:
-            answers += found
-    return tuple(answers), tuple(skipped)
+
+    def outcomes() -> Iterator[Answer | SkippedRow]:
+        for row in rows:
+            outcome = read(row)
+            if isinstance(outcome, str):
+                yield SkippedRow(row.row, outcome, row.file if several_files else None)
+            else:
+                yield from outcome
+
+    return dataset_of(outcomes())
 
 
-def select_from_files(
-    path: Path, name: str, read: Callable[[DataRow], Sequence[_Answer] | str]
-) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
-    """As ``select_rows`` of all rows of ``data_files(path, name)``.
-
-    Raises:
-        DataError: if a file cannot be read, or the directory has none.
-    """
+def select_from_files(path: Path, name: str, read: Callable[[DataRow], Sequence[Answer] | str]) -> Dataset[Answer]:
+    """As ``select_rows`` of all rows of ``data_files(path, name)``."""
     files = data_files(path, name)
     return select_rows(chain.from_iterable(map(read_rows, files)), read, several_files=len(files) > 1)
 
 
 def data_files(path: Path, name: str) -> list[Path]:
-    """The files of a data set: ``path`` itself, or of a directory the ``.jsonl`` and ``.jsonl.xz`` files in it.
+    """The files of a data set: ``path`` itself, or of a directory its ``.jsonl`` and ``.jsonl.xz`` files by name.
 
-    Of these only the ones whose names begin with ``name`` are taken, if there are any, in the order of their names. An
-    ``.xz`` file beside its plain file is left out.
+    Only those whose names begin with ``name`` are taken, if there are any. An ``.xz`` file beside its plain file is
+    left out.
 
     Raises:
         DataError: if the directory has no such file.
@@ -370,7 +338,6 @@ def data_files(path: Path, name: str) -> list[Path]:
         return [path]
     found = {file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.xz"))}
     files = sorted(file for file in found if file.suffix != ".xz" or file.with_suffix("") not in found)
-    own = [file for file in files if file.name.startswith(name)]
     if not files:
         raise DataError(f"--data {path} should be a file or a directory with {name}*.jsonl or .jsonl.xz, has none")
-    return own or files
+    return [file for file in files if file.name.startswith(name)] or files

@@ -1,7 +1,4 @@
-"""Accuracy of methods: is a span's best passage the right one, does its evidence match highlights, what does it cost?
-
-Runs methods over a labelled data set, and gives the figures of each method and their table.
-"""
+"""Is a span's best passage the right one, does its evidence match highlights, what does it cost?"""
 
 from __future__ import annotations
 
@@ -11,15 +8,23 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from attribeam.attribution.answers.parser_output import text_sentences
+from tqdm import tqdm
+
+from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, PassageRange, SkippedRow
-from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
-from attribeam.evaluation.report import FailedRow, interval_cell, skip_remarks, text_table
+from attribeam.evaluation.measures.figures import (
+    FailedRow,
+    Interval,
+    RowBootstrap,
+    interval_cell,
+    skip_remarks,
+    text_table,
+)
+from attribeam.evaluation.methods import LabelledContext, LabMethod, outcome_of
 from attribeam.report.messages import one_line
 from attribeam.schemas import EvidencePiece, Passage, RowFault
 
@@ -27,25 +32,29 @@ if TYPE_CHECKING:
     import torch
 
 REFERENCE_METHOD = "words"
+
+
+def shown(answers: Sequence[LabelledAnswer], what: str = "evaluate", unit: str = "answer") -> Iterable[LabelledAnswer]:
+    """The answers, with a progress bar on a terminal."""
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit=unit, disable=None))
+
+
 _TIE = 1e-9
 
 
 def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float:
     """The probability in [0, 1] that a passage drawn from those with the highest score is a gold passage.
 
-    If n passages tie, each gold passage among them thus counts 1/n. If no passage has a positive score, nothing was
-    found, which counts as wrong. Scores that differ by less than one part in 10^9 are equal.
+    If no passage has a positive score, nothing was found, which counts as wrong.
     """
     tied = best_passages(passage_scores)
     return sum(index in gold for index in tied) / len(tied) if tied else 0.0
 
 
 def best_passages(passage_scores: Sequence[float]) -> list[int]:
-    """The passages with the highest score, ascending; none if no passage has a positive score."""
+    """The passages with the highest score, equal to one part in 10^9, ascending; none if no score is positive."""
     best = max(passage_scores, default=0.0)
-    if best <= 0:
-        return []
-    return [index for index, score in enumerate(passage_scores) if score >= best * (1 - _TIE)]
+    return [index for index, score in enumerate(passage_scores) if score >= best * (1 - _TIE)] if best > 0 else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,6 @@ class HighlightOverlap:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision; 0 if no character is common."""
         both = self.recall + self.precision
         return 2 * self.recall * self.precision / both if both else 0.0
 
@@ -66,22 +74,17 @@ def highlight_overlap(
     *, evidence: Iterable[PassageRange], gold: Iterable[PassageRange], passages: Sequence[Passage]
 ) -> HighlightOverlap:
     """The overlap of one span's evidence with its highlights; a character in several ranges counts once."""
-    found, marked = _characters(evidence, passages), _characters(gold, passages)
+    found, marked = (
+        {
+            (part.passage_index, position)
+            for part in ranges
+            for position in range(part.chars.char_start, part.chars.char_end)
+            if not passages[part.passage_index].text[position].isspace()
+        }
+        for ranges in (evidence, gold)
+    )
     common = len(found & marked)
-    return HighlightOverlap(_share(common, len(marked)), _share(common, len(found)))
-
-
-def _characters(ranges: Iterable[PassageRange], passages: Sequence[Passage]) -> set[tuple[int, int]]:
-    return {
-        (one.passage_index, place)
-        for one in ranges
-        for place in range(one.chars.char_start, one.chars.char_end)
-        if not passages[one.passage_index].text[place].isspace()
-    }
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+    return HighlightOverlap(common / len(marked) if marked else 0.0, common / len(found) if found else 0.0)
 
 
 _SHARE_OF_BEST = 0.5
@@ -90,41 +93,28 @@ _SHARE_OF_BEST = 0.5
 def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
     """The sentences in the best sentence's passage that reach at least half of its score.
 
-    ``evidence`` are pieces of passage texts, not of titles. A sentence's score is the sum of the scores of the
-    pieces in it, each weighted by the share of its characters that lies there. Ties for the best sentence go to the
-    first passage, then to the first sentence.
+    ``evidence`` are pieces of passage texts, not of titles; a piece counts in each sentence by the share of its
+    characters there. Ties for the best sentence go to the first passage, then to the first sentence.
     """
-    scores = _sentence_scores(evidence, passages)
-    if not scores:
-        return ()
-    best = min(scores, key=lambda sentence: (-scores[sentence], sentence))
-    return tuple(
-        sorted(
-            sentence
-            for sentence, score in scores.items()
-            if sentence.passage_index == best.passage_index and score >= _SHARE_OF_BEST * scores[best]
-        )
-    )
-
-
-def _sentence_scores(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> dict[PassageRange, float]:
     scores: defaultdict[PassageRange, float] = defaultdict(float)
     for piece in evidence:
         index, chars = piece.passage_index, piece.chars
-        length = chars.char_end - chars.char_start
         for sentence in text_sentences(passages[index].text):
             if sentence.overlaps(chars):
                 common = min(sentence.char_end, chars.char_end) - max(sentence.char_start, chars.char_start)
-                scores[PassageRange(index, sentence)] += piece.score * common / length
-    return dict(scores)
+                scores[PassageRange(index, sentence)] += piece.score * common / (chars.char_end - chars.char_start)
+    if not scores:
+        return ()
+    best = min(scores, key=lambda sentence: (-scores[sentence], sentence))
+    least = _SHARE_OF_BEST * scores[best]
+    return tuple(sorted(one for one in scores if one.passage_index == best.passage_index and scores[one] >= least))
 
 
 @dataclass(slots=True)
 class Cost:
-    """Total seconds of all answers, and their peak memory; ``peak_bytes`` is None if it is not known.
+    """Total seconds of all answers, and their peak memory with the loaded models; ``peak_bytes`` is None if not known.
 
-    On a GPU the memory is the most that torch had allocated there; elsewhere it is the largest resident size of the
-    process, on Linux only. Both include the loaded models.
+    On a GPU the memory is the most that torch had allocated there, elsewhere the process's largest size, on Linux only.
     """
 
     seconds: float = 0.0
@@ -132,13 +122,14 @@ class Cost:
 
     @contextmanager
     def measuring(self, models: LoadedModels) -> Iterator[None]:
-        """Add the time and memory of the block, on the device that the models run on."""
-        is_known = _reset_peak(models)
+        devices = [model.device for model in (models.attention, models.language) if model is not None]
+        gpu = next((device for device in devices if device.type == "cuda"), None)
+        is_known = _reset_peak(gpu)
         start = time.perf_counter()
         try:
             yield
         finally:
-            peak = _peak_bytes(models) if is_known else None
+            peak = _peak_bytes(gpu) if is_known else None
             self.seconds += time.perf_counter() - start
             if peak is not None:
                 self.peak_bytes = max(peak, self.peak_bytes or 0)
@@ -148,14 +139,9 @@ _RESET_PEAK = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 
 
-def _gpu(models: LoadedModels) -> torch.device | None:
-    devices = [model.device for model in (models.attention, models.language) if model is not None]
-    return next((device for device in devices if device.type == "cuda"), None)
-
-
-def _reset_peak(models: LoadedModels) -> bool:
+def _reset_peak(gpu: torch.device | None) -> bool:
     """Forget earlier peaks; False if that is impossible, so that later peaks would be meaningless."""
-    if (gpu := _gpu(models)) is not None:
+    if gpu is not None:
         import torch
 
         torch.cuda.synchronize(gpu)
@@ -168,19 +154,15 @@ def _reset_peak(models: LoadedModels) -> bool:
     return True
 
 
-def _peak_bytes(models: LoadedModels) -> int | None:
+def _peak_bytes(gpu: torch.device | None) -> int | None:
     """The peak once all launched work is done."""
-    if (gpu := _gpu(models)) is not None:
+    if gpu is not None:
         import torch
 
         torch.cuda.synchronize(gpu)
         return int(torch.cuda.max_memory_allocated(gpu))
     lines = (line.split() for line in _STATUS.read_text(encoding="ascii").splitlines())
     return next((int(words[1]) * 1024 for words in lines if words and words[0] == "VmHWM:"), None)
-
-
-_Overlaps = Sequence[Sequence[HighlightOverlap]]
-"""The overlap of each span, one list per row."""
 
 
 @dataclass(slots=True)
@@ -197,42 +179,30 @@ class MethodTally:
     sentences: list[list[HighlightOverlap]] = field(default_factory=list)
     cost: Cost | None = None
 
-    def count(self, labelled: LabelledAnswer, results: Sequence[SpanResult]) -> None:
-        """Add one answer."""
-        pairs = list(zip(results, labelled.gold_passages, strict=True))
-        self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in pairs))
-        self.spans.append(len(pairs))
-        self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
-        self.isolated_spans += sum(result.isolated for result in results)
+    def count(self, labelled: LabelledAnswer, outcome: Sequence[SpanResult] | RowFault) -> None:
+        """Add one answer; where it cannot be attributed, nothing is found for any span."""
+        passages = labelled.record.passages
+        if isinstance(outcome, RowFault):
+            self.failed.append(FailedRow.of(labelled.record, outcome))
+            outcome = [SpanResult((0.0,) * len(passages))] * len(labelled.spans)
+        golds = zip(outcome, labelled.gold_passages, strict=True)
+        self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in golds))
+        self.spans.append(len(outcome))
+        self.spans_without_evidence += sum(not any(result.passage_scores) for result in outcome)
+        self.isolated_spans += sum(result.isolated for result in outcome)
         if labelled.gold_evidence:
-            shown = [highlighted_pieces(result) for result in results]
-            characters = [[PassageRange(piece.passage_index, piece.chars) for piece in pieces] for pieces in shown]
-            sentences = [best_sentences(pieces, labelled.record.passages) for pieces in shown]
-            self.highlights.append(_overlaps(labelled, characters))
-            self.sentences.append(_overlaps(labelled, sentences))
-
-    def count_refused(self, labelled: LabelledAnswer, fault: RowFault) -> Sequence[SpanResult]:
-        """Note an answer that cannot be attributed; what stands for its results: nothing is found."""
-        self.failed.append(FailedRow.of(labelled.record, fault))
-        return nothing_found(labelled)
-
-
-def nothing_found(labelled: LabelledAnswer) -> Sequence[SpanResult]:
-    """The results of a method that finds no passage for any span."""
-    return [SpanResult((0.0,) * len(labelled.record.passages))] * len(labelled.spans)
-
-
-def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
-    """The evidence in the text of the passage with the largest score, of equal ones the first; titles apart."""
-    best = result.passage_scores.index(max(result.passage_scores))
-    return tuple(piece for piece in result.evidence if piece.passage_index == best and not piece.in_title)
+            shown = []  # the evidence in the text of the first passage with the largest score; titles apart
+            for result in outcome:
+                best = result.passage_scores.index(max(result.passage_scores))
+                shown.append([one for one in result.evidence if one.passage_index == best and not one.in_title])
+            pieces = [[PassageRange(piece.passage_index, piece.chars) for piece in own] for own in shown]
+            self.highlights.append(_overlaps(labelled, pieces))
+            self.sentences.append(_overlaps(labelled, [best_sentences(own, passages) for own in shown]))
 
 
 def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange]]) -> list[HighlightOverlap]:
-    return [
-        highlight_overlap(evidence=found, gold=gold, passages=labelled.record.passages)
-        for found, gold in zip(evidence, labelled.gold_evidence, strict=True)
-    ]
+    pairs = zip(evidence, labelled.gold_evidence, strict=True)
+    return [highlight_overlap(evidence=own, gold=gold, passages=labelled.record.passages) for own, gold in pairs]
 
 
 def run_methods(
@@ -244,28 +214,18 @@ def run_methods(
         shared = LabelledContext(labelled, models)
         for method, tally in zip(methods, tallies, strict=True):
             if tally.cost is None:
-                results = _results(method, shared, tally)
+                outcome = outcome_of(method, shared)
             else:
                 own = LabelledContext(labelled, models)
                 with tally.cost.measuring(models):
-                    results = _results(method, own, tally)
-            tally.count(labelled, results)
+                    outcome = outcome_of(method, own)
+            tally.count(labelled, outcome)
     return tallies
-
-
-def _results(method: LabMethod, context: LabelledContext, tally: MethodTally) -> Sequence[SpanResult]:
-    try:
-        return method.span_results(context)
-    except RowFault as fault:
-        return tally.count_refused(context.labelled, fault)
 
 
 @dataclass(frozen=True, slots=True)
 class HighlightScore:
-    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
-
-    The differences are in F1 to the reference method, None if it was not run.
-    """
+    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, differences may be None."""
 
     recall: float
     precision: float
@@ -279,10 +239,8 @@ class HighlightScore:
 class MethodScore:
     """The figures of one method; accuracies, intervals and differences are in percent.
 
-    ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
-    evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
-    None without highlights. ``isolated_spans`` counts spans with only isolated evidence. ``ms_per_span`` and
-    ``peak_memory_mib`` are None if costs were not measured.
+    ``highlights`` compares a person's highlights with the evidence in the best passage, ``sentences`` with the passage
+    sentences that this evidence points to. ``isolated_spans`` counts spans with only isolated evidence.
     """
 
     method: str
@@ -302,21 +260,16 @@ class MethodScore:
 
 
 def score_methods(tallies: Iterable[MethodTally], *, draws: int, seed: int) -> tuple[MethodScore, ...]:
-    """The figures of all methods, over the same resamples of rows.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
+    """The figures of all methods, over the same resamples of rows, of which there is at least one."""
     tallies = list(tallies)
     bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
-    reference = next((tally for tally in tallies if tally.name == REFERENCE_METHOD), None)
-    return tuple(_score(tally, None if reference is tally else reference, bootstrap) for tally in tallies)
+    words = next((tally for tally in tallies if tally.name == REFERENCE_METHOD), None)
+    return tuple(_score(tally, None if words is tally else words, bootstrap) for tally in tallies)
 
 
-def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
-    spans = sum(tally.spans)
-    ahead, interval = _ahead(tally.credits, reference.credits if reference else None, spans, bootstrap)
-    peak = None if tally.cost is None else tally.cost.peak_bytes
+def _score(tally: MethodTally, words: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
+    spans, cost = sum(tally.spans), tally.cost
+    ahead, interval = _ahead(tally.credits, words.credits if words else None, spans, bootstrap)
     return MethodScore(
         method=tally.name,
         passage_accuracy=100 * sum(tally.credits) / spans,
@@ -327,45 +280,44 @@ def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBoot
         isolated_spans=tally.isolated_spans,
         difference_to_words=ahead,
         difference_interval=interval,
-        highlights=highlight_score(tally.highlights, bootstrap, reference.highlights if reference else None),
-        sentences=highlight_score(tally.sentences, bootstrap, reference.sentences if reference else None),
+        highlights=highlight_score(tally.highlights, bootstrap, words.highlights if words else None),
+        sentences=highlight_score(tally.sentences, bootstrap, words.sentences if words else None),
         failed_rows=tuple(tally.failed),
-        ms_per_span=None if tally.cost is None else 1000 * tally.cost.seconds / spans,
-        peak_memory_mib=None if peak is None else peak / 2**20,
+        ms_per_span=None if cost is None else 1000 * cost.seconds / spans,
+        peak_memory_mib=None if cost is None or cost.peak_bytes is None else cost.peak_bytes / 2**20,
     )
 
 
-def highlight_score(
-    rows: _Overlaps, bootstrap: RowBootstrap, reference: _Overlaps | None = None
-) -> HighlightScore | None:
+_Overlaps = Sequence[Sequence[HighlightOverlap]]
+"""The overlap of each span, one list per row."""
+
+
+def highlight_score(rows: _Overlaps, bootstrap: RowBootstrap, words: _Overlaps | None = None) -> HighlightScore | None:
     """The figures of all spans, None if no span has highlights; ``bootstrap`` resamples the same rows."""
     overlaps = [overlap for row in rows for overlap in row]
     if not overlaps:
         return None
-    count, f1_per_row = len(overlaps), _f1_per_row(rows)
-    ahead, interval = _ahead(f1_per_row, None if reference is None else _f1_per_row(reference), count, bootstrap)
+
+    def f1_sums(of_rows: _Overlaps) -> list[float]:
+        return [sum(overlap.f1 for overlap in row) for row in of_rows]
+
+    count, own = len(overlaps), f1_sums(rows)
     return HighlightScore(
-        recall=100 * sum(overlap.recall for overlap in overlaps) / count,
-        precision=100 * sum(overlap.precision for overlap in overlaps) / count,
-        f1=100 * sum(overlap.f1 for overlap in overlaps) / count,
-        f1_interval=bootstrap.interval(f1_per_row),
-        f1_difference_to_words=ahead,
-        f1_difference_interval=interval,
+        100 * sum(overlap.recall for overlap in overlaps) / count,
+        100 * sum(overlap.precision for overlap in overlaps) / count,
+        100 * sum(overlap.f1 for overlap in overlaps) / count,
+        bootstrap.interval(own),
+        *_ahead(own, None if words is None else f1_sums(words), count, bootstrap),
     )
 
 
-def _f1_per_row(rows: _Overlaps) -> list[float]:
-    """The sum of the spans' F1 for each row."""
-    return [sum(overlap.f1 for overlap in row) for row in rows]
-
-
 def _ahead(
-    own: Sequence[float], reference: Sequence[float] | None, spans: int, bootstrap: RowBootstrap
+    own: Sequence[float], words: Sequence[float] | None, spans: int, bootstrap: RowBootstrap
 ) -> tuple[float, Interval] | tuple[None, None]:
-    """How much larger the sums of each row are than the reference's, per span in percent, and its interval."""
-    if reference is None:
+    """How much larger the sums of each row are than those of words, per span in percent, and its interval."""
+    if words is None:
         return None, None
-    difference = [mine - other for mine, other in zip(own, reference, strict=True)]
+    difference = [mine - other for mine, other in zip(own, words, strict=True)]
     return 100 * sum(difference) / spans, bootstrap.interval(difference)
 
 
@@ -375,31 +327,26 @@ _HEADER = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "
 
 def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, title: str) -> str:
     """The figures of all methods, one line each, between a title and remarks."""
-    lines = [
-        (
-            score.method,
-            f"{score.passage_accuracy:.1f}",
-            interval_cell(score.interval),
-            *difference_cells(score.difference_to_words, score.difference_interval),
-            str(score.spans_without_evidence),
-        )
-        for score in scores
-    ]
+    lines = [(one.method, *accuracy_cells(one), str(one.spans_without_evidence)) for one in scores]
     parts = [one_line(title), text_table(_HEADER, lines)]
     for name in ("highlights", "sentences"):
-        overlaps = [(score.method, getattr(score, name)) for score in scores]
-        if own := [_overlap_cells(method, overlap) for method, overlap in overlaps if overlap is not None]:
-            parts.append(text_table((name, *_HIGHLIGHT_HEADER), own))
+        if own := [(one.method, overlap) for one in scores if (overlap := getattr(one, name)) is not None]:
+            cells = [(method, *_overlap_cells(overlap)) for method, overlap in own]
+            parts.append(text_table((name, *_HIGHLIGHT_HEADER), cells))
     if any(score.ms_per_span is not None for score in scores):
         costs = [(one.method, *map(_number, (one.ms_per_span, one.peak_memory_mib))) for one in scores]
         parts.append(text_table(("cost", "ms per span", "peak memory MiB"), costs))
     return "\n".join([*parts, *map(one_line, remarks)])
 
 
-def _overlap_cells(method: str, score: HighlightScore) -> tuple[str, ...]:
-    shares = (f"{share:.1f}" for share in (score.recall, score.precision, score.f1))
+def accuracy_cells(score: MethodScore) -> tuple[str, ...]:
+    ahead = difference_cells(score.difference_to_words, score.difference_interval)
+    return (f"{score.passage_accuracy:.1f}", interval_cell(score.interval), *ahead)
+
+
+def _overlap_cells(score: HighlightScore) -> tuple[str, ...]:
     ahead = difference_cells(score.f1_difference_to_words, score.f1_difference_interval)
-    return (method, *shares, interval_cell(score.f1_interval), *ahead)
+    return (*map(_number, (score.recall, score.precision, score.f1)), interval_cell(score.f1_interval), *ahead)
 
 
 def _number(value: float | None) -> str:
@@ -407,7 +354,6 @@ def _number(value: float | None) -> str:
 
 
 def difference_cells(difference: float | None, interval: Interval | None) -> tuple[str, str]:
-    """A difference with its sign, and its interval; empty for None."""
     return "" if difference is None else f"{difference:+.1f}", interval_cell(interval, sign="+")
 
 

@@ -1,29 +1,325 @@
-"""Log-probability drops: does the passage that a method names make the model write the span? (Section 4.3)"""
+"""Does an answer rest on the passages that it or a method names? A second model judges.
+
+An NLI model gives citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), a language model
+log-probability drops: what a span loses without the passage that a method names (Section 4.3).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels
+from attribeam.attribution.models.model_directory import model_context
+from attribeam.evaluation.datasets import AnswerChoice, SpanChoice
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, SkippedRow
-from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures.accuracy import best_passages
-from attribeam.evaluation.measures.bootstrap import Interval, RowBootstrap
-from attribeam.evaluation.methods.language_context import LanguageContext, language_of, sensitive_spans
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod, OraclePassage, RandomPassage
-from attribeam.evaluation.report import FailedRow, failure_remarks, interval_cell, text_table
+from attribeam.evaluation.measures.figures import (
+    Counts,
+    FailedRow,
+    Interval,
+    RowBootstrap,
+    failure_remarks,
+    interval_cell,
+    percentile_interval,
+    row_draws,
+    text_table,
+)
+from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, outcome_of
+from attribeam.evaluation.methods.gradients import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
-from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas import Passage, RowFault
+from attribeam.schemas.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from attribeam.attribution.language_models.language_model import LanguageModel
+
+Claim = tuple[str, str]
+"""A premise and a statement."""
+CitingSentence = tuple[str, tuple[int, ...]]
+"""A sentence without its markers, and the 0-based passages that it cites, in order; some may not exist."""
+_BATCH_CLAIMS = 16
+_NO_LIMIT = 2**20
+"""Tokenizers without a limit report a huge number, far beyond what they can read."""
+
+
+class NliModel:
+    """Judges a claim as entailed if the entailment label has the largest logit, each claim once.
+
+    It is any sequence classifier of transformers with a label for entailment. If premise and statement together exceed
+    what it reads, the longer one is cut at its end; ``cut_claims`` counts how often.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, identity: str, device: torch.device
+    ) -> None:
+        from attribeam.attribution.language_models.verifiers import entailment_label
+
+        self._model, self._tokenizer, self._device = model, tokenizer, device
+        self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")
+        self._longest = min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT)
+        self._verdicts: dict[Claim, bool] = {}
+        self.identity = identity
+        self.cut_claims = 0
+
+    @classmethod
+    def from_pretrained(cls, name: str, *, device: torch.device | str = "cpu") -> NliModel:
+        """Load a directory or a model of the Hugging Face hub.
+
+        Raises:
+            ModelLoadError: if there is no such model, or it is no sequence classifier with a label for entailment.
+        """
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            model, report = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelLoadError(
+                f"--nli-model {name!r} should be a directory or hub id of a sequence classifier, could not be loaded: "
+                f"{error}"
+            ) from error
+        if report["missing_keys"]:
+            raise ModelLoadError(
+                f"--nli-model {name!r} should have the weights of a classifier, lacks {len(report['missing_keys'])} of "
+                "them; name a model that was trained for natural language inference"
+            )
+        revision = getattr(model.config, "_commit_hash", None)
+        chosen = torch.device(device)
+        model.eval().to(chosen)
+        return cls(model, tokenizer, identity=f"{name}@{revision or 'local'}", device=chosen)
+
+    def entails(self, claims: Sequence[Claim]) -> list[bool]:
+        """Whether the premise of each claim entails its statement; claims of similar length share a batch."""
+        new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
+        new.sort(key=lambda claim: -sum(map(len, claim)))
+        for start in range(0, len(new), _BATCH_CLAIMS):
+            batch = new[start : start + _BATCH_CLAIMS]
+            self._verdicts.update(zip(batch, self._batch(batch), strict=True))
+        return [self._verdicts[claim] for claim in claims]
+
+    def _batch(self, claims: Sequence[Claim]) -> list[bool]:
+        import torch
+
+        premises, statements = [list(texts) for texts in zip(*claims, strict=True)]
+        whole = self._tokenizer(premises, statements, verbose=False)["input_ids"]
+        self.cut_claims += sum(len(ids) > self._longest for ids in whole)
+        tokens = self._tokenizer(
+            premises, statements, truncation=True, max_length=self._longest, padding=True, return_tensors="pt"
+        ).to(self._device)
+        with torch.inference_mode():
+            logits: Any = self._model(**tokens).logits
+        return [label == self._label for label in logits.argmax(dim=-1).tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class CitationCounts:
+    """What was counted in one answer: sentences, those that their citations together entail, judged citations.
+
+    ``needed`` are citations of supported sentences that entail the sentence alone, or without which the others do not.
+    """
+
+    sentences: int
+    supported: int
+    citations: int
+    needed: int
+
+    @property
+    def recall(self) -> float:
+        return self.supported / self.sentences
+
+    @property
+    def precision(self) -> float:
+        return self.needed / self.citations if self.citations else 0.0
+
+
+MOST_CITATIONS = 3
+
+
+def citation_counts(
+    passages: Sequence[Passage],
+    sentences: Sequence[CitingSentence],
+    model: NliModel,
+    *,
+    most_citations: int = MOST_CITATIONS,
+) -> CitationCounts:
+    """The counts of one answer, which has at least one sentence.
+
+    The first ``most_citations`` citations of each sentence are judged. A sentence without citations, or with a
+    citation of a passage that does not exist, is not supported, and its citations are not counted.
+    """
+
+    def entailed(sentences: Sequence[CitingSentence]) -> list[bool]:
+        premises = ["\n".join(_shown(passages[index]) for index in cited) for _, cited in sentences]
+        return model.entails([(premise, text) for premise, (text, _) in zip(premises, sentences, strict=True)])
+
+    judged = [
+        (text, cited[:most_citations])
+        for text, cited in sentences
+        if cited and all(0 <= passage < len(passages) for passage in cited)
+    ]
+    supported = [sentence for sentence, is_entailed in zip(judged, entailed(judged), strict=True) if is_entailed]
+    # a citation is needed if it is the only one, if it suffices, or if the others do not suffice
+    several = [(text, cited, one) for text, cited in supported if len(cited) > 1 for one in cited]
+    suffices = entailed([(text, (one,)) for text, _, one in several])
+    unsure = [triple for triple, is_enough in zip(several, suffices, strict=True) if not is_enough]
+    without = entailed([(text, tuple(other for other in cited if other != one)) for text, cited, one in unsure])
+    return CitationCounts(
+        sentences=len(sentences),
+        supported=len(supported),
+        citations=sum(len(cited) for _, cited in judged),
+        needed=sum(len(cited) for _, cited in supported) - sum(without),
+    )
+
+
+def _shown(passage: Passage) -> str:
+    return f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+@dataclass(frozen=True, slots=True)
+class CitationScore:
+    """Means over answers in percent; ``f1`` is the harmonic mean of the two means, and intervals are over answers."""
+
+    recall: float
+    recall_interval: Interval
+    precision: float
+    precision_interval: Interval
+    f1: float
+    f1_interval: Interval
+    citations_a_sentence: float
+
+
+def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> CitationScore:
+    shares = np.array([(answer.recall, answer.precision) for answer in counts])
+    recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares.T.copy())
+    both = recalls + precisions
+    f1 = np.divide(2 * recalls * precisions, both, out=np.zeros_like(both), where=both > 0)
+    return CitationScore(
+        recall=100 * float(recalls[0]),
+        recall_interval=percentile_interval(100 * recalls[1:]),
+        precision=100 * float(precisions[0]),
+        precision_interval=percentile_interval(100 * precisions[1:]),
+        f1=100 * float(f1[0]),
+        f1_interval=percentile_interval(100 * f1[1:]),
+        citations_a_sentence=sum(one.citations for one in counts) / sum(one.sentences for one in counts),
+    )
+
+
+SELF_CITATION = "self-citation"
+CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
+"""The default methods: those of the paper's table, and ``words``."""
+_THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
+
+
+@dataclass(slots=True)
+class CitationTally:
+    name: str
+    counts: list[CitationCounts] = field(default_factory=list)
+    failed: list[FailedRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRow:
+    """One line of the table; rows that the method could not attribute count as answers without citations."""
+
+    method: str
+    score: CitationScore
+    answers: int
+    sentences: int
+    failed_rows: tuple[FailedRow, ...]
+
+
+def run_citations(
+    answers: Iterable[LabelledAnswer],
+    methods: Sequence[LabMethod],
+    models: LoadedModels,
+    entailment: NliModel,
+    *,
+    most_citations: int = MOST_CITATIONS,
+) -> tuple[CitationTally, ...]:
+    """The answers' own citations first, then those of every method; a target span is a sentence.
+
+    A method cites the passages whose score exceeds its threshold, highest score first: 0.55 for the cosines of
+    ``hss-avg``, 0 for all others (Section 4.4 of the paper).
+    """
+    tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
+    for labelled in answers:
+        context = LabelledContext(labelled, models)
+        texts = [span.of(labelled.record.answer) for span in labelled.spans]
+        cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
+        for tally, citations in zip(tallies, cited, strict=True):
+            sentences = list(zip(texts, citations, strict=True))
+            counts = citation_counts(labelled.record.passages, sentences, entailment, most_citations=most_citations)
+            tally.counts.append(counts)
+    return tallies
+
+
+def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
+    """For each span the passages above the method's threshold, highest score first; ties keep their order."""
+    outcome = outcome_of(method, context)
+    if isinstance(outcome, RowFault):
+        tally.failed.append(FailedRow.of(context.record, outcome))
+        return [()] * len(context.spans)
+    threshold, cited = _THRESHOLDS.get(method.name, 0.0), []
+    for result in outcome:
+        above = [(score, index) for index, score in enumerate(result.passage_scores) if score > threshold]
+        cited.append(tuple(index for _, index in sorted(above, key=lambda pair: -pair[0])))
+    return cited
+
+
+def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) -> tuple[CitationRow, ...]:
+    row_counts = row_draws(len(tallies[0].counts), draws=draws, seed=seed)
+    return tuple(
+        CitationRow(
+            method=tally.name,
+            score=citation_score(tally.counts, row_counts),
+            answers=len(tally.counts),
+            sentences=sum(answer.sentences for answer in tally.counts),
+            failed_rows=tuple(tally.failed),
+        )
+        for tally in tallies
+    )
+
+
+_CITATION_HEADER = (
+    "method",
+    "recall %",
+    "95% interval",
+    "precision %",
+    "95% interval",
+    "F1 %",
+    "95% interval",
+    "per sentence",
+)
+
+
+def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[str]) -> str:
+    """The figures, one line per method, then the remarks and what failed."""
+    interval = "95% interval"
+    header = ("method", "recall %", interval, "precision %", interval, "F1 %", interval, "per sentence")
+    lines, failures = [], []
+    for row in rows:
+        of = row.score
+        figures = ((of.recall, of.recall_interval), (of.precision, of.precision_interval), (of.f1, of.f1_interval))
+        cells = [cell for value, limits in figures for cell in (f"{value:.1f}", interval_cell(limits))]
+        lines.append((row.method, *cells, f"{of.citations_a_sentence:.2f}"))
+        consequence = "count as answers without citations"
+        failures += failure_remarks(row.failed_rows, consequence=consequence, method=row.method)
+    return "\n".join([one_line(title), text_table(header, lines), *map(one_line, remarks), *failures])
 
 
 class TargetAnswers:
     """The answers of a data set with the chosen spans, produced lazily.
 
-    Attributes:
-        skipped: the answers left out so far: refused by the model, empty, or without a context-sensitive token.
+    ``skipped`` are those left out so far: refused by the model, empty, or without a context-sensitive token.
     """
 
     def __init__(
@@ -35,28 +331,26 @@ class TargetAnswers:
     def __iter__(self) -> Iterator[LabelledAnswer]:
         for labelled in self._answers:
             try:
-                made = self._made(labelled)
+                target = self._target(labelled)
             except RowFault as fault:
-                made = str(fault.reason)
-            if isinstance(made, str):
-                self.skipped.append(SkippedRow(labelled.record.source.source_row, made))
+                target = str(fault.reason)
+            if isinstance(target, str):
+                self.skipped.append(SkippedRow(labelled.record.source.source_row, target))
             else:
-                yield made
+                yield target
 
-    def _made(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
+    def _target(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
         """The answer, or the reason why it is left out."""
         record = labelled.record
         if self._source is AnswerChoice.GENERATED:
             record = replace(record, answer=self._model.generate(record), target_spans=None)
             if not record.answer:
                 return "empty_answer"
-        return labelled if self._spans is SpanChoice.LABELLED else _with_sensitive_spans(record, self._model)
-
-
-def _with_sensitive_spans(record: QARecord, model: LanguageModel) -> LabelledAnswer | str:
-    context = LanguageContext(record, model)
-    spans = sensitive_spans(context.divergences, context.encoded.response_chars)
-    return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
+        if self._spans is SpanChoice.LABELLED:
+            return labelled
+        context = LanguageContext(record, self._model)
+        spans = sensitive_spans(context.divergences, context.encoded.response_chars)
+        return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
 
 
 RANDOM_DRAWS = 3
@@ -102,41 +396,15 @@ def run_drops(
             skipped.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
             continue
         for method, tally in zip(methods, tallies, strict=True):
-            _count(method, context, tally)
+            try:
+                drops = _drops(method, context)
+            except RowFault as fault:
+                tally.failed.append(FailedRow.of(context.record, fault))
+                drops = [None] * len(context.spans)
+            tally.spans.append(len(drops))
+            tally.drops.append(sum(drop for drop in drops if drop is not None))
+            tally.spans_without_passage += drops.count(None)
     return tallies, tuple(skipped)
-
-
-def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple[DropScore, ...]:
-    """The figures of all methods, over the same resamples of rows.
-
-    Raises:
-        ValueError: if there was no answer.
-    """
-    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
-    return tuple(
-        DropScore(
-            method=tally.name,
-            log_probability_drop=sum(tally.drops) / sum(tally.spans),
-            interval=bootstrap.interval_of_mean(tally.drops),
-            spans=sum(tally.spans),
-            rows=len(tally.spans),
-            spans_without_passage=tally.spans_without_passage,
-            failed_rows=tuple(tally.failed),
-        )
-        for tally in tallies
-    )
-
-
-def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> None:
-    spans = context.spans
-    tally.spans.append(len(spans))
-    try:
-        drops = _drops(method, context)
-    except RowFault as fault:
-        tally.failed.append(FailedRow.of(context.record, fault))
-        drops = [None] * len(spans)
-    tally.drops.append(sum(drop for drop in drops if drop is not None))
-    tally.spans_without_passage += sum(drop is None for drop in drops)
 
 
 def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
@@ -162,23 +430,29 @@ def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[f
     ]
 
 
-_HEADER = ("method", "log-probability drop", "95% interval", "no passage")
+def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple[DropScore, ...]:
+    """The figures of all methods, over the same resamples of rows, of which there is at least one."""
+    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
+    return tuple(
+        DropScore(
+            method=tally.name,
+            log_probability_drop=sum(tally.drops) / sum(tally.spans),
+            interval=bootstrap.interval(tally.drops, scale=1),
+            spans=sum(tally.spans),
+            rows=len(tally.spans),
+            spans_without_passage=tally.spans_without_passage,
+            failed_rows=tuple(tally.failed),
+        )
+        for tally in tallies
+    )
 
 
 def drop_table(title: str, rows: Sequence[DropScore], remarks: Sequence[str]) -> str:
     """The figures in nats, one line per method, then the remarks and what failed."""
-    lines = [
-        (
-            row.method,
-            f"{row.log_probability_drop:.2f}",
-            interval_cell(row.interval, digits=2),
-            str(row.spans_without_passage),
-        )
-        for row in rows
-    ]
-    failures = [
-        f"{row.method}: {remark}"
-        for row in rows
-        for remark in failure_remarks(row.failed_rows, consequence="count as a drop of 0")
-    ]
-    return "\n".join([one_line(title), text_table(_HEADER, lines), *remarks, *failures])
+    header = ("method", "log-probability drop", "95% interval", "no passage")
+    lines, failures = [], []
+    for row in rows:
+        drop, interval = f"{row.log_probability_drop:.2f}", interval_cell(row.interval, digits=2)
+        lines.append((row.method, drop, interval, str(row.spans_without_passage)))
+        failures += failure_remarks(row.failed_rows, consequence="count as a drop of 0", method=row.method)
+    return "\n".join([one_line(title), text_table(header, lines), *remarks, *failures])

@@ -8,17 +8,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
-from attribeam.evaluation.measures.bootstrap import Counts, Estimate, F1Figures, auroc, f1_figures, row_draws
-from attribeam.evaluation.report import estimate_cells, interval_cell, text_table
+from attribeam.evaluation.measures.figures import (
+    Counts,
+    Estimate,
+    F1Figures,
+    auroc,
+    estimate_cells,
+    f1_figures,
+    interval_cell,
+    row_draws,
+    text_table,
+)
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
 
-
 _ANSWERS_PER_BATCH = 32
+LEVELS: Mapping[str, frozenset[Support]] = {
+    "unsupported": frozenset({Support.UNSUPPORTED}),
+    "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
+}
+"""The two readings of the flag: the support levels that count as an alarm."""
+_ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
 
 
 def audited_records(
@@ -27,18 +41,45 @@ def audited_records(
     """The index of each record and what the audit says about it, in order; shows a progress bar in a terminal."""
     with tqdm(total=len(records), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(records), _ANSWERS_PER_BATCH):
-            some = records[start : start + _ANSWERS_PER_BATCH]
-            yield from enumerate(attributor.attribute_many(some), start=start)
-            bar.update(len(some))
+            batch = records[start : start + _ANSWERS_PER_BATCH]
+            yield from enumerate(attributor.attribute_many(batch), start=start)
+            bar.update(len(batch))
 
 
-LEVELS: Mapping[str, frozenset[Support]] = {
-    "unsupported": frozenset({Support.UNSUPPORTED}),
-    "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
-}
-"""The two readings of the flag: the support levels that count as an alarm."""
+def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
+    """The positions of the ranges' characters in the text, without white space."""
+    return frozenset(
+        position
+        for chars in ranges
+        for position in range(chars.char_start, chars.char_end)
+        if not text[position].isspace()
+    )
 
-_ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
+
+def called_places(spans: Sequence[SpanEvidence], text: str, levels: frozenset[Support]) -> frozenset[int]:
+    """The positions of the characters that evidence calls one of the ``levels``, such as unsupported.
+
+    A span that names the words that lack support calls those; another one calls all its characters. A mention leaves
+    it to its claim.
+    """
+    counted = (span for span in spans if span.support in levels and span.is_counted)
+    return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
+
+
+def named_places(spans: Sequence[SpanEvidence], text: str) -> frozenset[int]:
+    """The positions of the characters of all words that evidence names, in unsupported and in weak claims."""
+    return visible((chars for span in spans for chars in span.unsupported_words), text)
+
+
+def flag_order(support: Support, evidence_mass: float) -> float:
+    """A number that orders spans by support level, and by evidence mass within a level; no verdict comes last."""
+    level = _ORDER.index(support) if support in _ORDER else len(_ORDER)
+    return 2.0 * level + evidence_mass
+
+
+def _looked_at(answer: JudgedAnswer) -> frozenset[int]:
+    text = answer.record.answer
+    return visible(answer.judged or (CharRange(0, len(text)),), text)
 
 
 class Overlap(NamedTuple):
@@ -49,8 +90,7 @@ class Overlap(NamedTuple):
     marked: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedSpan:
+class AuditedSpan(NamedTuple):
     """One audited span: its numbers, and whether a person marked at least half of its characters."""
 
     evidence_mass: float
@@ -60,15 +100,14 @@ class AuditedSpan:
 
 @dataclass(frozen=True, slots=True)
 class AuditedAnswer:
-    """One answer after the audit.
+    """One answer after the audit; what has an entry for each of ``LEVELS`` has them as its keys.
 
     Attributes:
-        group: the part of the data set that it belongs to.
-        overlaps: the overlap of characters for each of ``LEVELS``; empty if nobody marked characters, as ``kinds``.
-        kinds: the overlap with the marked ranges of each kind, for each of ``LEVELS``.
-        spans: the audited spans within the part that a person looked at; none is marked if nobody marked characters.
+        overlaps: the overlap of characters for each level; empty if nobody marked characters, as ``kinds``.
+        kinds: the overlap with the marked ranges of each kind.
+        spans: the audited spans within the part that a person looked at.
         marked: whether a person marked anything, or found the whole answer unsupported.
-        calls: whether any span raises an alarm, for each of ``LEVELS``.
+        calls: whether any span raises an alarm.
     """
 
     group: str | None
@@ -80,16 +119,14 @@ class AuditedAnswer:
 
     @property
     def lowest_mass(self) -> float:
-        """The lowest evidence mass of any span; 1 without spans."""
         return min((span.evidence_mass for span in self.spans), default=1.0)
 
     @property
     def lowest_flag(self) -> float:
-        """The lowest flag of any span; that of full support without spans."""
         return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
 
 
-def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
+def audited_answer(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> AuditedAnswer:
     """Compare the audit of an answer with its labels; white space does not count.
 
     A character is called unsupported if a claim is that contains it, and names it if it names any words, or if a weak
@@ -98,53 +135,36 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
     """
     text, seen, ranges = answer.record.answer, _looked_at(answer), answer.unsupported or ()
     marked = visible((one.chars for one in ranges), text) & seen
-    spans = [span for span in found if visible([span.chars], text) & seen]
+    placed = [(span, own) for span in evidence if (own := visible([span.chars], text)) & seen]
+    spans = [span for span, _ in placed]
     of_claims = {name: called_places(spans, text, levels) & seen for name, levels in LEVELS.items()}
     named = named_places(spans, text) & seen
-    called = {name: chars | named for name, chars in of_claims.items()}
-    kinds = {
-        kind: visible((one.chars for one in ranges if one.kind == kind), text) & seen
-        for kind in sorted({one.kind for one in ranges if one.kind is not None})
-    }
-    overlaps = {name: _overlap(chars, marked) for name, chars in called.items()}
+
+    def overlaps(chars: frozenset[int]) -> dict[str, Overlap]:
+        called = {name: positions | named for name, positions in of_claims.items()}
+        return {name: Overlap(len(one & chars), len(one), len(chars)) for name, one in called.items()}
+
     return AuditedAnswer(
         group=answer.group,
-        overlaps={} if answer.unsupported is None else overlaps,
-        kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
-        spans=tuple(_audited_span(span, marked, text) for span in spans),
+        overlaps={} if answer.unsupported is None else overlaps(marked),
+        kinds={
+            kind: overlaps(visible((one.chars for one in ranges if one.kind == kind), text) & seen)
+            for kind in sorted({one.kind for one in ranges if one.kind is not None})
+        },
+        spans=tuple(
+            AuditedSpan(
+                span.measured_mass, flag_order(span.support, span.measured_mass), 2 * len(own & marked) >= len(own)
+            )
+            for span, own in placed
+        ),
         marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
         calls={name: bool(chars) for name, chars in of_claims.items()},
     )
 
 
-def _looked_at(answer: JudgedAnswer) -> frozenset[int]:
-    """The places of the visible characters that people looked at."""
-    text = answer.record.answer
-    return visible(answer.judged or (CharRange(0, len(text)),), text)
-
-
-def flag_order(support: Support, evidence_mass: float) -> float:
-    """A number that orders spans by support level, and by evidence mass within a level; no verdict comes last."""
-    place = _ORDER.index(support) if support in _ORDER else len(_ORDER)
-    return 2.0 * place + evidence_mass
-
-
-def _audited_span(span: SpanEvidence, marked: frozenset[int], text: str) -> AuditedSpan:
-    own = visible([span.chars], text)
-    half = 2 * len(own & marked) >= len(own) > 0
-    return AuditedSpan(span.measured_mass, flag_order(span.support, span.measured_mass), half)
-
-
-def _overlap(called: frozenset[int], marked: frozenset[int]) -> Overlap:
-    return Overlap(len(called & marked), len(called), len(marked))
-
-
-ALL = "all"
-
-
 def rows_of_groups(groups: Sequence[str | None]) -> Iterator[tuple[str, list[int]]]:
     """All rows, then those of each group if there are several; ``groups`` has that of each row."""
-    yield ALL, [*range(len(groups))]
+    yield "all", [*range(len(groups))]
     names = sorted({group for group in groups if group is not None})
     for name in names if len(names) > 1 else ():
         yield name, [row for row, group in enumerate(groups) if group == name]
@@ -152,14 +172,7 @@ def rows_of_groups(groups: Sequence[str | None]) -> Iterator[tuple[str, list[int
 
 @dataclass(frozen=True, slots=True)
 class LevelFigures:
-    """The figures of one reading of the flag.
-
-    Attributes:
-        level: one of ``LEVELS``.
-        characters: characters called unsupported compared with those that a person marked, over all answers; None if
-            some answers were judged as a whole.
-        answers: answers with an alarm compared with those in which a person marked something.
-    """
+    """The figures of one of ``LEVELS``: of all characters, None if answers were judged as a whole, and of answers."""
 
     level: str
     characters: F1Figures | None
@@ -179,13 +192,8 @@ class KindRecall:
 class GroupFigures:
     """The figures of one group of answers, or of all answers.
 
-    Attributes:
-        answers, marked_answers: the number of answers, and of those in which a person marked something.
-        levels: one entry for each of ``LEVELS``.
-        answer_mass, answer_flag: AUROC of the lowest number of an answer, for answers without marks against those with
-            marks; None if one side is missing.
-        span_mass, span_flag: the same for audited spans; None if some answers were judged as a whole.
-        kinds: recall for each kind of mark.
+    The areas under the ROC curve are those of the lowest mass and flag of an answer, for answers without marks against
+    those with marks, and of spans; None if one side is missing, or, for spans, if answers were judged as a whole.
     """
 
     group: str
@@ -200,11 +208,7 @@ class GroupFigures:
 
 
 def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
-    """The figures of all answers, then of each group if there are several.
-
-    Raises:
-        ValueError: if there is no answer.
-    """
+    """The figures of all answers, of which there is at least one, then of each group if there are several."""
     row_counts = row_draws(len(answers), draws=draws, seed=seed)
     return tuple(
         _figures(group, [answers[row] for row in rows], row_counts[:, rows])
@@ -216,37 +220,29 @@ def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: Counts) ->
     right = [not answer.marked for answer in answers]
     has_marks = all(answer.overlaps for answer in answers)
     spans = [(row, span) for row, answer in enumerate(answers) for span in answer.spans if has_marks]
-
     of_spans = [not span.marked for _, span in spans], [row for row, _ in spans], row_counts
     of_answers = right, range(len(answers)), row_counts
+    levels, kinds = [], []
+    for level in LEVELS:
+        calls = [(one.calls[level] and one.marked, one.calls[level], one.marked) for one in answers]
+        characters = f1_figures([one.overlaps[level] for one in answers], row_counts) if has_marks else None
+        levels.append(LevelFigures(level, characters, f1_figures(calls, row_counts)))
+    for kind in sorted({kind for answer in answers for kind in answer.kinds}):
+        overlaps = [answer.kinds[kind] for answer in answers if kind in answer.kinds]
+        marked = sum(next(iter(one.values())).marked for one in overlaps)
+        common = {level: sum(one[level].common for one in overlaps) for level in LEVELS}
+        recall = {level: 100 * number / marked if marked else 0.0 for level, number in common.items()}
+        kinds.append(KindRecall(kind, marked, recall))
     return GroupFigures(
         group=name,
         answers=len(answers),
         marked_answers=len(answers) - sum(right),
-        levels=tuple(_level(level, answers, row_counts, has_marks=has_marks) for level in LEVELS),
+        levels=tuple(levels),
         answer_mass=auroc([answer.lowest_mass for answer in answers], *of_answers),
         answer_flag=auroc([answer.lowest_flag for answer in answers], *of_answers),
         span_mass=auroc([span.evidence_mass for _, span in spans], *of_spans),
         span_flag=auroc([span.flag for _, span in spans], *of_spans),
-        kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
-    )
-
-
-def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: Counts, *, has_marks: bool) -> LevelFigures:
-    calls = [(one.calls[level] and one.marked, one.calls[level], one.marked) for one in answers]
-    return LevelFigures(
-        level=level,
-        characters=f1_figures([one.overlaps[level] for one in answers], row_counts) if has_marks else None,
-        answers=f1_figures(calls, row_counts),
-    )
-
-
-def _kind(kind: str, answers: Sequence[AuditedAnswer]) -> KindRecall:
-    overlaps = [answer.kinds[kind] for answer in answers if kind in answer.kinds]
-    marked = sum(next(iter(one.values())).marked for one in overlaps)
-    found = {level: sum(one[level].common for one in overlaps) for level in LEVELS}
-    return KindRecall(
-        kind, marked, {level: 100 * common / marked if marked else 0.0 for level, common in found.items()}
+        kinds=tuple(kinds),
     )
 
 
@@ -280,31 +276,8 @@ def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> I
 
 
 def f1_cells(figures: F1Figures) -> tuple[str, ...]:
-    """Precision, recall, F1 and its interval."""
     shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
     return (*shares, interval_cell(figures.f1_interval))
-
-
-def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
-    """The places of the ranges' characters in the text, without white space."""
-    return frozenset(
-        place for one in ranges for place in range(one.char_start, one.char_end) if not text[place].isspace()
-    )
-
-
-def called_places(found: Sequence[SpanEvidence], text: str, levels: frozenset[Support]) -> frozenset[int]:
-    """The places of the characters that evidence calls one of the ``levels``, such as unsupported.
-
-    A span that names the words that lack support calls those; another one calls all its characters. A mention leaves
-    it to its claim.
-    """
-    counted = (span for span in found if span.support in levels and span.is_counted)
-    return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
-
-
-def named_places(found: Sequence[SpanEvidence], text: str) -> frozenset[int]:
-    """The places of the characters of all words that evidence names, in unsupported and in weak claims."""
-    return visible((chars for span in found for chars in span.unsupported_words), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +293,10 @@ class JudgedParts:
     """One answer, cut into the parts that people judged.
 
     Attributes:
-        answer: the answer and its labels.
         is_marked: whether people found anything unsupported.
-        characters: places of the visible characters that people looked at, ascending.
+        characters: positions of the visible characters that people looked at, ascending.
         marked: whether they marked each of them; None where they judged only the whole answer.
-        sentences: its sentences, found without a parser.
-        claims: its claims as the audit found them; empty without an audit.
-        evidence: all evidence of the audit; empty without an audit.
+        sentences, claims: found without a parser; by the audit, empty without one, as ``evidence``.
     """
 
     answer: JudgedAnswer
@@ -338,36 +308,33 @@ class JudgedParts:
     evidence: tuple[SpanEvidence, ...]
 
 
-def judged_parts(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> JudgedParts:
-    """The parts of an answer, of which ``found`` is the audit's evidence, empty without one.
+def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> JudgedParts:
+    """The parts of an answer, of which ``evidence`` is the audit's, empty without one.
 
     A part is marked if at least half of its visible characters are, or at least half of those of one marked range.
     Parts that people did not look at are left out.
     """
     text, seen = answer.record.answer, _looked_at(answer)
     characters = tuple(sorted(seen))
-    marks = None if answer.unsupported is None else visible((one.chars for one in answer.unsupported), text)
+    marks = None if answer.unsupported is None else [visible([one.chars], text) for one in answer.unsupported]
+    marked = None if marks is None else frozenset[int]().union(*marks)
+
+    def is_marked(own: frozenset[int]) -> bool | None:
+        if marks is None or marked is None:
+            return None
+        of_marks = [(len(own & mark), len(mark & seen)) for mark in marks]
+        return 2 * len(own & marked) >= len(own) or any(0 < size <= 2 * common for common, size in of_marks)
+
+    def parts(ranges: Iterable[CharRange]) -> tuple[JudgedPart, ...]:
+        positions = ((chars, visible([chars], text) & seen) for chars in ranges)
+        return tuple(JudgedPart(chars, is_marked(own)) for chars, own in positions if own)
+
     return JudgedParts(
         answer=answer,
         is_marked=not answer.is_supported,
         characters=characters,
-        marked=None if marks is None else tuple(place in marks for place in characters),
-        sentences=tuple(_parts(answer, whole_sentences(text), seen)),
-        claims=tuple(_parts(answer, (span.chars for span in found if span.is_claim), seen)),
-        evidence=tuple(found),
+        marked=None if marked is None else tuple(position in marked for position in characters),
+        sentences=parts(whole_sentences(text)),
+        claims=parts(span.chars for span in evidence if span.is_claim),
+        evidence=tuple(evidence),
     )
-
-
-def _parts(answer: JudgedAnswer, ranges: Iterable[CharRange], seen: frozenset[int]) -> Iterator[JudgedPart]:
-    text = answer.record.answer
-    marks = None if answer.unsupported is None else [visible([one.chars], text) & seen for one in answer.unsupported]
-    for chars in ranges:
-        if own := visible([chars], text) & seen:
-            yield JudgedPart(chars, None if marks is None else _is_marked(own, marks))
-
-
-def _is_marked(own: frozenset[int], marks: Sequence[frozenset[int]]) -> bool:
-    common = [own & mark for mark in marks]
-    if 2 * len(frozenset().union(*common)) >= len(own):
-        return True
-    return any(part and 2 * len(part) >= len(mark) for part, mark in zip(common, marks, strict=True))

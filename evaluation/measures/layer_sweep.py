@@ -1,27 +1,41 @@
-"""Passage accuracy at many settings of one forward pass per answer: layer, k and tau, and layers of hidden states."""
+"""Passage accuracy at many settings of one forward pass per answer, and the choice among them.
+
+Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all at their most usual
+setting. Of that layer's settings, one is only preferred to a more usual one if it is better by more than one standard
+error. The choice itself is judged by cross-validation: made on four fifths of the rows and scored on the rest.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import Job, run_halving
-from attribeam.attribution.attention.capture import observing
+from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
-from attribeam.attribution.models.layer_choice import layer_types, layers_with_attention
+from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, layers_with_attention
+from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
-from attribeam.attribution.prompts.passage_windows import merge_windows, windows_or_whole
+from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures.accuracy import MethodTally, nothing_found, run_methods
-from attribeam.evaluation.methods.hidden_states import HiddenUnion
-from attribeam.evaluation.methods.registry import LabelledContext, LabMethod
-from attribeam.evaluation.methods.unions import ScoredUnion, results_of_union
+from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
+from attribeam.evaluation.measures.figures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
+from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
+from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 
 _Point = TypeVar("_Point", bound=Hashable)
@@ -42,8 +56,6 @@ class SensitivityPoint:
 
 @dataclass(frozen=True, slots=True)
 class AtLayer:
-    """A method at one layer; layer 0 is the embeddings."""
-
     method: str
     layer: int
 
@@ -60,19 +72,17 @@ def _tally_points(
     """A tally for each point, with the point's name; a row that the model refuses counts as wrong at each of them."""
     tallies = {point: MethodTally(str(point)) for point in points}
     for labelled in answers:
-        found: Mapping[_Point, Sequence[SpanResult]] = {}
+        outcomes: Mapping[_Point, Sequence[SpanResult] | RowFault]
         try:
-            found = dict(results(LabelledContext(labelled, models)))
+            outcomes = dict(results(LabelledContext(labelled, models)))
         except RowFault as fault:
-            for tally in tallies.values():
-                tally.count_refused(labelled, fault)
+            outcomes = dict.fromkeys(points, fault)
         for point, tally in tallies.items():
-            tally.count(labelled, found.get(point) or nothing_found(labelled))
+            tally.count(labelled, outcomes[point])
     return tallies
 
 
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
-    """The setting that the model is evaluated with by default."""
     union = model.union_settings(settings.union_options(ATTN_UNION_DEP))
     return SensitivityPoint(model.layer, union.top_k, union.isolation_tau)
 
@@ -87,11 +97,8 @@ def sweep(
 ) -> dict[SensitivityPoint, MethodTally]:
     """What ``method`` scores at each of ``points``, in their order; highlights are not compared.
 
-    Everything except layer, k and tau is as in ``settings``. The model must be loaded up to the highest layer
-    (``ModelOptions.loaded_layers``).
-
-    Raises:
-        ValueError: if there is no point, or if a layer was not loaded or has no attention.
+    The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``), and all must have attention; it
+    is a ``ValueError`` otherwise, or without a point.
     """
     model = required(models.attention, "attention model")
     union = model.union_settings(settings.union_options(method))
@@ -109,7 +116,6 @@ def sweep(
 
 
 def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
-    """The attributions to the ``top_k`` largest columns of those that were taken."""
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 
@@ -120,22 +126,17 @@ SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
 def run_at_layers(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
-    """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others.
-
-    Raises:
-        ValueError: as ``sweep_layers``.
-    """
-    swept = [one for one in methods if one.name in SWEPT]
-    others = [one for one in methods if one.name not in SWEPT]
-    kept = list(answers) if swept and others else answers
-    return (
-        *(sweep_layers(kept, swept, models).values() if swept else ()),
-        *(run_methods(kept, others, models) if others else ()),
-    )
+    """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others."""
+    swept = [method for method in methods if method.name in SWEPT]
+    others = [method for method in methods if method.name not in SWEPT]
+    if not swept:
+        return run_methods(answers, others, models)
+    kept = list(answers) if others else answers
+    return (*sweep_layers(kept, swept, models).values(), *(run_methods(kept, others, models) if others else ()))
 
 
 def swept_layers(model: AttentionModel, method: LabMethod) -> Sequence[int]:
-    """The layers of the model at which ``method`` can run: those with attention, or all and 0, the embeddings."""
+    """The layers at which ``method`` can run: those with attention, or all and 0, the embeddings."""
     if isinstance(method, HiddenUnion):
         return range(model.layer_count + 1)
     return layers_with_attention(layer_types(model.network.config))
@@ -154,46 +155,29 @@ def sweep_layers(
     model = required(models.attention, "attention model")
     if not {one.name for one in methods} <= {*SWEPT}:
         raise ValueError(f"methods of a sweep should be some of {', '.join(SWEPT)}")
-    of_attention = [one for one in methods if isinstance(one, ScoredUnion)]
-    of_states = [one for one in methods if isinstance(one, HiddenUnion)]
+    attention_layers = layers_with_attention(layer_types(model.network.config))
+    unions = [method for method in methods if isinstance(method, ScoredUnion)]
+    of_states = [method for method in methods if isinstance(method, HiddenUnion)]
 
     def results(context: LabelledContext) -> _Results[AtLayer]:
-        if of_attention:
-            yield from _by_attention(context, of_attention, model)
+        row, count = context.encoded, len(context.record.passages)
+        if unions:
+            options = [context.settings_in_force(union.settings.union_options(union.name)) for union in unions]
+            top_k = max(one.top_k for one in options)
+            for layer, tokens in attribute_layers(model, row, count, layers=attention_layers, top_k=top_k).items():
+                for union, own in zip(unions, options, strict=True):
+                    kept, rule = first_columns(tokens, own.top_k), union.settings.passage_score
+                    yield AtLayer(union.name, layer), results_of_union(context, kept, own, passage_score=rule)
         if of_states:
-            yield from _by_states(context, of_states, model)
+            layers = range(model.layer_count + 1)
+            states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in windows_or_whole(row)]
+            for layer in layers:
+                similarity = HiddenSimilarity([one[layer] for one in states], encoded=row, passage_count=count)
+                for method in of_states:
+                    yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
-    points = [AtLayer(one.name, layer) for one in methods for layer in swept_layers(model, one)]
+    points = [AtLayer(method.name, layer) for method in methods for layer in swept_layers(model, method)]
     return _tally_points(answers, models, points, results)
-
-
-def _by_attention(context: LabelledContext, methods: Sequence[ScoredUnion], model: AttentionModel) -> _Results[AtLayer]:
-    settings = [context.settings_in_force(one.settings.union_options(one.name)) for one in methods]
-    of_layers = attribute_layers(
-        model,
-        context.encoded,
-        len(context.record.passages),
-        layers=swept_layers(model, methods[0]),
-        top_k=max(one.top_k for one in settings),
-    )
-    for layer, tokens in of_layers.items():
-        for method, options in zip(methods, settings, strict=True):
-            own = first_columns(tokens, options.top_k)
-            yield (
-                AtLayer(method.name, layer),
-                results_of_union(context, own, options, passage_score=method.settings.passage_score),
-            )
-
-
-def _by_states(context: LabelledContext, methods: Sequence[HiddenUnion], model: AttentionModel) -> _Results[AtLayer]:
-    layers = swept_layers(model, methods[0])
-    parts = windows_or_whole(context.encoded)
-    states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in parts]
-    for layer in layers:
-        of_layer = [one[layer] for one in states]
-        similarity = HiddenSimilarity(of_layer, encoded=context.encoded, passage_count=len(context.record.passages))
-        for method in methods:
-            yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
 
 _ByLayer = Mapping[int, TokenAttribution]
@@ -204,73 +188,306 @@ def attribute_layers(
 ) -> Mapping[int, TokenAttribution]:
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
 
-    The pass ends at the last of these layers. The windows of a long row are batched by the model's token budget, and a
-    batch that does not fit into memory is halved. A softmax over the prompt applies only to the layer that it
-    was trained for, L*; other layers take a softmax over all tokens that a token sees.
+    The pass ends at the last of them. A batch that does not fit into memory is halved. A softmax over the prompt
+    applies only to L*, which it was trained for; other layers take one over all tokens that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         ValueError: if one of the layers was not loaded or has no attention, or if ``layers`` is empty.
     """
-    _check_layers(model, layers)
-    wanted = _LayersPass(model, layers, top_k)
-    jobs = [(part, passage_count) for part in windows_or_whole(row)]
-    found: dict[int, _ByLayer] = {}
-    for batch in model.batches([part for part, _ in jobs]):
-        outcomes = run_halving([jobs[index] for index in batch], wanted.run)
-        for index, outcome in zip(batch, outcomes, strict=True):
-            if isinstance(outcome, RowFault):
-                raise outcome
-            found[index] = outcome
-    parts = [found[index] for index in range(len(jobs))]
-    if not row.windows:
-        return parts[0]
-    return {layer: merge_windows(row, [part[layer] for part in parts], top_k=top_k) for layer in layers}
-
-
-class _LayersPass:
-    """Forward passes that capture several layers; the last of these layers ends the pass."""
-
-    def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
-        self._layout, self._top_k = model.layout, top_k
-        self._captures = {
-            layer: replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
-            if layer != model.layer
-            else model.capture
-            for layer in sorted(layers)
-        }
-
-    def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
-        """The attributions of each row by layer, one outcome per row; no row may have windows."""
-        last = max(self._captures)
-        requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
-        taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
-
-        def observe(index: int, attention: RowAttention) -> None:
-            layer = index + 1
-            if layer in taken and layer != last:
-                request = requests[layer][len(taken[layer])]
-                taken[layer].append(reduce_row(attention, request, top_k=self._top_k))
-
-        with observing(observe):
-            taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
-        pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
-        return [_by_layer(pending, place) for place in range(len(jobs))]
-
-
-def _by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
-    """A row's attributions by layer, or the first layer's fault."""
-    outcomes = {layer: pending.outcome(place) for layer, pending in rows.items()}
-    fault = next((one for one in outcomes.values() if isinstance(one, RowFault)), None)
-    return fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)}
-
-
-def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
     loaded = int(model.network.config.get_text_config().num_hidden_layers)
     if not layers or min(layers) < 1 or max(layers) > loaded:
         raise ValueError(
             f"layers should be one or more numbers from 1 to {loaded}, the loaded layers, were: {sorted(layers)}"
         )
-    missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
-    if missing:
+    if missing := sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config)))):
         raise ValueError(f"layers should have attention, but these have none: {missing}")
+    captures = {
+        layer: model.capture
+        if layer == model.layer
+        else replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+        for layer in sorted(layers)
+    }
+    jobs = [(part, passage_count) for part in windows_or_whole(row)]
+    parts: dict[int, _ByLayer] = {}
+    for batch in model.batches([part for part, _ in jobs]):
+        outcomes = run_halving(
+            [jobs[index] for index in batch], lambda some: _captured_layers(model, captures, some, top_k=top_k)
+        )
+        for index, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                raise outcome
+            parts[index] = outcome
+    if not row.windows:
+        return parts[0]
+    return {
+        layer: merge_windows(row, [parts[index][layer] for index in range(len(jobs))], top_k=top_k) for layer in layers
+    }
+
+
+def _captured_layers(
+    model: AttentionModel, captures: Mapping[int, LayerCapture], jobs: Sequence[Job], *, top_k: int
+) -> list[_ByLayer | RowFault]:
+    """One pass that ends at the last layer; each row's attributions by layer, or its first layer's fault."""
+    last = max(captures)
+    requests = {layer: capture.requests(jobs) for layer, capture in captures.items()}
+    taken: dict[int, list[CapturedRow]] = {layer: [] for layer in captures}
+
+    def observe(index: int, attention: RowAttention) -> None:
+        layer = index + 1
+        if layer in taken and layer != last:
+            taken[layer].append(reduce_row(attention, requests[layer][len(taken[layer])], top_k=top_k))
+
+    with observing(observe):
+        taken[last] = captures[last].take(jobs, layout=model.layout, top_k=top_k).captured
+    pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
+    found: list[_ByLayer | RowFault] = []
+    for index in range(len(jobs)):
+        outcomes = {layer: rows.outcome(index) for layer, rows in pending.items()}
+        fault = next((outcome for outcome in outcomes.values() if isinstance(outcome, RowFault)), None)
+        found.append(fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)})
+    return found
+
+
+ROUNDS = 10
+LEAST_SOURCES = 10
+_ROUNDING = 1e-9
+_Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An accuracy in percent by cross-validation: the mean of all rounds, the least and the most of one."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[_Point]):
+    """The chosen setting, and the usual one, which needs no choice; accuracies are in percent.
+
+    Attributes:
+        accuracy: of the choice on the rows that it was made on; partly luck.
+        cross_validated: of choices on rows that they were not made on.
+        gain: the interval over rows of how much better than the usual setting the cross-validated choices are; it says
+            more than the spread of the rounds, which share their rows.
+        level: the settings that are behind the best of all by no more than a standard error, in the order given. The
+            choice itself need not be one of them.
+    """
+
+    setting: _Point
+    accuracy: float
+    cross_validated: Spread
+    usual: _Point
+    usual_accuracy: float
+    gain: Interval
+    level: tuple[_Point, ...]
+
+    @property
+    def is_gain(self) -> bool:
+        return self.gain.low > 0
+
+
+def choose(
+    credits: Mapping[_Point, Sequence[float]],
+    *,
+    layer_of: Callable[[_Point], Hashable],
+    spans: Sequence[int],
+    sources: Sequence[Hashable],
+    seed: int = 0,
+) -> Choice[_Point]:
+    """The best setting of the best layer, and how good such choices are.
+
+    Args:
+        credits: for each setting the sum of its spans' credits per row, the more usual settings first; a layer is
+            judged by its first one. Of equally good settings or layers an earlier one is chosen.
+        layer_of: the layer that a setting belongs to.
+        spans: the number of spans per row.
+        sources: what each row is from; rows of one source are never on both sides of a fold.
+        seed: of the folds.
+
+    Raises:
+        ValueError: if there is no setting, or there are fewer than ``LEAST_SOURCES`` sources.
+    """
+    count = len(set(sources))
+    if not credits or count < LEAST_SOURCES:
+        raise ValueError(
+            f"a choice should have settings and {LEAST_SOURCES} sources of rows or more, had {len(credits)} and {count}"
+        )
+    settings, table = [*credits], np.array([*credits.values()], dtype=np.float64)
+    sizes, owners = np.array(spans, dtype=np.float64), [layer_of(setting) for setting in settings]
+    layers = [np.array([owner == layer for owner in owners]) for layer in dict.fromkeys(owners)]
+    rounds = []  # what the choices of each round scored, float64 [rows]
+    for number in range(ROUNDS):
+        folds = source_folds(sources, seed=seed + number)
+        scored = np.zeros(len(sizes))
+        for fold in np.unique(folds):
+            inside = folds == fold
+            scored[inside] = table[_best(table[:, ~inside], layers, sizes[~inside]), inside]
+        rounds.append(scored)
+    best, accuracies = _best(table, layers, sizes), [_percent(scored, sizes) for scored in rounds]
+    return Choice(
+        setting=settings[best],
+        accuracy=_percent(table[best], sizes),
+        cross_validated=Spread(float(np.mean(accuracies)), min(accuracies), max(accuracies)),
+        usual=settings[0],
+        usual_accuracy=_percent(table[0], sizes),
+        gain=RowBootstrap(spans, seed=seed).interval((np.mean(rounds, axis=0) - table[0]).tolist()),
+        level=tuple(settings[index] for index in np.flatnonzero(_level(table, sizes))),
+    )
+
+
+def _best(table: _Numbers, layers: Sequence[_Flags], sizes: _Numbers) -> int:
+    """Of the layer that is best at its first setting, the first setting that is level with the layer's best one."""
+    totals = table.sum(1)
+    own = np.flatnonzero(max(layers, key=lambda mask: totals[np.argmax(mask)]))
+    return int(own[np.argmax(_level(table[own], sizes))])
+
+
+def _level(table: _Numbers, sizes: _Numbers) -> _Flags:
+    """Which settings are behind the best one by no more than a standard error of the difference, bool [settings].
+
+    The standard error is that of a mean per span whose rows are drawn independently. One row more is just that, which
+    rounding must not turn into more.
+    """
+    behind = table[int(np.argmax(table.sum(1)))] - table
+    rows = behind.shape[1]
+    spread = behind - behind.sum(1, keepdims=True) / sizes.sum() * sizes
+    errors = np.sqrt((spread**2).sum(1) * rows / max(rows - 1, 1))
+    level: _Flags = behind.sum(1) <= errors * (1 + _ROUNDING)
+    return level
+
+
+def _percent(credits: _Numbers, sizes: _Numbers) -> float:
+    return 100 * float(credits.sum() / sizes.sum())
+
+
+TOP_KS = (1, 2, 3, 4, 6, 8)
+ISOLATION_TAUS = (1.0, 2.0, 4.0, math.inf)
+STATE_METHODS = ("hss-union-dep", "hss-union")
+_OF_THE_LAYER = ("softmax_over", "supported_threshold", "weak_threshold")
+"""Settings that were trained or chosen for another layer's attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSearch:
+    """The choices by attention, and by hidden states, None if they cannot be taken from the model.
+
+    ``by_layer`` are the accuracies in percent of attention with the usual k and tau, of its best k and tau, and of the
+    hidden states by their first method; None where a layer has none.
+    """
+
+    attention: Choice[SensitivityPoint]
+    states: Choice[AtLayer] | None
+    by_layer: Mapping[int, tuple[float | None, float | None, float | None]]
+
+    @property
+    def prefers_states(self) -> bool:
+        return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
+
+
+def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
+    """Try all layers on the answers, which must have ``LEAST_SOURCES`` different questions.
+
+    The model must be loaded completely (``ModelOptions.loaded_layers``).
+    """
+    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
+    spans = [len(answer.spans) for answer in answers]
+    sources = [answer.record.question for answer in answers]
+
+    usual = default_point(model, settings)
+    layers = swept_layers(model, available[ATTN_UNION_DEP])
+    top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
+    points = [SensitivityPoint(*point) for point in product(layers, top_ks, taus)]
+    points.sort(key=lambda point: _distance(point, usual))
+    tallies = sweep(shown(answers, "layers by attention", "row"), models, points, settings=settings)
+    credits = {point: tally.credits for point, tally in tallies.items()}
+    attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
+
+    methods, middle = [available[name] for name in STATE_METHODS], model.layer_count // 2  # the paper's layer
+    try:
+        swept = sweep_layers(shown(answers, "layers by hidden states", "row"), methods, models)
+    except ValueError:  # they cannot be taken from the model
+        swept = {}
+    order = sorted(swept, key=lambda at: (abs(at.layer - middle), at.layer, STATE_METHODS.index(at.method)))
+    of_states = {at: swept[at].credits for at in order}
+    # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
+    states = choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if of_states else None
+
+    total = sum(spans)
+    accuracy = {point: 100 * sum(own) / total for point, own in credits.items()}
+    as_usual = {layer: accuracy[replace(usual, layer=layer)] for layer in layers}
+    best = {layer: max(own for point, own in accuracy.items() if point.layer == layer) for layer in layers}
+    by_states = {
+        at.layer: 100 * sum(own) / sum(spans) for at, own in of_states.items() if at.method == STATE_METHODS[0]
+    }
+    numbers = sorted({*as_usual, *by_states})
+    by_layer = {layer: (as_usual.get(layer), best.get(layer), by_states.get(layer)) for layer in numbers}
+    return LayerSearch(attention, states, by_layer)
+
+
+def _distance(point: SensitivityPoint, usual: SensitivityPoint) -> tuple[float, ...]:
+    """How unusual a point is: first by its layer, of two equally far ones the lower, then by k and tau."""
+    taus = min(point.isolation_tau, 1e9) - min(usual.isolation_tau, 1e9)
+    return abs(point.layer - usual.layer), point.layer, abs(point.top_k - usual.top_k), abs(taus)
+
+
+def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) -> dict[str, Any]:
+    """The keys of an ``attribution_config.json``: the model's own, but for those of another layer, and the choice."""
+    path = Path(directory.options.attribution_config or Path(directory.location) / CONFIG_FILE)
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if choice.setting != choice.usual:
+        values = {name: value for name, value in values.items() if name not in _OF_THE_LAYER}
+    chosen = asdict(choice.setting)
+    return values | chosen | ({"isolation_tau": "inf"} if math.isinf(choice.setting.isolation_tau) else {})
+
+
+def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
+    """A table of the layers, the choices with what cross-validation says of them, and which to use."""
+    attention, states = found.attention, found.states
+    usual, level = attention.usual, {*attention.level}
+    level_states = {*states.level} if states is not None else set()
+    header = (
+        "layer",
+        f"{ATTN_UNION_DEP}, k {usual.top_k}, tau {usual.isolation_tau:g}",
+        f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau",
+        f"{STATE_METHODS[0]}, its states",
+    )
+    lines = []
+    for layer, accuracies in found.by_layer.items():
+        is_level = (
+            replace(usual, layer=layer) in level,
+            layer in {point.layer for point in level},
+            AtLayer(STATE_METHODS[0], layer) in level_states,
+        )
+        pairs = zip(accuracies, is_level, strict=True)
+        lines.append((str(layer), *("" if one is None else f"{one:.1f} {'*' if mark else ' '}" for one, mark in pairs)))
+    yield ""
+    yield f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings"
+    yield ""
+    yield from text_table(header, lines).split("\n")
+    yield "* level with the best of all, as far as these rows tell: behind by no more than a standard error"
+    yield ""
+    yield from _choice_lines("attention", attention)
+    if states is not None:
+        yield from _choice_lines("states", states)
+    yield ""
+    if states is None or not found.prefers_states:
+        yield f"best       attention: {attention.setting}"
+    else:
+        asked = f"--method {audit_name(states.setting.method)} --hidden-layer {states.setting.layer}"
+        yield f"best       hidden states find more than attention: {asked}; the file below is for attention"
+
+
+def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
+    """The choice, and how good such choices are on other rows."""
+    validated = choice.cross_validated
+    rounds = f"{validated.low:.1f} to {validated.high:.1f} in {ROUNDS} rounds of {FOLDS} folds"
+    ahead, interval = validated.mean - choice.usual_accuracy, interval_cell(choice.gain, sign="+")
+    gain = f"{ahead:+.1f} (95% interval {interval}){'' if choice.is_gain else ', which is not certain'}"
+    yield f"{name:<11}{choice.setting}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
+    yield f"{'':<11}{validated.mean:.1f} % by cross-validation ({rounds})"
+    yield f"{'':<11}usual: {choice.usual}: {choice.usual_accuracy:.1f} %; gain of the choice {gain}"

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.evaluation.measures.bootstrap import (
+from attribeam.evaluation.measures.figures import (
     Counts,
     Estimate,
     F1Figures,
@@ -26,12 +26,14 @@ from attribeam.evaluation.measures.bootstrap import (
     VerdictFigures,
     auroc,
     best_threshold,
+    estimate_cells,
     f1_figures,
     precision_at,
     rank_correlation,
     reliability,
     row_draws,
     source_folds,
+    text_table,
     verdict_figures,
 )
 from attribeam.evaluation.measures.judged_answers import (
@@ -44,23 +46,16 @@ from attribeam.evaluation.measures.judged_answers import (
     rows_of_groups,
     visible,
 )
-from attribeam.evaluation.report import estimate_cells, text_table
-from attribeam.schemas import CharRange, ClaimKind, Passage, SpanEvidence, Support
+from attribeam.schemas import CharRange, ClaimKind, Passage, Support
 
 FIRST = (10, 50, 100)
 """The lengths of rankings whose precision is given."""
-_LOWEST_RISK = 0.0
 _HIGHEST_FLAG = 7.0
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What a threshold calls unsupported; None where there is no threshold.
-
-    Attributes:
-        answer: the verdict on the answer.
-        claims, characters: on each of its claims and of its visible characters, in the order of ``JudgedParts``.
-    """
+    """What a threshold calls unsupported: the answer, each claim, each visible character; None without a threshold."""
 
     answer: bool | None = None
     claims: tuple[bool, ...] | None = None
@@ -69,12 +64,9 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a scorer says about one answer.
+    """What a scorer says about one answer: its risk, those of its parts in their order, None if it scores none.
 
-    Attributes:
-        risk: that of the answer.
-        sentences, claims, characters: the risk of each of the answer's parts, in their order; None if it scores none.
-        calls: its own verdicts.
+    ``calls`` are its own verdicts.
     """
 
     risk: float
@@ -86,12 +78,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """What tables call it, and how it scores an answer.
-
-    Attributes:
-        has_probabilities: whether the risks of answers and claims are meant as probabilities.
-        has_order: whether its risks differ, so that a threshold on them can be chosen.
-    """
+    """What tables call it, and how it scores an answer; risks may be meant as probabilities, or may have no order."""
 
     name: str
     score: Callable[[JudgedParts], Scores]
@@ -114,70 +101,52 @@ def audit_scorers(method: str, parts: Sequence[JudgedParts]) -> list[Scorer]:
 
 
 def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> Scores:
-    text, found = parts.answer.record.answer, parts.evidence
-    risks = _score_risks(found) if has_scores else {span.span_index: _flag_risk(span) for span in found}
-    of_place: dict[int, float] = {}
-    for span in found:
-        for place in visible([span.chars], text):
-            of_place[place] = max(of_place.get(place, _LOWEST_RISK), risks[span.span_index])
-    alarms = called_places(found, text, frozenset({Support.UNSUPPORTED}))
-    worst = max(risks.values(), default=_LOWEST_RISK)
-    risk = next((span.answer_risk for span in found if span.answer_risk is not None), _LOWEST_RISK)
-    risk_of_claim = {span.chars: risks[span.span_index] for span in found if span.is_claim}
-    called_claims = {span.chars for span in found if span.is_claim and span.support is Support.UNSUPPORTED}
-    flagged = alarms | named_places(found, text)
+    text, spans = parts.answer.record.answer, parts.evidence
+    support = {span.span_index: span.support_score for span in spans}
+    risks: dict[int, float] = {}
+    for span in spans:
+        score = support.get(span.span_index if span.claim_index is None else span.claim_index)
+        by_flag = 1 - flag_order(span.support, span.measured_mass) / _HIGHEST_FLAG
+        risks[span.span_index] = by_flag if not has_scores else 0.0 if score is None else 1 - score
+    at: dict[int, float] = {}
+    for span in spans:
+        for position in visible([span.chars], text):
+            at[position] = max(at.get(position, 0.0), risks[span.span_index])
+    alarms = called_places(spans, text, frozenset({Support.UNSUPPORTED}))
+    flagged = alarms | named_places(spans, text)
+    risk_of_claim = {span.chars: risks[span.span_index] for span in spans if span.is_claim}
+    called_claims = {span.chars for span in spans if span.is_claim and span.support is Support.UNSUPPORTED}
+    risk = next((span.answer_risk for span in spans if span.answer_risk is not None), 0.0)
     return Scores(
-        risk=risk if has_risks else worst,
+        risk=risk if has_risks else max(risks.values(), default=0.0),
         sentences=tuple(
-            max(of_place.get(place, _LOWEST_RISK) for place in range(one.chars.char_start, one.chars.char_end))
-            for one in parts.sentences
+            max(at.get(position, 0.0) for position in range(part.chars.char_start, part.chars.char_end))
+            for part in parts.sentences
         ),
-        claims=tuple(risk_of_claim[one.chars] for one in parts.claims),
-        characters=tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters),
+        claims=tuple(risk_of_claim[part.chars] for part in parts.claims),
+        characters=tuple(at.get(position, 0.0) for position in parts.characters),
         calls=Calls(
             answer=not alarms.isdisjoint(parts.characters),
-            claims=tuple(one.chars in called_claims for one in parts.claims),
-            characters=tuple(place in flagged for place in parts.characters),
+            claims=tuple(part.chars in called_claims for part in parts.claims),
+            characters=tuple(position in flagged for position in parts.characters),
         ),
     )
 
 
-def _flag_risk(span: SpanEvidence) -> float:
-    return 1 - flag_order(span.support, span.measured_mass) / _HIGHEST_FLAG
-
-
-def _score_risks(found: Sequence[SpanEvidence]) -> Mapping[int, float]:
-    scores = {span.span_index: span.support_score for span in found}
-    owners = {span.span_index: span.claim_index for span in found}
-    of_spans = {index: scores.get(index if owner is None else owner) for index, owner in owners.items()}
-    return {index: _LOWEST_RISK if score is None else 1 - score for index, score in of_spans.items()}
-
-
 def _share_scores(parts: JudgedParts) -> Scores:
-    share = ungrounded_share(parts.evidence, parts.answer.record.answer)
-    return Scores(_LOWEST_RISK if share is None else share)
-
-
-def ungrounded_share(found: Sequence[SpanEvidence], answer: str) -> float | None:
     """The share, 0 to 1, of what an answer claims or refuses that no passage supports, counted in visible characters.
 
     A claim counts with 1 - ``support_score``, and where claims overlap, the largest counts. A refusal counts with 1: it
     says nothing that is in the passages. Headings, words about the answer and what was not judged are left out.
-
-    Returns:
-        None if there is neither a claim with a score nor a refusal.
     """
     ungrounded: dict[int, float] = {}
-    for span in found:
-        if span.claim_kind is ClaimKind.REFUSAL:
-            share = 1.0
-        elif span.is_claim and span.support_score is not None:
-            share = 1 - span.support_score
-        else:
-            continue
-        for place in visible([span.chars], answer):
-            ungrounded[place] = max(ungrounded.get(place, 0.0), share)
-    return sum(ungrounded.values()) / len(ungrounded) if ungrounded else None
+    for span in parts.evidence:
+        is_refusal = span.claim_kind is ClaimKind.REFUSAL
+        if is_refusal or (span.is_claim and span.support_score is not None):
+            share = 1.0 if is_refusal or span.support_score is None else 1 - span.support_score
+            for position in visible([span.chars], parts.answer.record.answer):
+                ungrounded[position] = max(ungrounded.get(position, 0.0), share)
+    return Scores(sum(ungrounded.values()) / len(ungrounded) if ungrounded else 0.0)
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -185,46 +154,42 @@ _STEM_LETTERS = 6
 _SHORTEST = 4
 
 
-class Novelty:
-    """The share of content words whose first six letters begin no word of the passages or their titles.
+def novelty(text: str, passages: Iterable[Passage], counted: frozenset[int]) -> Callable[[CharRange], float]:
+    """The share of content words in a range whose first six letters begin no word of the passages or their titles.
 
-    Content words are runs of letters and digits that are longer than three.
-
-    Example: of "Ada polished lamps" over the passage "Ada lit the lamp", "polished" and "lamps" are content words, and
-    both are unseen, because no word of the passage begins with "lamps".
+    Content words are runs of letters and digits that are longer than three; one counts if it begins at one of the
+    positions ``counted``. Of "Ada polished lamps" over "Ada lit the lamp", "polished" and "lamps" are unseen.
     """
+    seen = {
+        word[:length]
+        for passage in passages
+        for source in (passage.title or "", passage.text)
+        for word in _WORD.findall(source.lower())
+        for length in range(1, _STEM_LETTERS + 1)
+    }
+    words = [one for one in _WORD.finditer(text) if len(one.group()) >= _SHORTEST and one.start() in counted]
+    starts, ends = [word.start() for word in words], [word.end() for word in words]
+    unseen = [0, *accumulate(word.group().lower()[:_STEM_LETTERS] not in seen for word in words)]
 
-    def __init__(self, text: str, passages: Iterable[Passage], counted: frozenset[int]) -> None:
-        """``counted`` are the places at which a word of the text may begin to count."""
-        seen = {
-            word[:length]
-            for passage in passages
-            for source in (passage.title or "", passage.text)
-            for word in _WORD.findall(source.lower())
-            for length in range(1, _STEM_LETTERS + 1)
-        }
-        words = [one for one in _WORD.finditer(text) if len(one.group()) >= _SHORTEST and one.start() in counted]
-        self._starts, self._ends = [one.start() for one in words], [one.end() for one in words]
-        self._unseen = [0, *accumulate(one.group().lower()[:_STEM_LETTERS] not in seen for one in words)]
+    def share(chars: CharRange) -> float:
+        first, last = bisect_right(ends, chars.char_start), bisect_left(starts, chars.char_end)
+        return (unseen[last] - unseen[first]) / (last - first) if last > first else 0.0
 
-    def share(self, chars: CharRange) -> float:
-        """The share among the words that reach into the range, 0 to 1; 0 without words."""
-        first, last = bisect_right(self._ends, chars.char_start), bisect_left(self._starts, chars.char_end)
-        return (self._unseen[last] - self._unseen[first]) / (last - first) if last > first else 0.0
+    return share
 
 
 def _novelty_scores(parts: JudgedParts) -> Scores:
     """A character has the risk of its sentence."""
     record = parts.answer.record
-    novelty = Novelty(record.answer, record.passages, frozenset(parts.characters))
-    sentences, claims = (tuple(novelty.share(one.chars) for one in some) for some in (parts.sentences, parts.claims))
-    of_place = {
-        place: share
-        for one, share in zip(parts.sentences, sentences, strict=True)
-        for place in range(one.chars.char_start, one.chars.char_end)
+    share = novelty(record.answer, record.passages, frozenset(parts.characters))
+    sentences, claims = (tuple(share(part.chars) for part in some) for some in (parts.sentences, parts.claims))
+    at = {
+        position: risk
+        for part, risk in zip(parts.sentences, sentences, strict=True)
+        for position in range(part.chars.char_start, part.chars.char_end)
     }
-    characters = tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters)
-    return Scores(novelty.share(CharRange(0, len(record.answer))), sentences, claims, characters)
+    characters = tuple(at.get(position, 0.0) for position in parts.characters)
+    return Scores(share(CharRange(0, len(record.answer))), sentences, claims, characters)
 
 
 def _flag_all(parts: JudgedParts) -> Scores:
@@ -261,18 +226,10 @@ class GradeVerdicts:
 class ScorerFigures:
     """The figures of one scorer; None where the labels or the scorer have nothing to compare.
 
-    Attributes:
-        scorer: its name.
-        verdict: answers, by the scorer's own threshold, as are ``characters`` and ``claim_verdicts``.
-        chosen_verdict: by the threshold with the best F1 on other sources, as are ``chosen_characters`` and
-            ``chosen_claim_verdicts``.
-        balanced_verdict: by the threshold with the best balanced accuracy on other sources.
-        answers, sentences, claims: AUROC, of unsupported ones against all others.
-        precision_at: among the answers with the largest risks.
-        rank_correlation: of the answer's risk and minus people's mean grade.
-        answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
-        kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
-        grades: of all answers, by the same threshold; empty where people gave no grades.
+    ``verdict``, ``characters`` and ``claim_verdicts`` are by the scorer's own threshold, ``chosen_*`` by the one with
+    the best F1 on other sources, ``balanced_verdict`` by the one with the best balanced accuracy there. ``answers``,
+    ``sentences`` and ``claims`` are AUROC. ``kinds`` (of unsupported answers) and ``grades`` (of all) are by the own
+    threshold, else the balanced one. ``rank_correlation`` is that of risk and minus people's mean grade.
     """
 
     scorer: str
@@ -296,14 +253,20 @@ class ScorerFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """All scorers on one group of answers, or on all."""
-
     group: str
     answers: int
     marked_answers: int
     sentences: int
     claims: int
     scorers: tuple[ScorerFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    parts: JudgedParts
+    scores: Scores
+    chosen: Calls
+    balanced: bool | None
 
 
 def compare_scorers(
@@ -313,43 +276,35 @@ def compare_scorers(
     row_counts = row_draws(len(parts), draws=draws, seed=seed)
     folds = source_folds([tuple(one.text for one in part.answer.record.passages) for part in parts], seed=seed)
     scored = [(scorer, _scored(scorer, parts, folds)) for scorer in scorers]
-    found = []
-    for group, own in rows_of_groups([one.answer.group for one in parts]):
-        chosen = [parts[row] for row in own]
-        figures = [_figures(scorer, [answers[row] for row in own], row_counts[:, own]) for scorer, answers in scored]
-        found.append(
-            GroupComparison(
-                group=group,
-                answers=len(own),
-                marked_answers=sum(one.is_marked for one in chosen),
-                sentences=sum(len(one.sentences) for one in chosen),
-                claims=sum(len(one.claims) for one in chosen),
-                scorers=tuple(figures),
-            )
+    return tuple(
+        GroupComparison(
+            group=group,
+            answers=len(rows),
+            marked_answers=sum(parts[row].is_marked for row in rows),
+            sentences=sum(len(parts[row].sentences) for row in rows),
+            claims=sum(len(parts[row].claims) for row in rows),
+            scorers=tuple(
+                _figures(scorer, [answers[row] for row in rows], row_counts[:, rows]) for scorer, answers in scored
+            ),
         )
-    return tuple(found)
+        for group, rows in rows_of_groups([part.answer.group for part in parts])
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """One answer's parts and scores, and the verdicts by thresholds chosen on other sources."""
-
-    parts: JudgedParts
-    scores: Scores
-    chosen: Calls
-    balanced: bool | None
+_Marks = Sequence[tuple[bool, ...] | None]
+"""For each answer whether its items are marked, or called; None where nobody said."""
 
 
 def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]) -> list[_Scored]:
     """Score all answers, and call them by thresholds chosen on the sources of other folds; ``folds`` has one a row."""
-    scores = [scorer.score(one) for one in parts]
+    scores = [scorer.score(part) for part in parts]
     folds = folds if scorer.has_order else np.zeros_like(folds)  # one fold: nothing to choose on
-    risks, marked = [(one.risk,) for one in scores], [(one.is_marked,) for one in parts]
+    risks, marked = [(one.risk,) for one in scores], [(part.is_marked,) for part in parts]
     called = [
         _chosen_calls(risks, marked, folds),
         _chosen_calls(risks, marked, folds, balanced=True),
         _chosen_calls([one.claims for one in scores], list(map(_claim_marks, parts)), folds),
-        _chosen_calls([one.characters for one in scores], [one.marked for one in parts], folds),
+        _chosen_calls([one.characters for one in scores], [part.marked for part in parts], folds),
     ]
     return [
         _Scored(part, own, Calls(answer and answer[0], claims, characters), balanced and balanced[0])
@@ -358,52 +313,50 @@ def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.
 
 
 def _chosen_calls(
-    risks: Sequence[tuple[float, ...] | None],
-    marks: Sequence[tuple[bool, ...] | None],
-    folds: npt.NDArray[np.intp],
-    *,
-    balanced: bool = False,
-) -> Sequence[tuple[bool, ...] | None]:
+    risks: Sequence[tuple[float, ...] | None], marks: _Marks, folds: npt.NDArray[np.intp], *, balanced: bool = False
+) -> _Marks:
     """The verdict on each item of each answer; None if scores or marks are missing, or all items are of one fold."""
-    known = [
-        (own, of_answer)
-        for own, of_answer in zip(risks, marks, strict=True)
-        if own is not None and of_answer is not None
-    ]
+    known = [(own, some) for own, some in zip(risks, marks, strict=True) if own is not None and some is not None]
     owners = np.repeat(folds, [len(own) for own, _ in known]) if len(known) == len(folds) else folds[:0]
     if len(np.unique(owners)) < 2:
         return [None] * len(folds)
     items = np.array([risk for own, _ in known for risk in own])
-    marked = np.array([mark for _, of_answer in known for mark in of_answer], dtype=np.bool_)
+    marked = np.array([mark for _, some in known for mark in some], dtype=np.bool_)
     thresholds = {
         fold: best_threshold(items[owners != fold], marked[owners != fold], balanced=balanced)
         for fold in np.unique(owners).tolist()
     }
-    return [
-        tuple(bool(risk >= thresholds[fold]) for risk in own)
-        for (own, _), fold in zip(known, folds.tolist(), strict=True)
-    ]
+    pairs = zip(known, folds.tolist(), strict=True)
+    return [tuple(bool(risk >= thresholds[fold]) for risk in own) for (own, _), fold in pairs]
 
 
 def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
     """Whether people marked each claim; None if they did not judge each."""
-    marks = tuple(one.is_marked for one in parts.claims if one.is_marked is not None)
+    marks = tuple(part.is_marked for part in parts.claims if part.is_marked is not None)
     return marks if len(marks) == len(parts.claims) else None
 
 
 def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> ScorerFigures:
     parts, scores = [one.parts for one in answers], [one.scores for one in answers]
-    marked, risks, rows = [one.is_marked for one in parts], [one.risk for one in scores], range(len(parts))
+    marked, risks, rows = [part.is_marked for part in parts], [one.risk for one in scores], range(len(parts))
     own, chosen, balanced = (
         [call for call in calls if call is not None]
         for calls in zip(*((one.scores.calls.answer, one.chosen.answer, one.balanced) for one in answers), strict=True)
     )
-    sentences = _items([one.sentences for one in parts], [one.sentences for one in scores])
-    claims = _items([one.claims for one in parts], [one.claims for one in scores])
-    claim_marks, marks = list(map(_claim_marks, parts)), [one.marked for one in parts]
+    sentences = _items([part.sentences for part in parts], [one.sentences for one in scores])
+    claims = _items([part.claims for part in parts], [one.claims for one in scores])
+    claim_marks, marks = list(map(_claim_marks, parts)), [part.marked for part in parts]
     ranked = [precision_at(first, risks, marked, counts) for first in FIRST]
-    grades = [one.answer.faithfulness for one in parts if one.answer.faithfulness is not None]
-    has_grades = len(grades) == len(parts)
+    grades = [part.answer.faithfulness for part in parts if part.answer.faithfulness is not None]
+    has_grades, calls = len(grades) == len(parts), own or balanced
+    kinds, levels = [], []
+    for kind in sorted(set(chain.from_iterable(part.answer.error_kinds for part in parts))) if calls else ():
+        of_kind = [call for call, part in zip(calls, parts, strict=True) if kind in part.answer.error_kinds]
+        kinds.append(KindVerdicts(kind, len(of_kind), 100 * sum(of_kind) / len(of_kind)))
+    for grade in sorted(set(map(math.floor, grades))) if calls and has_grades and scorer.has_order else ():
+        own_rows = [row for row in rows if math.floor(grades[row]) == grade]
+        share, risk = (fmean(numbers[row] for row in own_rows) for numbers in (calls, risks))
+        levels.append(GradeVerdicts(grade, len(own_rows), 100 * share, risk))
     return ScorerFigures(
         scorer=scorer.name,
         verdict=verdict_figures(own, marked, counts) if own else None,
@@ -420,8 +373,8 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         chosen_claim_verdicts=_part_verdicts([one.chosen.claims for one in answers], claim_marks, counts),
         answer_reliability=reliability(risks, marked, rows, counts) if scorer.has_probabilities else None,
         claim_reliability=reliability(*claims, counts) if scorer.has_probabilities else None,
-        kinds=tuple(_kinds(parts, own or balanced)),
-        grades=tuple(_grades(grades, own or balanced, risks)) if has_grades and scorer.has_order else (),
+        kinds=tuple(kinds),
+        grades=tuple(levels),
     )
 
 
@@ -438,9 +391,7 @@ def _items(
     return [one[0] for one in items], [one[1] for one in items], [one[2] for one in items]
 
 
-def _part_verdicts(
-    calls: Sequence[tuple[bool, ...] | None], marks: Sequence[tuple[bool, ...] | None], counts: Counts
-) -> F1Figures | None:
+def _part_verdicts(calls: _Marks, marks: _Marks, counts: Counts) -> F1Figures | None:
     """Claims or characters that are called compared with those that are marked; None if there are none."""
     known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
     if len(known) < len(calls) or not any(own for own, _ in known):
@@ -450,31 +401,12 @@ def _part_verdicts(
     return f1_figures(items, counts)
 
 
-def _kinds(parts: Sequence[JudgedParts], calls: Sequence[bool]) -> Iterator[KindVerdicts]:
-    kinds = [set(one.answer.error_kinds) for one in parts] if calls else []
-    for kind in sorted(set().union(*kinds)):
-        own = [call for call, some in zip(calls, kinds, strict=True) if kind in some]
-        yield KindVerdicts(kind, len(own), 100 * sum(own) / len(own))
-
-
-def _grades(grades: Sequence[float], calls: Sequence[bool], risks: Sequence[float]) -> Iterator[GradeVerdicts]:
-    floors = list(map(math.floor, grades)) if calls else []
-    for grade in sorted(set(floors)):
-        own = [row for row, floor in enumerate(floors) if floor == grade]
-        called, risk = (fmean(numbers[row] for row in own) for numbers in (calls, risks))
-        yield GradeVerdicts(grade, len(own), 100 * called, risk)
-
-
 _INTERVAL = "95% interval"
-_VERDICT_HEADER = (
-    *("answers", "precision %", "recall %", "F1 %", _INTERVAL),
-    *("balanced %", _INTERVAL, "false alarms %", _INTERVAL),
-)
+_VERDICT_HEADER = ("answers", "precision %", "recall %", "F1 %", _INTERVAL, "balanced %", _INTERVAL, "false alarms %")
 _PART_HEADER = ("precision %", "recall %", "F1 %", _INTERVAL)
 
 
 def comparison_tables(dataset: str, groups: Sequence[GroupComparison]) -> list[str]:
-    """The tables of all groups."""
     return [table for group in groups for table in _group_tables(dataset, group)]
 
 
@@ -483,24 +415,20 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
     names = ", ".join(one.scorer for one in scorers)
     yield f"{dataset}, {group.group}: {group.marked_answers} of {group.answers} answers unsupported; {names}"
     header = ("AUROC", "answers", _INTERVAL, f"{group.sentences} sentences", _INTERVAL, f"{group.claims} claims")
-    areas = [
-        (
-            one.scorer,
-            *(cell for area in (one.answers, one.sentences, one.claims) for cell in estimate_cells(area, digits=3)),
-        )
-        for one in scorers
-    ]
+    areas = [(one.scorer, *_cells((one.answers, one.sentences, one.claims), digits=3)) for one in scorers]
     yield text_table((*header, _INTERVAL), areas)
     if group.answers >= FIRST[0]:
         firsts = [cell for one in FIRST if one <= group.answers for cell in (f"{one}, %", _INTERVAL)]
-        lines = [
-            (one.scorer, *(cell for found in one.precision_at for cell in estimate_cells(found.precision)))
-            for one in scorers
-        ]
+        lines = [(one.scorer, *_cells(ranked.precision for ranked in one.precision_at)) for one in scorers]
         yield text_table(("precision among the first", *firsts), lines)
-    verdicts = [(one.scorer, *_verdict_cells(one.verdict)) for one in scorers if one.verdict is not None]
+    verdicts = [(one.scorer, verdict) for one in scorers if (verdict := one.verdict) is not None]
     if verdicts:
-        yield text_table(_VERDICT_HEADER, verdicts)
+        lines = [
+            (name, *(estimate_cells(share)[0] for share in (one.precision, one.recall)),
+             *_cells((one.f1, one.balanced_accuracy, one.false_alarms)))
+            for name, one in verdicts
+        ]  # fmt: skip
+        yield text_table((*_VERDICT_HEADER, _INTERVAL), lines)
     for what, name in (("claims", "claim_verdicts"), ("characters", "characters")):
         lines = [(one.scorer, *f1_cells(getattr(one, name))) for one in scorers if getattr(one, name) is not None]
         if lines:
@@ -514,9 +442,5 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
         yield text_table(("called of the unsupported ones", "answers", *(name for name, _ in kinds)), lines)
 
 
-def _verdict_cells(verdict: VerdictFigures) -> tuple[str, ...]:
-    with_intervals = (verdict.f1, verdict.balanced_accuracy, verdict.false_alarms)
-    return (
-        *(estimate_cells(share)[0] for share in (verdict.precision, verdict.recall)),
-        *(cell for share in with_intervals for cell in estimate_cells(share)),
-    )
+def _cells(estimates: Iterable[Estimate | None], *, digits: int = 1) -> list[str]:
+    return [cell for one in estimates for cell in estimate_cells(one, digits=digits)]

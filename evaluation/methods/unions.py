@@ -1,6 +1,6 @@
-"""Algorithm 1 over any tokens and the decision of Section 4.1, with nothing of our own: unions of attention, and CCI.
+"""Algorithm 1 over any tokens and the decision of Section 4.1, with nothing of our own: attention and hidden states.
 
-``--passage-score`` applies to all of them.
+``--passage-score`` applies to all unions.
 """
 
 from __future__ import annotations
@@ -12,41 +12,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import sentence_bounds
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.union import PassageScores, ResponseWeights, UnionScores
 from attribeam.attribution.evidence.union_results import SpanResult, union_results
 from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
-from attribeam.attribution.prompts.passage_windows import windows_or_whole
+from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import CharRange, Passage, RowFault
+from attribeam.schemas import CharRange, EvidencePiece, RowFault
 
 if TYPE_CHECKING:
     import torch
 
+    from attribeam.attribution.attention.hidden_states import HiddenSimilarity
     from attribeam.attribution.attention.reduction import RowAttention
 
-
 Counts = npt.NDArray[np.int64]
+"""int64 [spans, tokens]: how often each of the ``AnswerTokens`` counts for a span."""
+
+
+def sentence_ranges(parsed: ParsedAnswer) -> list[CharRange]:
+    """The characters of each sentence, from its first word to its last."""
+    words = parsed.words
+    return [CharRange(words[start].char_start, words[end - 1].char_end) for start, end in sentence_bounds(parsed)]
 
 
 class AnswerTokens:
-    """The tokens of one answer; tokens that cover no character never count.
+    """The tokens of one answer, see ``AnswerContext.once``; tokens that cover no character never count.
 
-    Attributes:
-        covering: intp [tokens], positions among the row's response tokens of those that cover a character. All counts
-            below are over them.
+    ``covering``, intp [tokens], are the positions among the row's response tokens of those that cover a character.
+
+    Raises:
+        RowFault: if the model refuses the row.
     """
 
     def __init__(self, context: AnswerContext) -> None:
-        """See ``AnswerContext.once``.
-
-        Raises:
-            RowFault: if the model refuses the row.
-        """
         encoded = context.encoded
         self.covering = np.flatnonzero(encoded.response_char_start < encoded.response_char_end)
         self._parsed = context.parsed
@@ -57,7 +59,6 @@ class AnswerTokens:
         )
 
     def of_spans(self, spans: Sequence[CharRange]) -> Counts:
-        """int64 [spans, tokens]: 1 for a span's own tokens."""
         counts = np.zeros((len(spans), len(self.covering)), dtype=np.int64)
         for row, first, end in zip(counts, *self.runs_of(spans), strict=True):
             row[first:end] = 1
@@ -69,31 +70,24 @@ class AnswerTokens:
         return firsts.tolist(), ends.tolist()
 
     def of_facts(self, spans: Sequence[CharRange], *, own_token_weight: int = 1) -> Counts:
-        """int64 [spans, tokens]: how many of the span's tokens have each token in their atomic facts (Section 3.3)."""
+        """How many of the span's tokens have each token in their atomic facts (Section 3.3)."""
         weights = ResponseWeights(
             alignment=self._alignment, facts=AtomicFacts(self._parsed), own_token_weight=own_token_weight
         ).of_spans(spans)
         return weights.unions[weights.union_of_span] * np.array(weights.factors, dtype=np.int64)[:, None]
 
     def of_sentences(self, spans: Sequence[CharRange]) -> Counts:
-        """int64 [spans, tokens]: 1 for the tokens of the sentences that a span stands in, and the span's own."""
-        words = self._parsed.words
-        sentences = [
-            CharRange(words[start].char_start, words[end - 1].char_end) for start, end in sentence_bounds(self._parsed)
-        ]
-        in_sentence = self.of_spans(sentences)
-        own = self.of_spans(spans)
+        """1 for the tokens of the sentences that a span stands in, and the span's own."""
+        sentences = sentence_ranges(self._parsed)
         touched = np.array([[sentence.overlaps(span) for sentence in sentences] for span in spans], dtype=np.int64)
-        return np.maximum(own, (touched.reshape(len(spans), len(sentences)) @ in_sentence > 0).astype(np.int64))
+        in_sentences = touched.reshape(len(spans), len(sentences)) @ self.of_spans(sentences) > 0
+        return np.maximum(self.of_spans(spans), in_sentences.astype(np.int64))
 
 
 def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
     """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
 
-    One forward pass per window; see ``AnswerContext.once``.
-
-    Raises:
-        RowFault: if the model refuses the row.
+    One forward pass per window; see ``AnswerContext.once``. Raises a ``RowFault`` if the model refuses the row.
     """
     from attribeam.attribution.attention.capture import observing
 
@@ -109,9 +103,9 @@ def attributed_responses(context: AnswerContext) -> npt.NDArray[np.bool_]:
                 )
 
         with observing(keep):
-            (found,) = model.attribute([part], [count])
-        if isinstance(found, RowFault):
-            raise found
+            (outcome,) = model.attribute([part], [count])
+        if isinstance(outcome, RowFault):
+            raise outcome
     return attributed_tokens(similarities, top_k=model.settings.top_k)
 
 
@@ -147,10 +141,36 @@ def attributed_tokens(similarities: Sequence[torch.Tensor], *, top_k: int) -> np
 
     similarity = torch.stack(list(similarities)).amax(0)
     columns, scores = top_columns(similarity, top_k)
-    found = torch.zeros(similarity.shape, dtype=torch.bool, device=similarity.device)
-    found.scatter_(1, columns, scores > 0)
-    attributed: npt.NDArray[np.bool_] = found.cpu().numpy()
-    return attributed
+    attributed = torch.zeros(similarity.shape, dtype=torch.bool, device=similarity.device)
+    found: npt.NDArray[np.bool_] = attributed.scatter_(1, columns, scores > 0).cpu().numpy()
+    return found
+
+
+def hidden_similarity(context: AnswerContext) -> HiddenSimilarity:
+    """The similarities of hidden states of the layer ``models.hidden_layer``; see ``AnswerContext.once``.
+
+    One forward pass per window. Below the captured layer, as by default, it is the audit's own, built for long rows.
+    Raises a ``RowFault`` if the model refuses the row.
+    """
+    from attribeam.attribution.attention.batching import run_halving
+    from attribeam.attribution.attention.hidden_states import HiddenSimilarity, hidden_states, keeping_hidden_states
+
+    model, row, count = context.model, context.encoded, len(context.record.passages)
+    layer = model.layer_count // 2 if context.models.hidden_layer is None else context.models.hidden_layer
+    states: list[torch.Tensor] = []
+    for part in windows_or_whole(row):
+        outcome: object
+        if layer < model.layer:
+            with keeping_hidden_states(model.network, states, layer=layer):
+                (outcome,) = model.attribute([part], [count])
+        else:
+            (outcome,) = run_halving(
+                [part], lambda rows: [hidden_states(model.network, one.token_ids, layer=layer) for one in rows]
+            )
+            states += [outcome] if not isinstance(outcome, RowFault) else []
+        if isinstance(outcome, RowFault):
+            raise outcome
+    return HiddenSimilarity(states, encoded=row, passage_count=count)
 
 
 def paper_union_results(
@@ -160,39 +180,33 @@ def paper_union_results(
     *,
     settings: MethodOptions,
     passage_score: PassageScore,
-    mass_of_spans: bool = False,
+    has_mass: bool = False,
 ) -> list[SpanResult]:
     """One result per span, as in the paper: nothing of our own is added to the decision.
 
-    Args:
-        context: the answer.
-        tokens: attributions of its response tokens, by attention or another similarity.
-        counts: int64 [spans, tokens], how often each of the ``AnswerTokens`` counts for a span.
-        settings: the settings of the isolation filter.
-        passage_score: how tokens' scores become a passage's.
-        mass_of_spans: whether ``tokens`` are attention, so that each span has a mass, its share on the evidence.
+    ``tokens`` are the attributions of the answer's tokens, by attention or another similarity, and ``counts`` int64
+    [spans, tokens]. ``has_mass`` says that they are attention, so that each span has a mass, its share on the evidence.
     """
-    encoded, passages = context.encoded, context.record.passages
-    token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.once(AnswerTokens).covering)
+    encoded, passages, answer_tokens = context.encoded, context.record.passages, context.once(AnswerTokens)
+    token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=answer_tokens.covering)
     scores = token_scores.unite(counts, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation)
     count = len(counts)
-    found = zip(
+    masses: Sequence[float | None] = [None] * count
+    if has_mass:
+        firsts, ends = answer_tokens.runs_of(context.spans)
+        masses = token_scores.mean_masses(scores, union_of_span=range(len(firsts)), firsts=firsts, ends=ends)
+    columns = zip(
         passage_scores(scores, encoded=encoded, passage_count=len(passages), rule=passage_score).tolist(),
         evidence_pieces(scores, encoded=encoded, passages=passages),
-        _masses(context, token_scores, scores) if mass_of_spans else [None] * count,
+        masses,
         scores.evidence_isolated,
         evidence_tokens(scores, encoded=encoded) if settings.token_evidence else [None] * count,
         strict=True,
     )
     return [
         SpanResult(tuple(sums), scaled_pieces(pieces, 1.0), mass=mass, isolated=isolated, tokens=of_span)
-        for sums, pieces, mass, isolated, of_span in found
+        for sums, pieces, mass, isolated, of_span in columns
     ]
-
-
-def _masses(context: AnswerContext, token_scores: PassageScores, scores: UnionScores) -> list[float]:
-    firsts, ends = context.once(AnswerTokens).runs_of(context.spans)
-    return token_scores.mean_masses(scores, union_of_span=range(len(firsts)), firsts=firsts, ends=ends)
 
 
 BEST_TOKENS = 5
@@ -203,25 +217,23 @@ def passage_scores(
 ) -> npt.NDArray[np.float64]:
     """The score of every passage for every union: float64 [unions, passages]."""
     size = (len(scores.evidence_isolated), passage_count)
-    places = scores.unions * passage_count + encoded.column_passage[scores.columns]
-    counted = scores.scores if rule is PassageScore.SUM else np.where(_among_best(places, scores), scores.scores, 0.0)
-    sums = np.bincount(places, weights=counted, minlength=size[0] * size[1]).astype(np.float64).reshape(size)
+    groups = scores.unions * passage_count + encoded.column_passage[scores.columns]
+
+    def summed(counted: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        sums = np.bincount(groups, weights=counted, minlength=size[0] * size[1])
+        return sums.astype(np.float64).reshape(size)
+
     if rule is PassageScore.SUM:
-        return sums
+        return summed(scores.scores)
+    order = np.lexsort((-scores.scores, groups))
+    firsts = np.searchsorted(groups[order], groups[order], side="left")
+    best = np.zeros(len(groups), dtype=np.bool_)
+    best[order] = np.arange(len(groups)) - firsts < BEST_TOKENS
+    sums = summed(np.where(best, scores.scores, 0.0))
     visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
     tokens = np.bincount(encoded.column_passage[visible], minlength=passage_count)
     means: npt.NDArray[np.float64] = sums / np.clip(tokens, 1, BEST_TOKENS)
     return means
-
-
-def _among_best(places: npt.NDArray[np.intp], scores: UnionScores) -> npt.NDArray[np.bool_]:
-    """bool [evidence]: whether a token is one of the five best of its passage and union."""
-    order = np.lexsort((-scores.scores, places))
-    ordered = places[order]
-    firsts = np.searchsorted(ordered, ordered, side="left")
-    best = np.zeros(len(places), dtype=np.bool_)
-    best[order] = np.arange(len(places)) - firsts < BEST_TOKENS
-    return best
 
 
 _NEEDS = frozenset({Need.PARSER, Need.ATTENTION})
@@ -232,16 +244,16 @@ class ScoredUnion:
     """``attn-union`` and ``attn-union-dep``: the audit's method, with any ``--passage-score``.
 
     With the mean of the five best tokens, that mean alone decides the passage: the audit's sentence weight and evidence
-    window do not apply.
+    window do not apply. ``union`` says which of both it is where ``name`` is another one.
     """
 
     name: str
     settings: MethodSettings
     needs: frozenset[Need] = _NEEDS
+    union: str | None = None
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Passage scores and evidence, as the audit computes them."""
-        settings = context.settings_in_force(self.settings.union_options(self.name))
+        settings = context.settings_in_force(self.settings.union_options(self.union or self.name))
         return results_of_union(context, context.attention, settings, passage_score=self.settings.passage_score)
 
 
@@ -249,23 +261,26 @@ def results_of_union(
     context: AnswerContext, tokens: TokenAttribution, settings: MethodOptions, *, passage_score: PassageScore
 ) -> list[SpanResult]:
     """One result per span by ``settings.method``, from the attributions of the answer's tokens."""
-    if passage_score is not PassageScore.SUM:
-        spans, own_token_weight = context.spans, settings.own_token_weight
-        tokens_of = context.once(AnswerTokens)
-        own = settings.method == ATTN_UNION
-        counts = tokens_of.of_spans(spans) if own else tokens_of.of_facts(spans, own_token_weight=own_token_weight)
-        return paper_union_results(
-            context, tokens, counts, settings=settings, passage_score=passage_score, mass_of_spans=True
+    if passage_score is PassageScore.SUM:
+        return union_results(
+            answer=context.record.answer,
+            passages=context.record.passages,
+            parsed=context.parsed,
+            spans=context.spans,
+            encoded=context.encoded,
+            tokens=tokens,
+            settings=settings,
         )
-    return union_results(
-        answer=context.record.answer,
-        passages=context.record.passages,
-        parsed=context.parsed,
-        spans=context.spans,
-        encoded=context.encoded,
-        tokens=tokens,
-        settings=settings,
-    )
+    counts = _counts(context, settings, augmented=settings.method != ATTN_UNION)
+    return paper_union_results(context, tokens, counts, settings=settings, passage_score=passage_score, has_mass=True)
+
+
+def _counts(context: AnswerContext, settings: MethodOptions | None = None, *, augmented: bool) -> Counts:
+    """Those of the spans' own tokens, or of their atomic facts, where ``settings`` weigh the own tokens."""
+    if not augmented:
+        return context.once(AnswerTokens).of_spans(context.spans)
+    weight = 1 if settings is None else settings.own_token_weight
+    return context.once(AnswerTokens).of_facts(context.spans, own_token_weight=weight)
 
 
 class SentenceUnion:
@@ -279,18 +294,16 @@ class SentenceUnion:
         self._settings = settings
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the counted tokens' evidence."""
         return paper_union_results(
             context,
             context.attention,
             self.counts(context),
             settings=context.settings_in_force(self._settings.union_options(ATTN_UNION)),
             passage_score=self._settings.passage_score,
-            mass_of_spans=True,
+            has_mass=True,
         )
 
     def counts(self, context: AnswerContext) -> Counts:
-        """int64 [spans, tokens]: how often each token counts for a span."""
         return context.once(AnswerTokens).of_sentences(context.spans)
 
 
@@ -314,56 +327,84 @@ class AugmentedUnionInSentence(AugmentedUnion):
     name = "augment-by-attn-sent"
 
     def counts(self, context: AnswerContext) -> Counts:
-        """As of ``AugmentedUnion``, 0 outside the sentences."""
         return super().counts(context) * context.once(AnswerTokens).of_sentences(context.spans)
 
 
-TOP_K = 3
-_Floats = npt.NDArray[np.float64]
+class HiddenUnion:
+    """``hss-union``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
 
-
-class ContrastiveGradients:
-    """``cci``: the three prompt tokens with the largest contrastive saliency of each target token, united.
-
-    The saliency is the similarity S of Equation 1; the passage with the largest sum wins (Section 4.1). Isolated tokens
-    stay.
+    Top-k, tau and the weight of a span's own tokens come from the options, else from the paper: a model directory's own
+    values were chosen for its attention.
     """
 
-    name = "cci"
-    needs = frozenset({Need.LANGUAGE_MODEL})
+    name = "hss-union"
+    augmented = False
+    needs = frozenset({Need.PARSER, Need.HIDDEN_STATES})
+
+    def __init__(self, settings: MethodSettings) -> None:
+        self._settings = settings
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        return self.results_of(context, context.once(hidden_similarity))
+
+    def results_of(self, context: AnswerContext, similarity: HiddenSimilarity) -> list[SpanResult]:
+        """The results from given similarities, of any layer."""
+        settings = self._settings
+        tokens, counts = similarity.top_columns(settings.top_k), _counts(context, settings, augmented=self.augmented)
+        return paper_union_results(context, tokens, counts, settings=settings, passage_score=settings.passage_score)
+
+
+class HiddenUnionDep(HiddenUnion):
+    """``hss-union-dep``: the same over the tokens of the atomic facts."""
+
+    name = "hss-union-dep"
+    augmented = True
+
+
+WINDOW = 8
+"""W, the tokens of a window (Section 4.1)."""
+
+
+class HiddenAverage:
+    """``hss-avg``: the passage with the window most similar to the span's mean state; its evidence is that window."""
+
+    name = "hss-avg"
+    augmented = False
+    needs = frozenset({Need.PARSER, Need.HIDDEN_STATES})
 
     def __init__(self, settings: MethodSettings) -> None:
         """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Take one backward pass per response token that lies in any span."""
-        from attribeam.attribution.attention.reduction import top_columns
-        from attribeam.evaluation.methods.language_context import language_of
-
-        language, spans = context.once(language_of), context.spans
-        tokens = {span: language.tokens_of(span) for span in spans}
-        wanted = sorted({token for of_span in tokens.values() for token in of_span})
-        columns, scores = top_columns(language.saliency(wanted), TOP_K)
-        place = {token: index for index, token in enumerate(wanted)}
-        results = []
-        for span in spans:
-            rows = [place[token] for token in tokens[span]]
-            united = _united(columns.numpy()[rows], scores.numpy()[rows], language.encoded)
-            results.append(_result(united, language.encoded, context.record.passages))
-        return results
+        """A passage's score is the cosine of its best window, 0 where it is negative."""
+        counted = _counts(context, augmented=self.augmented) > 0
+        inside = np.zeros((len(counted), len(context.encoded.response_char_start)), dtype=np.bool_)
+        inside[:, context.once(AnswerTokens).covering] = counted
+        windows = context.once(hidden_similarity).best_windows(inside, window=WINDOW)
+        scores = np.where(windows.cosines > 0, windows.cosines, 0.0).tolist()
+        return [
+            SpanResult(tuple(of_span), _window_piece(context, of_span, columns))
+            for of_span, columns in zip(scores, windows.columns, strict=True)
+        ]
 
 
-def _united(columns: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], encoded: EncodedRow) -> _Floats:
-    """w(t, d_j) of every prompt column: float64 [prompt_length], 0 outside passages and on white space alone."""
-    united = np.zeros(encoded.prompt_length)
-    np.add.at(united, columns.ravel(), scores.ravel().astype(np.float64))
-    visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
-    return np.where(visible, united, 0.0)
+class HiddenAverageDep(HiddenAverage):
+    """``hss-avg-dep``: the span is first widened to the tokens of its atomic facts, each once (Section 4.2.3)."""
+
+    name = "hss-avg-dep"
+    augmented = True
 
 
-def _result(united: _Floats, encoded: EncodedRow, passages: Sequence[Passage]) -> SpanResult:
-    columns = np.flatnonzero(united)
-    scores = UnionScores(np.zeros_like(columns), columns, united[columns], [False])
-    sums = np.bincount(encoded.column_passage[columns], weights=united[columns], minlength=len(passages))
-    (pieces,) = evidence_pieces(scores, encoded=encoded, passages=passages)
-    return SpanResult(tuple(sums.tolist()), scaled_pieces(pieces, 1.0))
+def _window_piece(
+    context: AnswerContext, scores: Sequence[float], columns: Sequence[npt.NDArray[np.int32]]
+) -> tuple[EvidencePiece, ...]:
+    """The text of the best passage's window, titles apart; nothing where no passage scores."""
+    encoded, best = context.encoded, int(np.argmax(scores))
+    starts, ends = encoded.column_char_start, encoded.column_char_end
+    inside = columns[best][~encoded.column_in_title[columns[best]]]
+    inside = inside[starts[inside] < ends[inside]]
+    if scores[best] <= 0 or not len(inside):
+        return ()
+    chars = CharRange(int(starts[inside].min()), int(ends[inside].max()))
+    passage = context.record.passages[best]
+    return (EvidencePiece(best, passage.passage_id, False, chars, chars.of(passage.text), scores[best]),)

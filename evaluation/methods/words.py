@@ -6,16 +6,15 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import sentence_bounds
 from attribeam.attribution.evidence.passage_evidence import WORD
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need
+from attribeam.evaluation.methods.unions import sentence_ranges
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 
@@ -33,11 +32,9 @@ class WordMatches:
     """The words of an answer and their best match in every passage.
 
     Attributes:
-        words: characters of each word in the answer.
         scores: float64 [words, passages], length of the longest common run that a match of this word in this passage
             belongs to, divided by the word's frequency over all passages; 0 where the passage lacks the word.
         places: int64 [words, passages], which word of the passage that match is, title first; -1 without.
-        passages: the words of each passage.
     """
 
     words: tuple[CharRange, ...]
@@ -51,12 +48,12 @@ class WordMatches:
 
     def matched(self, ranges: Sequence[CharRange], passage_index: int) -> dict[PassageWord, float]:
         """The best matches in one passage of the words that overlap one of ``ranges``, with their summed scores."""
-        found: defaultdict[PassageWord, float] = defaultdict(float)
+        matched: defaultdict[PassageWord, float] = defaultdict(float)
         for index in np.flatnonzero(self._chosen(ranges)).tolist():
             place = int(self.places[index, passage_index])
             if place >= 0:
-                found[self.passages[passage_index][place]] += float(self.scores[index, passage_index])
-        return dict(found)
+                matched[self.passages[passage_index][place]] += float(self.scores[index, passage_index])
+        return dict(matched)
 
     def _chosen(self, ranges: Sequence[CharRange]) -> npt.NDArray[np.bool_]:
         chosen = np.zeros(len(self.words), dtype=np.bool_)
@@ -69,27 +66,25 @@ class WordMatches:
 def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     """Match the words of ``answer`` with those of each passage, title first.
 
-    Words are lower-case runs of letters and digits; each Chinese character is a word of its own. Runs are common to
-    the whole answer and the passage, so they may reach beyond the span in question.
+    Words are lower-case runs of letters and digits, or one Chinese character. Runs may reach beyond the span in
+    question.
     """
-    return _match_words(answer, tuple(passages))
-
-
-@lru_cache(maxsize=4)
-def _match_words(answer: str, passages: tuple[Passage, ...]) -> WordMatches:
-    """Remembered, since the methods of one context ask for the same."""
-    found = list(WORD.finditer(answer))
-    words = [match.group().lower() for match in found]
-    of_passages = tuple(_passage_words(passage) for passage in passages)
-    texts = [[one.word for one in of_passage] for of_passage in of_passages]
+    matches = list(WORD.finditer(answer))
+    words = [match.group().lower() for match in matches]
+    of_passages = tuple(
+        tuple(
+            PassageWord(match.group().lower(), CharRange(*match.span()), in_title)
+            for text, in_title in ((passage.title or "", True), (passage.text, False))
+            for match in WORD.finditer(text)
+        )
+        for passage in passages
+    )
+    texts = [[word.word for word in of_passage] for of_passage in of_passages]
     frequency = Counter(word for text in texts for word in text)
     lengths, places = best_runs(words, texts)
     frequencies = np.array([max(frequency[word], 1) for word in words], dtype=np.float64)
     return WordMatches(
-        words=tuple(CharRange(*match.span()) for match in found),
-        scores=lengths / frequencies[:, None],
-        places=places,
-        passages=of_passages,
+        tuple(CharRange(*match.span()) for match in matches), lengths / frequencies[:, None], places, of_passages
     )
 
 
@@ -106,7 +101,15 @@ def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Wh
         int64 [words, texts] each: the words of that run, 0 where the text lacks the word; and where in the text that
         match stands, the first of equally long runs, -1 without.
     """
-    places, owner, starts = _places(texts)
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    owner: list[int] = []  # the text of every place, texts laid end to end with a gap after each
+    starts: list[int] = []
+    for number, text in enumerate(texts):
+        starts.append(len(owner))
+        for word in text:
+            places[word].append(len(owner))
+            owner.append(number)
+        owner.append(number)
     size = len(owner) + 1
     before = -np.arange(size, dtype=np.int64)
     best = np.zeros((len(words), len(texts)), dtype=np.int64)
@@ -120,27 +123,8 @@ def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Wh
     return lengths, np.where(lengths > 0, lengths * size - best - np.array(starts, dtype=np.int64), -1)
 
 
-def _places(texts: Sequence[Sequence[str]]) -> tuple[dict[str, list[int]], list[int], list[int]]:
-    """Where each word stands, texts laid end to end with a gap after each; the text of every place; texts' starts."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    owner: list[int] = []
-    starts: list[int] = []
-    for number, text in enumerate(texts):
-        starts.append(len(owner))
-        for word in text:
-            places[word].append(len(owner))
-            owner.append(number)
-        owner.append(number)
-    return dict(places), owner, starts
-
-
-def _passage_words(passage: Passage) -> tuple[PassageWord, ...]:
-    texts = ((passage.title or "", True), (passage.text, False))
-    return tuple(
-        PassageWord(match.group().lower(), CharRange(*match.span()), in_title)
-        for text, in_title in texts
-        for match in WORD.finditer(text)
-    )
+def _matches(context: AnswerContext) -> WordMatches:
+    return match_words(context.record.answer, context.record.passages)
 
 
 class SpanWords:
@@ -153,9 +137,17 @@ class SpanWords:
         """The settings have nothing for it."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Sums of the word matches of each span's ranges."""
-        matches = match_words(context.record.answer, context.record.passages)
-        return [_word_result(matches, context, ranges) for ranges in self.ranges(context)]
+        matches, results = context.once(_matches), []
+        for ranges in self.ranges(context):
+            scores = matches.passage_scores(ranges)
+            best = scores.index(max(scores))
+            passage, pieces = context.record.passages[best], []
+            for word, score in matches.matched(ranges, best).items():
+                text = word.chars.of((passage.title or "") if word.in_title else passage.text)
+                pieces.append(EvidencePiece(best, passage.passage_id, word.in_title, word.chars, text, score))
+            pieces.sort(key=lambda piece: (-piece.score, not piece.in_title, piece.chars.char_start))
+            results.append(SpanResult(scores, tuple(pieces)))
+        return results
 
     def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
         """For each span the ranges of the answer whose words count, each word once."""
@@ -169,7 +161,6 @@ class FactWords(SpanWords):
     needs = frozenset({Need.PARSER})
 
     def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
-        """The span, and the words of its facts."""
         facts, words = AtomicFacts(context.parsed), context.parsed.words
         for span in context.spans:
             own = [index for index, chars in enumerate(words) if chars.overlaps(span)]
@@ -184,25 +175,5 @@ class SentenceWords(SpanWords):
     needs = frozenset({Need.PARSER})
 
     def ranges(self, context: AnswerContext) -> Iterable[Sequence[CharRange]]:
-        """The span, and its sentences."""
-        words = context.parsed.words
-        sentences = [
-            CharRange(words[start].char_start, words[end - 1].char_end)
-            for start, end in sentence_bounds(context.parsed)
-        ]
-        return [[span, *(one for one in sentences if one.overlaps(span))] for span in context.spans]
-
-
-def _word_result(matches: WordMatches, context: AnswerContext, ranges: Sequence[CharRange]) -> SpanResult:
-    """The sums of the words' scores, and their best matches in the first passage with the largest sum."""
-    scores = matches.passage_scores(ranges)
-    best = scores.index(max(scores))
-    pieces = [_piece(best, context.record.passages[best], *one) for one in matches.matched(ranges, best).items()]
-    return SpanResult(
-        scores, tuple(sorted(pieces, key=lambda piece: (-piece.score, not piece.in_title, piece.chars.char_start)))
-    )
-
-
-def _piece(index: int, passage: Passage, word: PassageWord, score: float) -> EvidencePiece:
-    text = (passage.title or "") if word.in_title else passage.text
-    return EvidencePiece(index, passage.passage_id, word.in_title, word.chars, word.chars.of(text), score)
+        sentences = sentence_ranges(context.parsed)
+        return [[span, *(sentence for sentence in sentences if sentence.overlaps(span))] for span in context.spans]

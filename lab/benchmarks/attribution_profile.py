@@ -25,8 +25,8 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.stages import BLOCK_ROWS
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from lab.benchmarks.machine import machine_description, markdown_table
 

@@ -23,11 +23,11 @@ from transformers import Cache, PreTrainedModel
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
-from attribeam.attribution.evidence.union_results import span_evidence
+from attribeam.attribution.evidence.union_results import evidence_records, union_results
 from attribeam.attribution.language_models.language_model import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.evaluation.methods.language_context import contrast_tokens, contrastive_saliency
+from attribeam.evaluation.methods.gradients import contrast_tokens, contrastive_saliency
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource, SpanKind, TargetSpan
 from lab.benchmarks.generated_rows import PageWords, made_up_pages
 from lab.benchmarks.random_model import BenchmarkModel
@@ -382,7 +382,16 @@ def _unite(
     spans: Sequence[TargetSpan] = choose_target_spans(
         parsed, record.answer, kinds=(SpanKind.GIVEN,), given=record.target_spans
     )
-    span_evidence(record=record, parsed=parsed, spans=spans, encoded=row, tokens=tokens, settings=settings)
+    results = union_results(
+        answer=record.answer,
+        passages=record.passages,
+        parsed=parsed,
+        spans=[span.chars for span in spans],
+        encoded=row,
+        tokens=tokens,
+        settings=settings,
+    )
+    evidence_records(record=record, parsed=parsed, spans=spans, results=results, thresholds=settings)
 
 
 def _token_ids(row: EncodedRow, device: torch.device) -> torch.Tensor:

@@ -29,9 +29,9 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.attribution.models.model_directory import BUNDLED_MODEL
+from attribeam.attribution.models.model_files import BUNDLED_MODEL
 from attribeam.attribution.options import ATTN_UNION_DEP
-from attribeam.evaluation.datasets.span_datasets import load_quotesum
+from attribeam.evaluation.datasets.published import load_quotesum
 from attribeam.schemas import Passage, QARecord, RowSource
 from lab.benchmarks.latency_methods import AttnUnion, EagerUnion, LatencyMethod, TwoStageUnion
 from lab.benchmarks.machine import machine_description, markdown_table

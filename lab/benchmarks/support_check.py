@@ -20,9 +20,15 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.evaluation.measures.bootstrap import auroc, row_draws
+from attribeam.evaluation.measures.figures import (
+    FailedRow,
+    auroc,
+    estimate_cells,
+    row_draws,
+    text_table,
+    verdict_in_use,
+)
 from attribeam.evaluation.measures.judged_answers import audited_records, flag_order
-from attribeam.evaluation.report import FailedRow, estimate_cells, text_table, verdict_in_use
 from attribeam.report.messages import CommandParser, Messages, one_line, print_lines
 from attribeam.schemas import CharRange, QARecord, RowFault, RowSource, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, DataError, ExitCode

@@ -2,5 +2,5 @@
 
 ``record_files`` reads the records of a file, ``formats`` has the table of each format that maps them to spans,
 ``assembly`` puts the spans of a trace together, ``rows`` reads what has one row per record. ``trace_log`` puts the
-steps together for the readers of an audit (``trace_reader``) and for ``attribeam import``.
+steps together for the reader of an audit and for ``attribeam import``.
 """

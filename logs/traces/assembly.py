@@ -1,16 +1,36 @@
-"""The spans of one trace to one row: root, question, answer, and which retrieved passages the answer rests on."""
+"""The spans of one trace, which wait on disk for each other, to one row.
+
+A row has a question, an answer, and the retrieved passages that the answer rests on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import pickle
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from typing import NamedTuple
 
-from attribeam.logs.traces.documents import SOURCE_KEYS, Document, Texts, among, documents_of, once_each, with_texts
+from attribeam.logs.qa_log import temporary_file_failed
+from attribeam.logs.rows import text_bytes
+from attribeam.logs.traces.documents import (
+    FROM_PROMPT,
+    SOURCE_KEYS,
+    Document,
+    Texts,
+    among,
+    documents_of,
+    once_each,
+    prompt_parts,
+    with_texts,
+)
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
 from attribeam.logs.traces.paths import PathSet, TraceOptions
-from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.values import at, fault, shape
 from attribeam.schemas import Reason, RowFault
 
@@ -84,6 +104,83 @@ class TraceRow(NamedTuple):
     retrievals: tuple[Retrieval, ...] | None = None
 
 
+MOST_SPANS = 20_000
+MOST_BYTES = 1 << 28
+"""The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
+_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
+
+_GROUPS = """
+    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
+    GROUP BY coalesce(trace, rowid) ORDER BY 1
+"""
+
+
+@contextmanager
+def temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
+    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
+
+    Raises ``RunError`` if it cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
+        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
+        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
+            database.execute(command)
+    try:
+        database.execute(f"CREATE TABLE {schema}")
+        yield database
+    except sqlite3.Error as error:
+        raise temporary_file_failed(error) from error
+    finally:
+        database.close()
+
+
+class SpooledTrace(NamedTuple):
+    """One trace: the file and line where it first appears, and its spans in the order of the export.
+
+    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
+    """
+
+    file: int
+    place: str
+    trace_id: str | None
+    spans: list[Span] | RowFault
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSpool:
+    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
+
+    database: sqlite3.Connection
+
+    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
+        """Keep a span, or the fault of a record that belongs to no known trace."""
+        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
+        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
+
+    def traces(self) -> Iterator[SpooledTrace]:
+        """Every trace once."""
+        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
+        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
+            file, place, entry = next(self._entries("rowid", first))
+            if isinstance(entry, RowFault):
+                yield SpooledTrace(file, place, None, entry)
+            elif is_too_large:
+                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
+            else:
+                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+
+    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
+        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
+        return (pickle.loads(entry) for (entry,) in found)
+
+
+@contextmanager
+def trace_spool() -> Iterator[TraceSpool]:
+    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left."""
+    with temporary_table("spans (trace BLOB, entry BLOB)") as database:
+        yield TraceSpool(database)
+
+
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
 _MOST_RETRIEVALS = 1000
@@ -94,83 +191,67 @@ class Tree(NamedTuple):
     """The spans of a trace in the order of time.
 
     ``root`` is None where several spans have parents that were not exported and none has none. ``parents`` are the
-    places in ``spans`` of what each span is directly below.
+    positions in ``spans`` of what each span is directly below.
     """
 
     spans: tuple[Span, ...]
     root: Span | None
     parents: tuple[int | None, ...]
 
-    def below(self, places: Collection[int]) -> set[int]:
-        """The spans that one of ``places`` is above."""
-        found = set[int]()
-        for place, above in self._downwards():
-            if above in places or above in found:
-                found.add(place)
-        return found
+    def below(self, positions: Collection[int]) -> set[int]:
+        """The spans that one of ``positions`` is above."""
+        inside = set[int]()
+        for position, above in self._downwards():
+            if above in positions or above in inside:
+                inside.add(position)
+        return inside
 
     def depths(self) -> list[int]:
         """How many spans are above each."""
         depths = [0] * len(self.spans)
-        for place, above in self._downwards():
-            depths[place] = 0 if above is None else depths[above] + 1
+        for position, above in self._downwards():
+            depths[position] = 0 if above is None else depths[above] + 1
         return depths
 
     def _downwards(self) -> Iterator[tuple[int, int | None]]:
         """Each span behind the one that it is below, and that; a circle of parents ends where it closes."""
         known = set[int]()
-        for place in range(len(self.spans)):
+        for position in range(len(self.spans)):
             way: dict[int, None] = {}
-            above: int | None = place
+            above: int | None = position
             while above is not None and above not in known and above not in way:
                 way[above] = None
                 above = self.parents[above]
             above = above if above in known else None
-            for one in reversed(way):
-                yield one, above
-                above = one
+            for span in reversed(way):
+                yield span, above
+                above = span
             known.update(way)
 
 
 def tree_of(spans: Sequence[Span]) -> Tree:
-    """Order the spans of one trace; one that was exported twice counts once.
+    """Order the spans of one trace; of one that was exported twice the last record with an output counts.
 
     The root is the record of the trace itself, else the earliest span that is marked as root, else the earliest without
     a parent, else the only one whose parent was not exported. Where clocks tie, the order of the export decides.
     """
-    spans = sorted(_once_each(spans), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
-    places: dict[str | None, int] = {one.span_id: place for place, one in enumerate(spans) if one.span_id is not None}
-    parents = [_parent_place(one, place, places) for place, one in enumerate(spans)]
-    return Tree(tuple(spans), _root(spans, parents), tuple(parents))
-
-
-def _once_each(spans: Iterable[Span]) -> list[Span]:
-    """The last record of each span, but none without output in the place of one with."""
     kept: dict[object, Span] = {}
-    for number, one in enumerate(spans):
-        key = one.span_id if one.span_id is not None else number
-        known = kept.get(key)
-        if known is None or one.output is not None or known.output is None:
-            kept[key] = one
-    return list(kept.values())
-
-
-def _parent_place(span: Span, place: int, places: Mapping[str | None, int]) -> int | None:
-    if span.is_trace or not span.parent_id:
-        return None
-    parent = places.get(span.parent_id)
-    return None if parent == place else parent
-
-
-def _root(spans: Sequence[Span], parents: Sequence[int | None]) -> Span | None:
-    tops = [one for one, parent in zip(spans, parents, strict=True) if parent is None]
-    named = next((one for one in spans if one.is_trace or one.is_root), None)
-    if named is not None:
-        return named
-    own = [one for one in tops if not one.parent_id]
-    if own:
-        return next((one for one in own if one.role in _SPEAKING), own[0])
-    return tops[0] if len(tops) == 1 else None
+    for number, span in enumerate(spans):
+        known = kept.get(key := number if span.span_id is None else span.span_id)
+        if known is None or span.output is not None or known.output is None:
+            kept[key] = span
+    spans = sorted(kept.values(), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
+    positions = {span.span_id: position for position, span in enumerate(spans) if span.span_id is not None}
+    parents: list[int | None] = []
+    for position, span in enumerate(spans):
+        parent = None if span.is_trace or not span.parent_id else positions.get(span.parent_id)
+        parents.append(None if parent == position else parent)
+    named = (span for span in spans if span.is_trace or span.is_root)
+    tops = [span for span, parent in zip(spans, parents, strict=True) if parent is None]
+    own = [span for span in tops if not span.parent_id]
+    speaking = (span for span in own if span.role in _SPEAKING)
+    root = next(chain(named, speaking, own, tops if len(tops) == 1 else ()), None)
+    return Tree(tuple(spans), root, tuple(parents))
 
 
 def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, texts: Texts, paths: PathSet) -> TraceRow:
@@ -182,15 +263,16 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
     if parts is not None:
         passages, asked = parts.passages, parts.asked(asked)
-    models = [one.model for one in tree.spans if one.model and one.role is Role.MODEL]
+    models = [span.model for span in tree.spans if span.model and span.role is Role.MODEL]
+    moment = None if tree.root is None else tree.root.ended_at or tree.root.started_at
     row = TraceRow(
         record_id=trace_id,
         question=None if asked is None else with_history(asked, options.history),
         passages=passages,
         answer=answer,
-        answered_at=_answered_at(tree),
-        generator=models[-1] if models else next((one.model for one in tree.spans if one.model), None),
-        session_id=next((one.session_id for one in tree.spans if one.session_id), None),
+        answered_at=moment or max((span.ended_at or span.started_at or 0 for span in tree.spans), default=0) or None,
+        generator=models[-1] if models else next((span.model for span in tree.spans if span.model), None),
+        session_id=next((span.session_id for span in tree.spans if span.session_id), None),
         notes=() if parts is None else (FROM_PROMPT,),
         trace_id=trace_id,
         span_id=None if tree.root is None or tree.root.is_trace else tree.root.span_id,
@@ -210,70 +292,57 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
+    def at_root(name: str, side: str) -> str:
+        """What stands where a text should be, and the way out."""
+        if getattr(paths, name) is not None:
+            return f"--{name}-path finds none; correct it"
+        value = None if tree.root is None else getattr(tree.root, side)
+        return f"the root span has {shape(value)} there; name it with --{name}-path"
+
     if row.question is None and row.answer is None and tree.root is None:
-        return fault(
-            Reason.INCOMPLETE_TRACE,
-            None,
+        message = (
             f"trace should have a root span, none of its {len(tree.spans)} spans is one; export whole traces, and "
-            "import the files of an export together",
+            "import the files of an export together"
         )
-    given = None if tree.root is None else tree.root.input
-    gave = None if tree.root is None else tree.root.output
+        return fault(Reason.INCOMPLETE_TRACE, None, message)
     if row.answer is None:
-        failed = any(one.failed for one in ([tree.root] if tree.root else tree.spans))
+        failed = any(span.failed for span in ([tree.root] if tree.root else tree.spans))
         reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
         found = "has none because it failed; leave failed traces out of the export"
-        return fault(
-            reason,
-            "answer",
-            f"trace should have an answer, {found if failed else _found('answer', paths.answer, gave)}",
-        )
+        found = found if failed else at_root("answer", "output")
+        return fault(reason, "answer", f"trace should have an answer, {found}")
     if row.question is None:
-        message = f"trace should have a question, {_found('question', paths.question, given)}"
-        return fault(Reason.MISSING_VALUE, "question", message)
+        return fault(Reason.MISSING_VALUE, "question", f"trace should have a question, {at_root('question', 'input')}")
     if not row.passages:
-        tools = ", or take what tools returned with --tool-outputs" if any(_tool_outputs(tree)) else ""
-        tools = "" if options.tool_outputs else tools
-        kinds = ", ".join(dict.fromkeys(one.kind or one.role for one in tree.spans))
+        has_tools = not options.tool_outputs and any(_tool_outputs(tree))
+        kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
         found = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
         found += "no prompt marks any; name them with --passages-path"
-        message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
-        return fault(Reason.NO_PASSAGES, "passages", message)
+        found = "--passages-path finds none" if paths.passages else found
+        found += ", or take what tools returned with --tool-outputs" if has_tools else ""
+        return fault(Reason.NO_PASSAGES, "passages", f"trace should have passages, {found}")
     return passage_text_fault(row.passages)
-
-
-def _found(name: str, path: object, value: object) -> str:
-    """What was found in the place of a text, and the way out."""
-    if path is not None:
-        return f"--{name}-path finds none; correct it"
-    return f"the root span has {shape(value)} there; name it with --{name}-path"
-
-
-def _answered_at(tree: Tree) -> int | None:
-    if tree.root is not None and (moment := tree.root.ended_at or tree.root.started_at):
-        return moment
-    return max((one.ended_at or one.started_at or 0 for one in tree.spans), default=0) or None
 
 
 def _speakers(tree: Tree) -> Iterator[Span]:
     """The spans that may hold question and answer: the root, then chains and models from the top down."""
-    if tree.root is not None and tree.root.role in _SPEAKING:
-        yield tree.root
     depths = tree.depths()
-    order = sorted(range(len(tree.spans)), key=lambda place: depths[place])
-    yield from (one for one in (tree.spans[place] for place in order) if one.role in _SPEAKING and one is not tree.root)
+    order = sorted(
+        range(len(tree.spans)), key=lambda position: (tree.spans[position] is not tree.root, depths[position])
+    )
+    yield from (span for span in map(tree.spans.__getitem__, order) if span.role in _SPEAKING)
 
 
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
     """The question: the root's, or where it was given nothing, that of the highest span that was."""
     if paths.question:
         return question_of(paths.question(document_of_trace(tree)))
-    for one in _speakers(tree):
-        found = question_of(one.input)
-        if found is not None or (one is tree.root and one.input):
-            return found
-    retrievers = (one for one in tree.spans if one.role in _RETRIEVING)
-    return next((found for one in retrievers if (found := question_of(one.input)) is not None), None)
+    for span in _speakers(tree):
+        asked = question_of(span.input)
+        if asked is not None or (span is tree.root and span.input):
+            return asked
+    retrievers = (question_of(span.input) for span in tree.spans if span.role in _RETRIEVING)
+    return next((asked for asked in retrievers if asked is not None), None)
 
 
 def _answer(tree: Tree, paths: PathSet) -> str | None:
@@ -282,9 +351,10 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
         return answer_of(paths.answer(document_of_trace(tree)))
     if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
-    others = [one for one in _speakers(tree) if one is not tree.root]
-    latest = sorted(others, key=lambda one: one.ended_at or one.started_at or 0)
-    return next((found for one in reversed(latest) if (found := answer_of(one.output)) is not None), None)
+    others = [span for span in _speakers(tree) if span is not tree.root]
+    latest = sorted(others, key=lambda span: span.ended_at or span.started_at or 0)
+    answers = (answer_of(span.output) for span in reversed(latest))
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
@@ -296,7 +366,9 @@ def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -
         found = (*(found or ()), *_tool_outputs(tree))
     if not found:
         return None
-    own = {one.passage_id: one for one in _all_documents(tree) if one.passage_id and one.text is not None}
+    retrieving = [span for span in tree.spans if span.role in _RETRIEVING]
+    logged = (one for span in retrieving for one in (*_documents(span), *span.inputs_reranked))
+    own = {one.passage_id: one for one in logged if one.passage_id and one.text is not None}
     return with_texts(with_texts(once_each(found), own.get), texts)
 
 
@@ -304,27 +376,27 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     """The documents of the retrievals that count, each once, in the order of time.
 
     What lies below a retriever or a reranker that gave documents is part of it. A retrieval whose documents were
-    reranked is replaced by the reranker's.
+    reranked is replaced by the reranker's. Where no retriever is logged, they are what a chain hands over with its
+    answer, or got with its question.
     """
-    gave = {place: _documents(one) for place, one in enumerate(tree.spans) if one.role in _RETRIEVING}
-    gave = {place: found for place, found in gave.items() if found}
+    gave = {position: _documents(span) for position, span in enumerate(tree.spans) if span.role in _RETRIEVING}
+    gave = {position: documents for position, documents in gave.items() if documents}
+    rerankers = {position for position in gave if tree.spans[position].role is Role.RERANKER}
     below = tree.below(gave)
-    reranked = [
-        one
-        for place in gave
-        if tree.spans[place].role is Role.RERANKER
-        for one in (*tree.spans[place].inputs_reranked, *gave[place])
-    ]
-    are_reranked = among(reranked)
+    are_reranked = among(
+        [one for position in rerankers for one in (*tree.spans[position].inputs_reranked, *gave[position])]
+    )
     kept = [
-        place
-        for place in gave
-        if place not in below and (tree.spans[place].role is Role.RERANKER or not are_reranked(gave[place]))
+        position
+        for position, documents in gave.items()
+        if position not in below and (position in rerankers or not are_reranked(documents))
     ]
     if not kept:
-        return _sources_of_root(tree)
+        sides = () if tree.root is None else (tree.root.output, tree.root.input)
+        sources = (documents_of(at(side, key)) for side in sides for key in SOURCE_KEYS)
+        return next(filter(None, sources), None)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
-    return tuple(one for place in chosen for one in gave[place])
+    return tuple(one for position in chosen for one in gave[position])
 
 
 def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:
@@ -339,48 +411,32 @@ def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]
 
 
 def _documents(span: Span) -> tuple[Document, ...]:
-    found = span.documents if span.documents is not None else documents_of(span.output)
-    return found or ()
-
-
-def _all_documents(tree: Tree) -> Iterator[Document]:
-    for one in tree.spans:
-        if one.role in _RETRIEVING:
-            yield from (*_documents(one), *one.inputs_reranked)
-
-
-def _sources_of_root(tree: Tree) -> tuple[Document, ...] | None:
-    """Documents that a chain hands over with its answer, or got with its question, where no retriever is logged."""
-    if tree.root is None:
-        return None
-    for value in (tree.root.output, tree.root.input):
-        for key in SOURCE_KEYS:
-            found = documents_of(at(value, key))
-            if found:
-                return found
-    return None
+    return (span.documents if span.documents is not None else documents_of(span.output)) or ()
 
 
 def _prompts(tree: Tree) -> Iterator[str]:
     """What models were told, the last model first."""
-    for one in reversed(tree.spans):
-        messages = messages_of(one.input) if one.role in _SPEAKING else None
+    for span in reversed(tree.spans):
+        if span.role not in _SPEAKING:
+            continue
+        messages = messages_of(span.input)
         for message in messages or ():
             if message.speaker in (Speaker.SYSTEM, Speaker.USER):
                 yield message.text
-        if messages is None and one.role in _SPEAKING and (found := question_of(one.input)) is not None:
-            yield found.question
+        if messages is None and (asked := question_of(span.input)) is not None:
+            yield asked.question
 
 
 def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
-    spans = [one for one in tree.spans if one.role is Role.TOOL]
-    for one in spans:
-        text = answer_of(one.output)
+    tools = [span for span in tree.spans if span.role is Role.TOOL]
+    for span in tools:
+        text = answer_of(span.output)
         if text is not None:
-            yield Document(text, one.name or None, one.span_id)
-    if not spans:
-        yield from tool_passages(message for one in tree.spans for message in _messages_of_tools(one))
+            yield Document(text, span.name or None, span.span_id)
+    if not tools:
+        talks = (span.input for span in tree.spans if span.role in _SPEAKING and messages_of(span.input) is not None)
+        yield from tool_passages(text for asked in map(question_of, talks) if asked for text in asked.tool_texts)
 
 
 def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
@@ -388,33 +444,21 @@ def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
     yield from dict.fromkeys(Document(one.text, one.name) for one in messages if one.text.strip())
 
 
-def _messages_of_tools(span: Span) -> tuple[Message, ...]:
-    if span.role not in _SPEAKING or messages_of(span.input) is None:
-        return ()
-    found = question_of(span.input)
-    return () if found is None else found.tool_texts
-
-
 def document_of_trace(tree: Tree) -> dict[str, object]:
     """What paths are searched in: the root's input, output and metadata, and all spans as ``observations``."""
     root = tree.root or tree.spans[0]._replace(input=None, output=None, metadata=None)
-    return {
-        "id": root.trace_id,
-        "name": root.name,
-        "input": root.input,
-        "output": root.output,
-        "metadata": root.metadata,
-        "observations": [_observation(one) for one in tree.spans if not one.is_trace],
-    }
-
-
-def _observation(span: Span) -> dict[str, object]:
-    return {
-        "id": span.span_id,
-        "type": span.kind,
-        "name": span.name,
-        "input": span.input,
-        "output": span.output,
-        "metadata": span.metadata,
-        "documents": [one._asdict() for one in span.documents or ()],
-    }
+    observations = [
+        {
+            "id": span.span_id,
+            "type": span.kind,
+            "name": span.name,
+            "input": span.input,
+            "output": span.output,
+            "metadata": span.metadata,
+            "documents": [one._asdict() for one in span.documents or ()],
+        }
+        for span in tree.spans
+        if not span.is_trace
+    ]
+    whole = {"id": root.trace_id, "name": root.name, "input": root.input, "output": root.output}
+    return {**whole, "metadata": root.metadata, "observations": observations}

@@ -1,13 +1,15 @@
-"""Retrieved documents in the JSON of every common retriever, and what becomes of several retrievals in one trace."""
+"""Retrieved documents: in the JSON of every common retriever, and by their marks in a prompt that was logged whole."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
+from attribeam.logs.traces.messages import Asked
 from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 
 TEXT_KEYS = words(
@@ -104,11 +106,10 @@ def document_of(value: object) -> Document | None:
                 own_id = text_or_none(first_of(value, _ID_KEYS))
                 score = number_or_none(first_of(value, _SCORE_KEYS))
                 return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
-    text = next((one for key in TEXT_KEYS if isinstance(one := value.get(key), str)), None)
     metadata = parsed(value.get("metadata"))
     metadata = metadata if isinstance(metadata, dict) else {}
-    if text is None:
-        text = next((one for key in TEXT_KEYS if isinstance(one := metadata.get(key), str)), None)
+    named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
+    text = next((one for one in named if isinstance(one, str)), None)
     passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     if text is None and passage_id is None:
@@ -143,13 +144,10 @@ def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:
     """The documents with the text and title that ``texts`` has under the id of one that has no text."""
-    return tuple(_with_text(one, texts(one.passage_id or "")) for one in documents)
-
-
-def _with_text(one: Document, known: Document | None) -> Document:
-    if one.text is not None or known is None:
-        return one
-    return one._replace(text=known.text, title=one.title or known.title)
+    pairs = ((one, texts(one.passage_id or "") if one.text is None else None) for one in documents)
+    return tuple(
+        one if known is None else one._replace(text=known.text, title=one.title or known.title) for one, known in pairs
+    )
 
 
 def _of_text(text: str) -> Document:
@@ -163,15 +161,15 @@ def _of_text(text: str) -> Document:
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:
     """The documents of a list, an empty one for each null; None where an item is none, or all are null."""
     if items and all(isinstance(one, list) for one in items) and not any(map(_of_tuple, items)):
-        found = [documents_of(one, depth + 1) for one in items]
-        return None if any(some is None for some in found) else tuple(one for some in found for one in some or ())
+        lists = [documents_of(one, depth + 1) for one in items]
+        return None if None in lists else tuple(one for some in lists for one in some or ())
+    if items and all(map(is_nothing, items)):
+        return None
     documents = [
         Document("") if is_nothing(one) else _of_tuple(one) if isinstance(one, list) else document_of(one)
         for one in items
     ]
-    if items and all(map(is_nothing, items)):
-        return None
-    return None if any(one is None for one in documents) else tuple(one for one in documents if one is not None)
+    return None if None in documents else tuple(one for one in documents if one is not None)
 
 
 def _of_tuple(item: object) -> Document | None:
@@ -197,30 +195,27 @@ def _of_tuple(item: object) -> Document | None:
 
 def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     """Columns of texts, ids and titles side by side, as Chroma and ``datasets`` give them, perhaps in one more list."""
+
+    def parallel(names: Iterable[str], size: int) -> list[object]:
+        """The first of these columns that has one value per text; nulls where there is none."""
+        columns = (_column(value.get(name)) for name in names)
+        return next((one for one in columns if one is not None and len(one) == size), [None] * size)
+
     for key in _COLUMN_TEXTS:
         texts = _column(value.get(key))
         if texts and all(map(_are_texts, texts)):
             texts = ["".join(one) for one in texts if isinstance(one, list)]
         if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
-            size = len(texts)
-            ids, titles = (_parallel(value, names, size) for names in (_COLUMN_IDS, _COLUMN_TITLES))
-            if not any(titles):
-                metadata = _column(value.get("metadatas")) or []
-                titles = [at(one, "title") for one in metadata] if len(metadata) == size else titles
-            rows = zip(texts, titles, ids, strict=True)
-            has_ids = any(one is not None for one in ids)
-            blank = None if has_ids else ""
+            ids, titles = parallel(_COLUMN_IDS, len(texts)), parallel(_COLUMN_TITLES, len(texts))
+            metadata = _column(value.get("metadatas")) or []
+            if not any(titles) and len(metadata) == len(texts):
+                titles = [at(one, "title") for one in metadata]
+            blank = None if any(one is not None for one in ids) else ""
             return tuple(
                 Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(own))
-                for text, title, own in rows
+                for text, title, own in zip(texts, titles, ids, strict=True)
             )
     return None
-
-
-def _parallel(value: Mapping[str, object], names: Iterable[str], size: int) -> list[object]:
-    """The first of these columns that has one value per text; nulls where there is none."""
-    found = (_column(value.get(name)) for name in names)
-    return next((one for one in found if one is not None and len(one) == size), [None] * size)
 
 
 def _are_texts(value: object) -> bool:
@@ -237,14 +232,151 @@ def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     """An object of texts or documents by their ids; its texts have at least three words."""
     if not value or any(key.lower() in _NO_IDS or key in _BESIDE_TEXT or key in LIST_KEYS for key in value):
         return None
-    found = []
+    documents = []
     for key, one in value.items():
         document = document_of(one)
         if document is None or not document.text or (isinstance(one, str) and len(one.split()) < 3):
             return None
-        found.append(document._replace(passage_id=key))
-    return tuple(found)
+        documents.append(document._replace(passage_id=key))
+    return tuple(documents)
 
 
 def _either(one: float | None, other: float | None) -> float | None:
     return other if one is None else one
+
+
+class PromptParts(NamedTuple):
+    """What a prompt holds; ``question`` is None where it stands under no mark."""
+
+    passages: tuple[Document, ...]
+    question: str | None
+
+    def asked(self, known: Asked | None) -> Asked | None:
+        """The question of the prompt where ``known`` is none, or is the prompt."""
+        if self.question is None or (known is not None and prompt_parts(known.question) is None):
+            return known
+        return Asked(self.question)
+
+
+FROM_PROMPT = "passages read from the prompt, since no other place has any; --passages-path names another"
+
+
+def _tag(names: str) -> re.Pattern[str]:
+    return re.compile(rf"<({names})(?:[ \t][^<>\n]{{0,500}})?>", re.IGNORECASE)
+
+
+_BLOCK = _tag(
+    "contexts?|documents|docs|sources|passages|search_results|retrieved_contexts?|retrieved_documents|knowledge"
+)
+_ITEM = _tag("document|doc|source|passage|search_result|result|chunk|item")
+_ITEM_TEXT = _tag("document_content|page_content|content|text")
+_ASKED = _tag("question|query|user_question|user_query")
+
+_HEADING = re.compile(
+    r"[ \t]*+(?:#{1,6}[ \t]*+)?(?:\*\*)?(?:"
+    r"(?P<passages>(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
+    r"(?:contexts?|documents|passages|sources|excerpts|search results|context information|knowledge base|background))"
+    r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query))"
+    r"|(?:user|human|assistant|(?:helpful |final |your )?answer|response|instructions?|(?:chat |conversation )?history)"
+    r")(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(r"\buse the following\b", re.IGNORECASE)
+_DASHES = re.compile(r"-{8,}[ \t]*")
+_RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
+_LABEL = re.compile(
+    r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]|\[?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3}\]?[ \t]*:?)"
+    r"(?:[ \t]+|$)",
+    re.IGNORECASE,
+)
+_MEMBER = re.compile(r"[a-z_]+: .*")
+"""A line of the metadata that LlamaIndex sets above a text, with an empty line between them."""
+
+
+def prompt_parts(prompt: str) -> PromptParts | None:
+    """The passages of a prompt and its question; None where no part of it is marked as passages.
+
+    Passages stand in tags such as ``<context>``, between rules of dashes, under a heading such as "Context:", or
+    behind "Use the following ...". Within such a part they are told apart by tags, by numbers or labels, by rules, or
+    else by empty lines.
+    """
+    lines = prompt.split("\n")
+    block = tagged = next(_tagged(prompt, _BLOCK), None)
+    if block is None:
+        block = "\n".join(f"<doc>{one}</doc>" for one in _tagged(prompt, _ITEM)) or None
+    if block is None:  # what stands between two lines of dashes, or behind the only one
+        rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
+        ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
+        block = ruled or _under(lines, "passages") or _requested(lines)
+    passages = [] if block is None else _split(block)
+    if not passages:
+        return None
+    below = (_under(lines, "question") or "").strip()
+    asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
+    behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
+    return PromptParts(tuple(map(Document, passages)), asked.strip() or behind.strip() or None)
+
+
+def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
+    """What stands in tags of these names, the outer ones of one name."""
+    lower, at, unclosed = text.lower(), 0, set[str]()
+    while opened := tag.search(text, at):
+        name = opened[1].lower()
+        end = -1 if name in unclosed else lower.find(f"</{name}>", opened.end())
+        if end < 0:
+            unclosed.add(name)
+            at = opened.end()
+        else:
+            yield text[opened.end() : end]
+            at = end
+
+
+def _under(lines: Sequence[str], kind: str) -> str | None:
+    """What stands under the first heading of a kind, up to the next heading."""
+    for number, line in enumerate(lines):
+        heading = _HEADING.fullmatch(line)
+        if heading is not None and heading[kind]:
+            below = takewhile(lambda one: _HEADING.fullmatch(one) is None, lines[number + 1 :])
+            return "\n".join([heading["rest"], *below])
+    return None
+
+
+def _requested(lines: Sequence[str]) -> str | None:
+    """What stands behind the paragraph that says to use it, up to the next heading, if there is one."""
+    start = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
+    if start is None:
+        return None
+    gap = next((number for number in range(start, len(lines)) if not lines[number].strip()), len(lines))
+    end = next((number for number in range(gap, len(lines)) if _HEADING.fullmatch(lines[number])), None)
+    return None if end is None else "\n".join(lines[gap:end])
+
+
+def _split(block: str) -> list[str]:
+    items = [*_tagged(block, _ITEM)]
+    if items:
+        return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
+    lines = block.strip().split("\n")
+    if _LABEL.match(lines[0]):
+        labels = [_LABEL.match(line) for line in lines]
+        return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+    rules = [_RULE.fullmatch(line) is not None for line in lines]
+    by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
+    if len(by_rules) > 1:
+        return by_rules
+    parts = _parts(lines, [not line.strip() for line in lines])
+    heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
+    return _parts(parts, [not above for above in heads[:-1]])
+
+
+def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:
+    """The lines in parts, of which each begins where ``begins`` says so; no empty ones."""
+    parts: list[list[str]] = [[]]
+    for line, is_first in zip(lines, begins, strict=True):
+        if is_first:
+            parts.append([])
+        parts[-1].append(line)
+    return _stripped(["\n".join(part) for part in parts])
+
+
+def _stripped(parts: Sequence[str]) -> list[str]:
+    return [part.strip() for part in parts if part.strip()]

@@ -10,8 +10,7 @@ from functools import cache
 
 from attribeam.logs.traces.assembly import Role, Span
 from attribeam.logs.traces.documents import Document, document_of, documents_of
-from attribeam.logs.traces.providers import ResponseRows
-from attribeam.logs.traces.rows import Rows
+from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.logs.traces.values import (
     Record,
     at,
@@ -41,6 +40,7 @@ _USUAL_PLACES = {
     "is_root": "is_root",
     "kind": "kind",
 }
+_OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
 _ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
 _DEEPEST = 100
 
@@ -70,57 +70,47 @@ class SpanFormat:
     kind_case: Callable[[str], str] = str.upper
 
     def spans(self, record: Record) -> list[Span]:
-        """The spans of a record; none where it is of another kind.
-
-        Raises:
-            RowFault: if it is faulty; the message names the field.
-        """
+        """The spans of a record, none where it is of another kind; ``RowFault`` names the field if it is faulty."""
         return [self._span(one) for one in self.opened(record)]
 
     def _span(self, one: Record) -> Span:
-        trace_id, parent_id = self._text(one, "trace_id"), self._text(one, "parent_id")
+        def value(member: str) -> object:
+            found: object = None
+            for path in _paths(self.places.get(member, _USUAL_PLACES[member])):
+                if not is_nothing(found := at(one, *path)):
+                    break
+            return found
+
+        def text(member: str) -> str | None:
+            return text_or_none(value(member))
+
+        trace_id, parent_id, status = text("trace_id"), text("parent_id"), value("status")
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
-        kind, name = self.kind_case(self._text(one, "kind") or ""), self._text(one, "name") or ""
+        if isinstance(status, dict):
+            status = first_of(status, ("status_code", "code"))
+        kind, name = self.kind_case(text("kind") or ""), text("name") or ""
+        named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
         return Span(
             trace_id=trace_id,
-            span_id=self._text(one, "span_id"),
+            span_id=text("span_id"),
             parent_id=parent_id,
-            role=one.get("role") or self._role(kind, name),  # type: ignore[arg-type]
+            role=one.get("role") or next(named, self.roles.get(kind, self.other_role)),  # type: ignore[arg-type]
             name=name,
             kind=kind,
-            started_at=microseconds(self._value(one, "started_at")),
-            ended_at=microseconds(self._value(one, "ended_at")),
-            input=self._value(one, "input"),
-            output=self._value(one, "output"),
+            started_at=microseconds(value("started_at")),
+            ended_at=microseconds(value("ended_at")),
+            input=value("input"),
+            output=value("output"),
             documents=one.get("documents"),  # type: ignore[arg-type]
             inputs_reranked=one.get("inputs_reranked", ()),  # type: ignore[arg-type]
-            metadata=parsed(self._value(one, "metadata")),
-            model=self._text(one, "model"),
-            session_id=self._text(one, "session_id"),
-            failed=self._has_failed(one),
+            metadata=parsed(value("metadata")),
+            model=text("model"),
+            session_id=text("session_id"),
+            failed=status in _ERRORS,
             is_trace=one.get("is_trace") is True,
-            is_root=bool(parent_id) and str(self._value(one, "is_root")).lower() in ("true", "1"),
+            is_root=bool(parent_id) and str(value("is_root")).lower() in ("true", "1"),
         )
-
-    def _value(self, one: Record, member: str) -> object:
-        found: object = None
-        for path in _paths(self.places.get(member, _USUAL_PLACES[member])):
-            found = at(one, *path)
-            if not is_nothing(found):
-                break
-        return found
-
-    def _text(self, one: Record, member: str) -> str | None:
-        return text_or_none(self._value(one, member))
-
-    def _role(self, kind: str, name: str) -> Role:
-        named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
-        return next(named, self.roles.get(kind, self.other_role))
-
-    def _has_failed(self, one: Record) -> bool:
-        status = self._value(one, "status")
-        return (first_of(status, ("status_code", "code")) if isinstance(status, dict) else status) in _ERRORS
 
 
 @cache
@@ -139,16 +129,12 @@ def _objects(value: object) -> Iterator[Record]:
     yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
 
 
-_LANGFUSE_TRACE = ("trace_id", "traceId")
-
-
 def _langfuse_spans(record: Record) -> Iterator[Record]:
     """An observation (enriched or legacy), or a legacy trace, perhaps with its observations."""
     if "value" in record and "type" not in record:
         return  # a score
-    if "type" in record or first_of(record, _LANGFUSE_TRACE) is not None:
-        yield _observation(record)
-    elif not record.keys().isdisjoint(("timestamp", "input", "observations")):
+    is_observation = "type" in record or first_of(record, ("trace_id", "traceId")) is not None
+    if not is_observation and not record.keys().isdisjoint(("timestamp", "input", "observations")):
         trace_id = text_or_none(record.get("id"))
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
@@ -157,7 +143,7 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         own = {"id": f"trace {trace_id}", "trace_id": trace_id, "type": "TRACE", "start_time": record.get("timestamp")}
         yield {**kept, **own, **sides, "is_trace": True}
         yield from (_observation({**one, "trace_id": trace_id}) for one in _objects(record.get("observations")))
-    elif "files" not in record:
+    elif is_observation or "files" not in record:
         yield _observation(record)
 
 
@@ -205,7 +191,6 @@ def _langsmith_runs(
     parent_id = parent_id or (order[-2] if len(order) > 1 else None)
     trace_id = text_or_none(record.get("trace_id")) or trace_id or (span_id if parent_id is None else None)
     trace_id = trace_id or (order[0] if order else None)
-    metadata = parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata"))
     yield {
         **record,
         "trace_id": trace_id,
@@ -213,7 +198,7 @@ def _langsmith_runs(
         "parent_id": parent_id,
         "input": parsed(record.get("inputs")),
         "output": parsed(record.get("outputs")),
-        "metadata": metadata,
+        "metadata": parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata")),
         "status": "error" if record.get("error") else record.get("status"),
     }
     for one in _objects(record.get("child_runs")) if depth < _DEEPEST else ():
@@ -225,9 +210,7 @@ LANGSMITH = SpanFormat(
     wrappers=("runs", "data", "items"),
     no_trace_id="run should have a trace_id, has none; export the field",
     places={
-        "trace_id": "trace_id",
-        "span_id": "span_id",
-        "parent_id": "parent_id",
+        **_OWN_IDS,
         "kind": "run_type",
         "model": "metadata.ls_model_name",
         # session_id of a run is the project's
@@ -286,7 +269,7 @@ MLFLOW = SpanFormat(
     opened=_mlflow_spans,
     wrappers=("traces", "data"),
     no_trace_id="trace should have a trace_id or request_id, has none",
-    places={"trace_id": "trace_id", "span_id": "span_id", "parent_id": "parent_id"},
+    places=_OWN_IDS,
     roles={
         **dict.fromkeys(("LLM", "CHAT_MODEL"), Role.MODEL),
         "RETRIEVER": Role.RETRIEVER,
@@ -316,8 +299,13 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
 
     Attributes may be flattened or nested, or stand in columns or JSON texts of a table.
     """
-    is_envelope = not record.keys().isdisjoint(_OTLP_LISTS[0])
-    for span in _otlp_spans(record) if is_envelope else (record,):
+    spans: list[Record] = [record]
+    if not record.keys().isdisjoint(_OTLP_LISTS[0]):
+        for names in _OTLP_LISTS:
+            lists = (next((items for name in names if isinstance(items := one.get(name), list)), ()) for one in spans)
+            spans = [item for items in lists for item in items if isinstance(item, dict)]
+        spans = [{**span, "attributes": _whole_attributes(span)} for span in spans]
+    for span in spans:
         whole = nested({name: _opened_cell(name, one) for name, one in span.items()})
         attributes = whole.get("attributes")
         trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
@@ -326,41 +314,31 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
         yield {**whole, "attributes": attributes if isinstance(attributes, dict) else whole}
 
 
-def _otlp_spans(record: Record, depth: int = 0) -> Iterator[Record]:
-    if depth == len(_OTLP_LISTS):
-        yield {**record, "attributes": _whole_attributes(record)}
-        return
-    items = next((items for name in _OTLP_LISTS[depth] if isinstance(items := record.get(name), list)), ())
-    for one in items:
-        if isinstance(one, dict):
-            yield from _otlp_spans(one, depth + 1)
-
-
 def _opened_cell(name: str, value: object) -> object:
     """A cell of a table: lists of objects and objects stand there as JSON or as Python prints them."""
     if name in ("attributes", "context"):
         return opened_text(value)
     if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
         return value
-    found = opened_text(value)
-    is_opened = isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found))
-    return found if is_opened else value
+    opened = opened_text(value)
+    items = opened if isinstance(opened, list) else [opened]
+    return opened if all(isinstance(item, dict) for item in items) else value
 
 
 def _whole_attributes(span: Record) -> dict[str, object]:
     """The attributes of a span, with what its events say of messages, and of the results of a vector store."""
-    found: dict[str, object] = {}
-    results = []
+    whole: dict[str, object] = {}
+    documents = []
     for event in _objects(span.get("events")):
         own, name = _attributes(event.get("attributes")), str(event.get("name"))
         if name == _MESSAGES_EVENT:
-            found.update(own)
+            whole.update(own)
         elif name in _RESULT_EVENTS:
-            results.append({key.removeprefix(f"{name}."): one for key, one in own.items()})
-    if results:
-        documents = [{**one, "metadata": one.get("metadata") or one.get("entity")} for one in results]
-        found["gen_ai.retrieval.documents"] = documents
-    return found | _attributes(parsed(span.get("attributes")))
+            result = {key.removeprefix(f"{name}."): one for key, one in own.items()}
+            documents.append({**result, "metadata": result.get("metadata") or result.get("entity")})
+    if documents:
+        whole["gen_ai.retrieval.documents"] = documents
+    return whole | _attributes(parsed(span.get("attributes")))
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -448,7 +426,10 @@ OPENINFERENCE = SpanFormat(
 
 
 def _otel_spans(record: Record) -> Iterator[Record]:
-    """Spans with ``gen_ai.*`` attributes, in OTLP's envelope or one per record."""
+    """Spans with ``gen_ai.*`` attributes, in OTLP's envelope or one per record.
+
+    Messages stand in attributes as JSON texts or as they are; older conventions call them prompt and completion.
+    """
     if record.keys().isdisjoint(_OTLP_LISTS[0]):
         record = {**record, "attributes": _whole_attributes(record)}
     for whole in _opened_spans(record):
@@ -457,7 +438,12 @@ def _otel_spans(record: Record) -> Iterator[Record]:
         documents = documents_of(at(own, "retrieval", "documents"))
         role = OTEL_GENAI.roles.get(operation, Role.CHAIN if documents is None else Role.RETRIEVER)
         retrieves = role in (Role.RETRIEVER, Role.RERANKER)
-        given, gave = _otel_sides(own, role)
+        if role is Role.TOOL:
+            given, gave = at(own, "tool", "call", "arguments"), at(own, "tool", "call", "result")
+        else:
+            given = at(own, "input", "messages") or own.get("prompt")
+            gave = at(own, "output", "messages") or own.get("completion")
+        given, gave = (at(own, "retrieval", "query", "text"), None) if retrieves else (parsed(given), parsed(gave))
         entity = at(whole, "attributes", "traceloop", "entity")
         yield {
             **whole,
@@ -467,18 +453,6 @@ def _otel_spans(record: Record) -> Iterator[Record]:
             "output": parsed(at(entity, "output")) if gave is None else gave,
             "documents": documents if retrieves else None,
         }
-
-
-def _otel_sides(own: Record, role: Role) -> tuple[object, object]:
-    """Messages stand in attributes as JSON texts or as they are; older conventions call them prompt and completion."""
-    if role is Role.TOOL:
-        call = at(own, "tool", "call")
-        return parsed(at(call, "arguments")), parsed(at(call, "result"))
-    if role in (Role.RETRIEVER, Role.RERANKER):
-        return at(own, "retrieval", "query", "text"), None
-    given = at(own, "input", "messages") or own.get("prompt")
-    gave = at(own, "output", "messages") or own.get("completion")
-    return parsed(given), parsed(gave)
 
 
 def _only_argument(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
 from attribeam.logs.traces.values import at, nested, parsed
@@ -60,18 +60,19 @@ def messages_of(value: object) -> list[Message] | None:
         return None
     if len(value) == 1 and isinstance(value[0], list) and not _is_pair(value[0]):
         return messages_of(value[0])
-    found = [_message(one) for one in value]
-    if any(one is None for one in found):
-        return None
-    return [one for some in found if some is not None for one in some if one.text]
+    messages: list[Message] = []
+    for item in value:
+        if (some := _messages_in(item)) is None:
+            return None
+        messages += [message for message in some if message.text]
+    return messages
 
 
 def asked(messages: Sequence[Message]) -> Asked | None:
     """What the user asked last; None where no user speaks."""
-    places = [index for index, one in enumerate(messages) if one.speaker is Speaker.USER]
-    if not places:
+    last = max((index for index, one in enumerate(messages) if one.speaker is Speaker.USER), default=None)
+    if last is None:
         return None
-    last = places[-1]
     earlier = tuple(one for one in messages[:last] if one.speaker in (Speaker.USER, Speaker.ASSISTANT))
     tools = tuple(one for one in messages[last:] if one.speaker is Speaker.TOOL)
     return Asked(messages[last].text, earlier, tools)
@@ -79,12 +80,8 @@ def asked(messages: Sequence[Message]) -> Asked | None:
 
 def answered(messages: Sequence[Message]) -> str | None:
     """The last message of the assistant, unless the user has spoken since."""
-    for one in reversed(messages):
-        if one.speaker is Speaker.ASSISTANT:
-            return one.text
-        if one.speaker is Speaker.USER:
-            return None
-    return None
+    spoken = [one for one in messages if one.speaker in (Speaker.ASSISTANT, Speaker.USER)]
+    return spoken[-1].text if spoken and spoken[-1].speaker is Speaker.ASSISTANT else None
 
 
 def with_history(question: Asked, count: int) -> str:
@@ -116,66 +113,53 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     return ""
 
 
-def _message(one: object) -> list[Message] | None:
+def _messages_in(one: object) -> list[Message] | None:
     """The messages in an item of a list: one, or one per result of a tool; None where it is no message."""
     if _is_pair(one):
         one = {"role": one[0], "content": one[1]}  # type: ignore[index]
     if isinstance(one, list) and len(one) == 1:
-        return _message(one[0])
+        return _messages_in(one[0])
     if not isinstance(one, dict):
         return None
-    if any("." in key for key in one):
-        one = nested(one)
-    if isinstance(one.get("message"), dict):
-        one = one["message"]
-    elif isinstance(one.get("kwargs"), dict):
-        one = {"type": _class_of(one), **_members(one["kwargs"])}
-    elif isinstance(one.get("data"), dict):
-        one = {**one, **_members(one["data"])}
-    one = _members(one)
-    if one.get("type") in _SILENT_ITEMS:
+    item: Mapping[str, Any] = nested(one) if any("." in key for key in one) else one
+    if isinstance(item.get("message"), dict):
+        item = item["message"]
+    elif isinstance(item.get("kwargs"), dict):
+        place = item.get("id")  # LangChain's: the last part of it is the class
+        item = {
+            "type": place[-1] if isinstance(place, list) and place else at(item, "kwargs", "type"),
+            **item["kwargs"],
+        }
+    elif isinstance(item.get("data"), dict):
+        item = {**item, **item["data"]}
+    if item.get("type") in _SILENT_ITEMS:
         return []
-    if one.get("type") == "function_call_output":
-        return [Message(Speaker.TOOL, content_text(one.get("output")))]
-    return _plain_message(one)
-
-
-def _plain_message(one: Mapping[str, object]) -> list[Message] | None:
-    speaker = _speaker(one.get("role")) or _speaker(one.get("type"))
-    if speaker is None or not any(name in one for name in ("content", "parts", "text", "contents", "tool_calls")):
+    if item.get("type") == "function_call_output":
+        return [Message(Speaker.TOOL, content_text(item.get("output")))]
+    speaker = _speaker(item.get("role")) or _speaker(item.get("type"))
+    if speaker is None or not any(name in item for name in ("content", "parts", "text", "contents", "tool_calls")):
         return None
-    content = next((one[name] for name in ("content", "parts", "contents", "text") if one.get(name) is not None), None)
-    results = list(_tool_results(content))
+    content = next(
+        (item[name] for name in ("content", "parts", "contents", "text") if item.get(name) is not None), None
+    )
+    results = _tool_results(content)
     if results:
         spoken = content_text(content)
         return [*results, *([Message(speaker, spoken)] if spoken else [])]
-    name = one.get("name")
+    name = item.get("name")
     text = content_text(content, "" if speaker is Speaker.ASSISTANT else "\n")
     return [Message(speaker, text, name if isinstance(name, str) else None)]
 
 
 def _tool_results(content: object) -> list[Message]:
     """What tools said, where it stands among the parts of a message."""
-    if not isinstance(content, list):
-        return []
-    found = []
-    for part in content:
+    parts = content if isinstance(content, list) else []
+    results = []
+    for part in parts:
         if isinstance(part, dict) and part.get("type") in _TOOL_PARTS:
             values = (part.get(name) for name in ("response", "result", "content", "output"))
-            said = content_text(next((value for value in values if value is not None), ""))
-            if said:
-                found.append(Message(Speaker.TOOL, said))
-    return found
-
-
-def _members(one: object) -> Mapping[str, object]:
-    return one if isinstance(one, dict) else {}
-
-
-def _class_of(one: Mapping[str, object]) -> object:
-    """The class in a message as LangChain serialises it: the last part of its id."""
-    place = one.get("id")
-    return place[-1] if isinstance(place, list) and place else at(one, "kwargs", "type")
+            results.append(content_text(next((value for value in values if value is not None), "")))
+    return [Message(Speaker.TOOL, said) for said in results if said]
 
 
 def _speaker(role: object) -> Speaker | None:
@@ -239,7 +223,13 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     if depth > _DEEPEST_TEXT:
         return None
     if isinstance(value, list):
-        return _answer_of_list(value, depth)
+        messages = messages_of(value)
+        if messages is not None and not all(isinstance(one, dict) and _is_message_chunk(one) for one in value):
+            return answered(messages)
+        joined = joined_chunks(value)
+        if joined is not None:
+            return joined if joined.strip() else None
+        return answer_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("kwargs"), dict):
@@ -256,37 +246,25 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     return answer_of(_only_value(value), depth=depth + 1)
 
 
-def _answer_of_list(value: list[object], depth: int) -> str | None:
-    messages = messages_of(value)
-    if messages is not None and not _are_chunks(value):
-        return answered(messages)
-    joined = joined_chunks(value)
-    if joined is not None:
-        return joined if joined.strip() else None
-    return answer_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
-
-
 def joined_chunks(items: Sequence[object]) -> str | None:
     """The chunks of a stream joined: texts, deltas of chat completions, or pieces of messages; None for anything else.
 
     Chunks without text, such as the last one with the usage, say nothing.
     """
     pieces = [_piece(one) for one in items]
-    if not items or all(piece is None for piece in pieces) or (several_texts(items) and any(map(_has_space, pieces))):
+    texts = [piece for piece in pieces if piece is not None]
+    if not texts or (several_texts(items) and any(" " in text for text in texts)):
         return None
-    if any(piece is None and not _is_silent(one) for piece, one in zip(pieces, items, strict=True)):
+    silent = (one for piece, one in zip(pieces, items, strict=True) if piece is None)
+    if not all(one is None or (isinstance(one, dict) and one.keys() & {"choices", "type", "usage"}) for one in silent):
         return None
-    return "".join(piece for piece in pieces if piece)
+    return "".join(texts)
 
 
 def several_texts(items: Sequence[object]) -> bool:
     """Whether a list holds several texts of their own: a stream has white space at the edge of a chunk."""
     texts = [one for one in items if isinstance(one, str)]
     return 1 < len(texts) == len(items) and all(one == one.strip() for one in texts)
-
-
-def _has_space(text: str | None) -> bool:
-    return text is not None and " " in text
 
 
 def _piece(one: object) -> str | None:
@@ -301,36 +279,21 @@ def _piece(one: object) -> str | None:
             return content_text(delta.get("content"), "")
         text = at(choices[0], "text")
         return text if isinstance(text, str) and one.get("object") == "text_completion" else None
-    if isinstance(one.get("delta"), dict | str):
-        return _delta_text(one["delta"], one.get("type"))
+    delta, kind = one.get("delta"), one.get("type")
+    if isinstance(delta, str):  # the arguments of calls come in such events, too, and are no text
+        return delta if kind is None or str(kind).endswith("output_text.delta") else ""
+    if isinstance(delta, dict):
+        text = delta.get("text")
+        return text if isinstance(text, str) else content_text(delta.get("content"), "")
     if _is_message_chunk(one):
         return content_text(at(one, "kwargs", "content") or one.get("content"), "")
-    if one.get("type") in ("text", "output_text") and isinstance(one.get("text"), str):
-        return str(one["text"])
-    return None
-
-
-def _delta_text(delta: object, kind: object) -> str:
-    """The text in an event of a stream; the arguments of calls come in such events, too, and are none."""
-    if isinstance(delta, str):
-        return delta if kind is None or str(kind).endswith("output_text.delta") else ""
-    text = at(delta, "text")
-    return text if isinstance(text, str) else content_text(at(delta, "content"), "")
-
-
-def _is_silent(one: object) -> bool:
-    """A part of a stream that holds no text: usage, a call of a tool, or the end."""
-    return one is None or (isinstance(one, dict) and ("choices" in one or "type" in one or "usage" in one))
+    return one["text"] if kind in ("text", "output_text") and isinstance(one.get("text"), str) else None
 
 
 def _is_message_chunk(one: Mapping[str, object]) -> bool:
     kind, place = one.get("type"), one.get("id")
     names = [kind, place[-1] if isinstance(place, list) and place else None]
     return any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
-
-
-def _are_chunks(value: list[object]) -> bool:
-    return all(isinstance(one, dict) and _is_message_chunk(one) for one in value)
 
 
 def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:

@@ -1,13 +1,25 @@
-"""How a trace becomes a row, as a user says: options, and JMESPaths to question, passages and answer, or presets."""
+"""How a trace becomes a row, as a user says: options, and JMESPaths to question, passages and answer, or presets.
+
+A preset names paths in records of free JSON, or in what a provider's interface answers, logged with its request. A
+guess says which paths in the first records lead to texts, and what the import finds by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from attribeam.logs.traces.documents import LIST_KEYS, Document, documents_of
+from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
+from attribeam.logs.traces.values import is_nothing
 from attribeam.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from attribeam.logs.traces.trace_log import ExportRows, OpenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +32,7 @@ class TraceOptions:
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
         passages_table: table with the texts of passages of which a trace has only the ids.
-        preset: whose responses a log holds, see ``attribeam.logs.traces.providers``; None asks each record.
+        preset: whose responses a log holds, one of ``PROVIDERS``; None asks each record.
     """
 
     question_path: str | None = None
@@ -64,26 +76,14 @@ PRESETS: Mapping[str, tuple[str, str, str]] = {
 
 
 def path_set(options: TraceOptions) -> PathSet:
-    """The paths of the options, checked.
-
-    Raises:
-        UsageError: if a path is no JMESPath, or the library is not installed.
-    """
-    given = {
-        "--question-path": options.question_path,
-        "--passages-path": options.passages_path,
-        "--answer-path": options.answer_path,
-    }
-    return PathSet(*(None if text is None else compiled_path(flag, text) for flag, text in given.items()))
+    """The paths of the options, checked as by ``compiled_path``."""
+    paths = {name: getattr(options, f"{name}_path") for name in PathSet._fields}
+    return PathSet(*(text if text is None else compiled_path(f"--{name}-path", text) for name, text in paths.items()))
 
 
 @cache
 def compiled_path(flag: str, text: str) -> Path:
-    """A JMESPath that ``flag`` gave.
-
-    Raises:
-        UsageError: if it is none, or the library is not installed.
-    """
+    """A JMESPath that ``flag`` gave; ``UsageError`` if it is none, or the library is not installed."""
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError
@@ -92,17 +92,336 @@ def compiled_path(flag: str, text: str) -> Path:
     try:
         compiled = jmespath.compile(text)
     except JMESPathError as error:
-        found = " ".join(str(error).split())
         raise UsageError(
             f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
-            f"was {text!r}: {found}"
+            f"was {text!r}: {' '.join(str(error).split())}"
         ) from error
 
     def search(value: object) -> object:
-        try:
-            found: object = compiled.search(value)
-        except JMESPathError:  # a function in it does not take the value at hand
-            return None
-        return found
+        with suppress(JMESPathError):  # a function in it does not take the value at hand
+            return cast(object, compiled.search(value))
+        return None
 
     return search
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where a provider's answer stands: JMESPaths in an object with the ``request`` and the ``response``.
+
+    Keys are read as snake case, so that one path fits what HTTP and what a client library gives.
+
+    Attributes:
+        mark: what only its responses have; that of the wrong ones leads to nothing or to an empty list.
+        question: texts or messages; several paths, of which the first that leads to a question counts.
+        passages: documents, perhaps with the members ``text``, ``title`` and ``passage_id``.
+        answer: a text, or messages.
+        way_out: how the log comes to have passages.
+    """
+
+    mark: str
+    question: tuple[str, ...]
+    passages: str
+    answer: str
+    way_out: str = "log the request, which holds them"
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai-responses": Provider(
+        mark="response.output[?type=='file_search_call' || type=='message']",
+        question=("request.input",),
+        passages="response.output[?type=='file_search_call'].results[]"
+        ".{text: text || content, title: filename, passage_id: file_id}",
+        answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join('', @)",
+        way_out='ask for them with include=["file_search_call.results"]',
+    ),
+    "anthropic": Provider(
+        mark="response.type=='message' && response.content[?type]",
+        question=("request.messages",),
+        passages="request.messages[].content[] | [@, [?type=='tool_result'].content[]][]"
+        " | [?type=='document' || type=='search_result'].{text: (source.type=='text' && source.data) || source.content"
+        " || content, title: title, passage_id: source.file_id || source.url || source}",
+        answer="response.content[?type=='text'].text | join('', @)",
+    ),
+    "gemini": Provider(
+        mark="response.candidates[0].content.parts",
+        question=("request.contents", "request.contents[-1]", "request.contents[?role=='user'] | [-1]"),
+        passages="response.candidates[0].grounding_metadata.grounding_chunks[].[retrieved_context || maps || web][]"
+        ".{text: rag_chunk.text || text, title: title, passage_id: document_name || uri}",
+        answer="response.candidates[0].content.parts[?thought!=`true`].text | join('', @)",
+        way_out="they stand in groundingMetadata of the response, which a search gives",
+    ),
+    "bedrock": Provider(
+        mark="response.output.text && (response.citations || response.session_id)",
+        question=("request.input.text", "input.text"),
+        passages="response.citations[].retrieved_references[].{text: content.text, title: metadata.title,"
+        " passage_id: location.*.[uri || url || id][] | [?@] | [0]}",
+        answer="response.output.text",
+        way_out="this answer cites none, and Bedrock gives no others",
+    ),
+    "azure-on-your-data": Provider(
+        mark="response.choices[0].message.context",
+        question=("request.messages",),
+        passages="response.choices[0].message.context | [citations, all_retrieved_documents[?!filter_reason]][][]"
+        ".{text: content, title: title, passage_id: filepath || url || chunk_id}",
+        answer="response.choices[0].message.content",
+        way_out="they stand in message.context.citations of the response",
+    ),
+    "azure-ai-evaluation": Provider(
+        mark="inputs.response || inputs.conversation || conversation.messages"
+        " || (query && response.response && context)",
+        question=("inputs.query || query", "(inputs.conversation || conversation).messages"),
+        passages="inputs.context || context || ((inputs.conversation || conversation)"
+        " | (messages[].context | [-1]) || context"
+        " | citations[].{text: content, title: title, passage_id: id || url} || @)",
+        answer="inputs.response || (inputs.conversation || conversation).messages || response.response",
+        way_out="they stand in the row's context",
+    ),
+    "cohere": Provider(
+        mark="(response.generation_id && response.text) || response.message.content[?type=='text']",
+        question=("request.messages", "type(request.message)=='string' && request.message"),
+        passages="request.documents || request.messages[?role=='tool'].content[].document || response.documents ||"
+        " (response.message || response).citations[].sources[].document"
+        " | [].{text: data.text || data.snippet || data.content || data || text || snippet || content || @,"
+        " title: data.title || title, passage_id: id || data.id}",
+        answer="response.text || join('', response.message.content[?type=='text'].text)",
+    ),
+    "llamaindex-response": Provider(
+        mark="response.source_nodes",
+        question=("request.query_str || request.query || request.message",),
+        passages="response.source_nodes[].merge(@, node || `{}`).{text: text_resource.text || text,"
+        " title: metadata.title || metadata.file_name, passage_id: id_ || node_id}",
+        answer="response.response || response.answer",
+        way_out="they stand in source_nodes of the response",
+    ),
+    "haystack": Provider(
+        mark="response.*.replies[] || response.*.answers[] || (response.answers && response.documents)",
+        question=(
+            "response.*.answers[].[init_parameters || @][].query | [0]",
+            "response.query",
+            "request.[*.query, *.question, *.text, data.*.query, data.*.question][] | [0]",
+        ),
+        passages="(response.*.answers[].[init_parameters || @][].documents | [0]) || (response.*.documents | [-1]) ||"
+        " response.documents | [].[init_parameters || @][]"
+        ".{text: content, title: meta.title || meta.name || meta.file_path, passage_id: id}",
+        answer="(response.*.answers[].[init_parameters || @][].[data || answer][] | [0]) || response.answers[0].answer"
+        " || (response.*.replies[].[content || _content || @][] | [0])",
+        way_out='run the pipeline with include_outputs_from={"retriever"}',
+    ),
+    "trulens": Provider(
+        mark="response.main_input && response.calls",
+        question=("response.main_input",),
+        passages="response.calls[?length(stack) > `1`] | [?contains(not_null(stack[-1].method.name, ''), 'retriev') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'relevant_documents') ||"
+        " contains(not_null(stack[-1].method.name, ''), 'search') ||"
+        " ends_with(not_null(stack[-1].method.obj.cls.name, ''), 'Retriever')]"
+        ".rets[].[source_nodes || nodes || documents || @][][]",
+        answer="response.main_output",
+        way_out="instrument the method that retrieves, and give it a name with retrieve or search",
+    ),
+}
+"""By the names that ``--preset`` knows; docs/importing_logs.md shows each."""
+
+_MOST_RECORDS = 5000
+_SHOWN = 5
+_DEEPEST = 6
+_LEAST_ROWS = 3
+"""How many rows have to say the same before that is no chance."""
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SPAN_TYPES = ("", "SPAN", "chain", "CHAIN", "UNKNOWN")
+"""Kinds of spans that say nothing, so that the name tells more."""
+_ID = re.compile(r"[A-Za-z]*(?=[^\s]*[\d_/@-])[\w.:/#@+-]{1,200}", re.ASCII)
+_FIELDS = {"question": QUESTION_KEYS, "answer": ANSWER_KEYS, "passages": LIST_KEYS}
+
+_ASKING = ("?", "？", "؟")
+
+Said = frozenset[int]
+"""Hashes of the texts that stand at a place of one row."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What stands at a path: ``said`` by row, and in how many rows nothing, an id, or a question."""
+
+    said: dict[int, Said] = field(default_factory=dict)
+    empty: int = 0
+    ids: int = 0
+    asking: int = 0
+
+
+@dataclass(slots=True)
+class Guess:
+    """The places of each field by their paths, and what the import ``found`` by itself; ``whole`` counts whole rows."""
+
+    rows: int = 0
+    whole: int = 0
+    places: dict[str, dict[str, Place]] = field(default_factory=lambda: {name: {} for name in _FIELDS})
+    found: dict[str, dict[int, Said]] = field(default_factory=lambda: {name: {} for name in _FIELDS})
+
+
+def guessed(export: ExportRows, files: Iterable[OpenFile]) -> Guess:
+    """Look at the first 5,000 records; errors as those of ``ExportRows.read``."""
+    guess = Guess()
+    for placed in export.read(files, _MOST_RECORDS):
+        row, whole = placed.row, placed.document()
+        guess.whole += row.fault is None
+        for name in _FIELDS:
+            if found := getattr(row, name):
+                guess.found[name][guess.rows] = _hashes([found] if isinstance(found, str) else _texts_of(found))
+        with suppress(RecursionError):
+            if isinstance(whole, dict):
+                _look(guess, whole, is_row=not export.kind.is_of_traces)
+        guess.rows += 1
+    return guess
+
+
+def _look(guess: Guess, whole: Mapping[str, object], *, is_row: bool) -> None:
+    own = {name: value for name, value in whole.items() if name != "observations"}
+    given = own if is_row else {"input": own.get("input"), "metadata": own.get("metadata")}
+    gave = own if is_row else {"output": own.get("output")}
+    spans = [] if is_row else _lists_of_spans(whole.get("observations"))
+    values = {
+        "question": _values(given, _question),
+        "answer": _values(gave, _answer),
+        "passages": (*_values(own, _passages), *spans),
+    }
+    for name, path, texts in ((name, *pair) for name, pairs in values.items() for pair in pairs):
+        place = guess.places[name].setdefault(path, Place())
+        said = _hashes(texts)
+        if said:
+            place.said[guess.rows] = place.said.get(guess.rows, frozenset()) | said
+            place.ids += all(map(_ID.fullmatch, texts))
+            place.asking += all(text.rstrip().endswith(_ASKING) for text in texts)
+        else:
+            place.empty += 1
+
+
+def guess_lines(guess: Guess, command: str) -> Iterator[str]:
+    """The guess as text, and the command that follows from it; ``command`` is its beginning."""
+    if not guess.rows:
+        yield "looked at 0 rows: the files have none of this format; check --data, and the format's name"
+        return
+    found = ", ".join(f"{name} in {len(guess.found[name])}" for name in ("question", "passages", "answer"))
+    yield f"looked at {guess.rows} rows; found already: {found}; whole rows: {guess.whole}"
+    options, missing = [], []
+    taken: dict[str, Mapping[int, Said]] = {name: one for name, one in guess.found.items() if len(one) == guess.rows}
+    for name in _FIELDS:
+        is_found, places = name in taken, guess.places[name]
+        refusals = ((path, why) for path, one in places.items() if (why := _refusal(one, name, taken)))
+        refused = dict(sorted(refusals, key=lambda pair: (-len(places[pair[0]].said), pair[0])))
+        good = [path for path in ranked(places, name) if path not in refused]
+        shown = dict.fromkeys(good[:_SHOWN], "") | ({} if is_found else refused)
+        yield f"{name}: {'texts' if name != 'passages' else 'lists'} stand at" if shown else f"{name}: nothing found"
+        listed = [*shown.items()][: 2 * _SHOWN]
+        width = max((len(path) for path, _ in listed), default=0)
+        for path, why in listed:
+            reason = f", refused: {why}" if why else ""
+            yield f"  {path:<{width}}  in {len(places[path].said)} of {guess.rows}{reason}"
+        if not is_found:
+            taken[name] = places[good[0]].said if good else guess.found[name]
+        elif circle := _circle(guess.found[name], taken, name):
+            yield f"  what is found already is refused: {circle}"
+            is_found = False
+        if not is_found and good:
+            path = good[0]
+            quoted = '"' + re.sub(r'([\\"$`])', r"\\\1", path) + '"' if "'" in path else f"'{path}'"
+            options.append(f"--{name}-path {quoted}")
+        elif not is_found:
+            missing.append(name)
+    if missing:
+        yield f"no command is proposed, since nothing that was seen can be the {' or the '.join(missing)}"
+    elif options:
+        yield f"try: {command} {' '.join(options)}"
+    else:
+        yield "every row is found already" if guess.whole == guess.rows else "import says what the other rows lack"
+
+
+def _refusal(place: Place, name: str, taken: Mapping[str, Mapping[int, Said]]) -> str | None:
+    if not place.said:
+        return f"empty in {place.empty} rows"
+    if place.ids == len(place.said):
+        return "ids, names or times only"
+    if name != "passages" and len(place.said) >= _LEAST_ROWS and len(set(place.said.values())) == 1:
+        return "the same text in every row"
+    return _circle(place.said, taken, name)
+
+
+def _circle(said: Mapping[int, Said], taken: Mapping[str, Mapping[int, Said]], name: str) -> str | None:
+    """What in most rows says nothing but what another field says."""
+    for other, theirs in taken.items():
+        both = [row for row in said if row in theirs] if other != name else []
+        if both and 2 * sum(said[row] == theirs[row] for row in both) > len(both):
+            return f"the same as the {other}"
+    others = [theirs for other, theirs in taken.items() if other != name]
+    repeated = sum(texts <= frozenset().union(*(one.get(row, ()) for one in others)) for row, texts in said.items())
+    return "the same as question and answer" if name == "passages" and 2 * repeated > len(said) else None
+
+
+def ranked(places: Mapping[str, Place], name: str) -> list[str]:
+    """The paths to a field, those first that end in a usual key, then by what stands there, and how often."""
+    order = {key: place for place, key in enumerate(_FIELDS[name])}
+
+    def rank(path: str) -> tuple[object, ...]:
+        key, one = path.rpartition(".")[2], places[path]
+        is_usual = key in order or path.startswith("observations[")
+        asking = -one.asking if name == "question" else one.asking
+        return (not is_usual, asking, -len(one.said), order.get(key, len(order)), len(path), path)
+
+    return sorted(places, key=rank)
+
+
+def _values(
+    value: object, read: Callable[[object], object], path: str = "", depth: int = 0
+) -> Iterator[tuple[str, list[str]]]:
+    """The paths at which ``read`` finds something, with the texts that it finds; none where a field is empty."""
+    is_end = not isinstance(value, dict) or (path and messages_of(value) is not None)
+    if path and is_end and (is_nothing(value) or value in ([], " ")):
+        yield path, []
+    elif path and is_end:
+        found = read(value)
+        if isinstance(found, str):
+            yield path, [found]
+        elif found and isinstance(found, tuple):
+            yield path, _texts_of(found)
+    elif isinstance(value, dict) and depth < _DEEPEST:
+        for key, one in value.items():
+            escaped = key.replace("\\", "\\\\").replace('"', '\\"')
+            name = key if _PLAIN_KEY.fullmatch(key) else f'"{escaped}"'
+            yield from _values(one, read, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _question(value: object) -> str | None:
+    is_spoken = isinstance(value, str) or messages_of(value) is not None
+    asked = question_of(value, plain=isinstance(value, str)) if is_spoken else None
+    return None if asked is None else asked.question
+
+
+def _answer(value: object) -> str | None:
+    is_spoken = isinstance(value, str) or messages_of(value) is not None
+    return answer_of(value, plain=isinstance(value, str)) if is_spoken else None
+
+
+def _passages(value: object) -> tuple[Document, ...] | None:
+    return documents_of(value) if isinstance(value, list) and not messages_of(value) else None
+
+
+def _texts_of(documents: Iterable[Document]) -> list[str]:
+    return [one.text or one.passage_id or "" for one in documents]
+
+
+def _hashes(texts: Iterable[str]) -> Said:
+    return frozenset(hash(" ".join(one.split())) for one in texts if one.strip())
+
+
+def _lists_of_spans(spans: object) -> Iterator[tuple[str, list[str]]]:
+    """Paths to the lists in what spans gave, by their kind, or by their name where the kind says nothing."""
+    for one in spans if isinstance(spans, list) else ():
+        kind, name = str(one.get("type") or ""), str(one.get("name") or "")
+        which = f"name=={_literal(name)}" if kind in _SPAN_TYPES else f"type=={_literal(kind)}"
+        for path, texts in _values({"documents": one.get("documents"), "output": one.get("output")}, _passages):
+            if texts:
+                yield f"observations[?{which}].{path}[]", texts
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -9,20 +9,12 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import BinaryIO, cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from attribeam.logs.arrow_logs import ParquetLog, open_parquet
-from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, with_leaves
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
-from attribeam.logs.reader import BATCH_ROWS
-from attribeam.logs.rows import BATCH_BYTES
-from attribeam.logs.traces.csv_rows import FileRecord, csv_rows
-from attribeam.logs.traces.values import by_name
-from attribeam.schemas import Reason, RowFault
+from attribeam.logs.traces.table_rows import ARROW_STREAM, csv_rows, table_rows
+from attribeam.logs.traces.values import FileRecord, by_name
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -31,7 +23,6 @@ _PARTS_OF_MARK = (b"", codecs.BOM_UTF8[:1], codecs.BOM_UTF8[:2])
 _MOST_RATIO = 300
 _LEAST_UNPACKED = 1 << 26
 """What is unpacked without a question, 64 MiB; beyond it, at most ``_MOST_RATIO`` times the packed bytes."""
-_ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
 def records(
@@ -40,31 +31,21 @@ def records(
     """The records in order; a ``RowFault`` stands in the place of one that cannot be read. An empty file has none.
 
     The content decides what kind of file it is, never a name. Of two members of the same name the last one counts.
-    Columns of embeddings are not read; ``notes`` counts their rows.
-
-    Raises:
-        LogFormatError: if the file is none of these kinds.
-        DataError: if it is damaged.
-        OSError: if it cannot be read.
+    Columns of embeddings are not read; ``notes`` counts their rows. Raises ``LogFormatError`` if the file is none of
+    these kinds, and ``DataError`` if it is damaged.
     """
     head = file.read(len(b"ARROW1"))
     file.seek(0)
     if head.startswith(b"\x1f\x8b"):
-        yield from _unzipped(file, wrappers, takes_csv)
-    elif head.startswith(b"PAR1"):
-        yield from parquet_rows(file, Counter() if notes is None else notes)
-    elif head.startswith((b"ARROW1", _ARROW_STREAM)):
-        yield from arrow_rows(file, Counter() if notes is None else notes, is_stream=head.startswith(_ARROW_STREAM))
-    else:
-        yield from _text_records(file, wrappers, takes_csv)
-
-
-def _unzipped(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[FileRecord]:
-    with _Unzipped(file) as unzipped:
         try:
-            yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)
+            with _Unzipped(file) as unzipped:
+                yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"should be whole gzip, is damaged: {error}; fetch it again") from error
+    elif head.startswith((b"PAR1", b"ARROW1", ARROW_STREAM)):
+        yield from table_rows(file, Counter() if notes is None else notes)
+    else:
+        yield from _text_records(file, wrappers, takes_csv)
 
 
 class _Unzipped(gzip.GzipFile):
@@ -83,11 +64,7 @@ class _Unzipped(gzip.GzipFile):
         return self._checked(super().read1(size))
 
     def _checked(self, content: bytes) -> bytes:
-        """``content``, which was read.
-
-        Raises:
-            DataError: if it is too much for what it was packed in.
-        """
+        """``content``, which was read; DataError if it is too much for what it was packed in."""
         if self.tell() > max(_LEAST_UNPACKED, _MOST_RATIO * self._packed.tell()):
             raise DataError(
                 f"should unpack to at most {_MOST_RATIO} times its size, its first {self._packed.tell()} bytes give "
@@ -97,25 +74,19 @@ class _Unzipped(gzip.GzipFile):
 
 
 def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> Iterator[FileRecord]:
-    begin = _beginning(file)
+    begin = b""
+    while begin in _PARTS_OF_MARK and (block := file.read(BLOCK_BYTES)):
+        begin = _BLANK.sub(b"", begin + block, count=1)
     file.seek(0)
     if begin.startswith(_UTF16):
         raise LogFormatError("should be UTF-8, begins like UTF-16; save it as UTF-8")
     if begin.startswith((b"{", b"[")):
-        yield from json_values(file, wrappers, may_be_lines=begin.startswith(b"{"))
+        yield from _json_values(file, wrappers, may_be_lines=begin.startswith(b"{"))
     elif begin and takes_csv and b"\x00" not in begin:
         yield from csv_rows(file)
     elif begin:
         kinds = "JSON, JSON lines, CSV, Parquet or Arrow" if takes_csv else "JSON, JSON lines, Parquet or Arrow"
         raise LogFormatError(f"should be {kinds}, begins like none of these")
-
-
-def _beginning(file: BinaryIO) -> bytes:
-    """Some bytes from the first one on that is not blank; none of a blank file. Byte order marks are blank, too."""
-    begin = b""
-    while begin in _PARTS_OF_MARK and (block := file.read(BLOCK_BYTES)):
-        begin = _BLANK.sub(b"", begin + block, count=1)
-    return begin
 
 
 _OWN_KEYS = frozenset(
@@ -130,28 +101,26 @@ _BETWEEN = re.compile("[ \t\r\n\ufeff,]*")
 """What may stand between values: white space, commas, and the byte order marks of files that were joined."""
 
 
-def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[FileRecord]:
-    """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, in snake
-    case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one
-    behind the other.
+def _json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[FileRecord]:
+    """The values of a file that begins like JSON, where several documents may stand one behind the other.
 
-    ``may_be_lines`` says that it begins with an object. If that ends within its line, each line is read for itself: one
-    that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts off, a list that is
-    not closed among it.
+    An object with one of the keys ``wrappers``, in snake case, and none of a record's own, gives its items, and a whole
+    table its rows. ``may_be_lines`` says that the file begins with an object. If that ends within its line, each line
+    is read for itself: one that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts
+    off.
 
-    Raises:
-        LogFormatError: if not even the first value can be read.
-        DataError: if a list or an object over several lines is damaged or too long, so that nobody knows where the
-            next begins.
+    Raises ``LogFormatError`` if not even the first value can be read, and ``DataError`` if a list or an object over
+    several lines is damaged or too long, so that nobody knows where the next begins.
     """
-    for record in _lines(file) if may_be_lines and _first_line_is_whole(file) else _stream(file):
-        yield from _unwrapped(record, wrappers)
-
-
-def _first_line_is_whole(file: BinaryIO) -> bool:
-    """Whether the first line that is neither empty nor too long is JSON."""
-    first = next((line for line in text_lines(file) if line.text is not None and line.text.strip()), None)
-    return first is not None and not any(isinstance(value, RowFault) for value in _line_values(first, ""))
+    lines = text_lines(file) if may_be_lines else iter(())
+    first = next((line for line in lines if line.text is not None and line.text.strip()), None)
+    is_whole = first is not None and not any(isinstance(value, RowFault) for value in _line_values(first, ""))
+    for record in _lines(file) if is_whole else _stream(file):
+        items = _items(record.value, wrappers) if wrappers else None
+        if items is None:
+            yield record
+        else:
+            yield from (FileRecord(record.line, item, number) for number, item in enumerate(items))
 
 
 def _lines(file: BinaryIO) -> Iterator[FileRecord]:
@@ -182,14 +151,6 @@ def _line_values(line: Line, place: str) -> Iterator[object]:
 def _start_of_next(text: str, at: int) -> int:
     between = _BETWEEN.match(text, at)
     return at if between is None else between.end()
-
-
-def _unwrapped(record: FileRecord, wrappers: Sequence[str]) -> Iterator[FileRecord]:
-    items = _items(record.value, wrappers) if wrappers else None
-    if items is None:
-        yield record
-    else:
-        yield from (FileRecord(record.line, item, number) for number, item in enumerate(items))
 
 
 def _items(value: object, wrappers: Sequence[str], depth: int = 0) -> Sequence[object] | None:
@@ -293,7 +254,10 @@ class _Window:
                     f"should have values of moderate depth, the one in line {self.line} is deeper"
                 ) from error
             except ValueError as error:
-                if not self._may_go_on(error):
+                at_end = isinstance(error, json.JSONDecodeError) and (
+                    error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_OFF_CHARS
+                )
+                if not at_end:
                     raise self._damage(error, is_first) from error
                 if not self._grow():
                     return no_json(f"line {self.line}", _CUT_OFF)
@@ -302,12 +266,6 @@ class _Window:
                 self.advance(end - self._at)
                 return value
             self._grow()
-
-    def _may_go_on(self, error: ValueError) -> bool:
-        """True where the error lies at the end of what was read so far."""
-        if not isinstance(error, json.JSONDecodeError):
-            return False
-        return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_OFF_CHARS
 
     def _grow(self) -> bool:
         """Read on, as much as there is already, so that a long value is parsed only a few times over."""
@@ -335,143 +293,3 @@ class _Window:
             f"should hold JSON, line {line} cannot be parsed: {message}; export it again, best as JSON lines, of which "
             "only the faulty ones are left out"
         )
-
-
-def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[FileRecord]:
-    """The rows of a Parquet file without embeddings; their numbers count from 1, as lines do.
-
-    ``notes`` counts the rows of each column that is left out.
-
-    A ``RowFault`` stands in the place of a row that cannot be read.
-
-    Raises:
-        DataError: if the file is damaged, or its counts of rows differ.
-    """
-    try:
-        log = ParquetLog(open_parquet(file))
-        vectors = [column.name for column in log.schema if _is_vector(column)]
-        notes.update({_left_out(name): log.row_count for name in vectors})
-        parts = [ColumnPart(name) for name in log.schema.names if name not in vectors]
-        yield from _table_rows((batch.rows for batch in log.batches(parts, range(log.row_count))), notes)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
-
-
-def arrow_rows(file: BinaryIO, notes: Counter[str], *, is_stream: bool) -> Iterator[FileRecord]:
-    """As ``parquet_rows``, for Arrow's file and stream formats; streams may stand one behind the other."""
-    try:
-        if is_stream:
-            yield from _table_rows(_stream_batches(file), notes)
-        else:
-            opened = pa.ipc.open_file(file)
-            batches = (opened.get_batch(index) for index in range(opened.num_record_batches))
-            yield from _table_rows(batches, notes)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"should be readable Arrow, is damaged: {' '.join(str(error).split())}") from error
-
-
-def _stream_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """The batches of all streams up to the file's end."""
-    while True:
-        yield from pa.ipc.open_stream(file)
-        start = file.tell()
-        if not file.read(1):
-            return
-        file.seek(start)
-
-
-def _is_vector(field: pa.Field) -> bool:
-    """Whether a column holds lists of numbers, which would take most of the time and memory."""
-    item = list_item_type(plain_type(field.type))
-    return item is not None and pa.types.is_floating(item)
-
-
-def _left_out(name: str) -> str:
-    return f"column {name!r} is not read, since it holds lists of numbers"
-
-
-def _table_rows(batches: Iterator[pa.RecordBatch], notes: Counter[str]) -> Iterator[FileRecord]:
-    number = 0
-    for whole in batches:
-        vectors = [column.name for column in whole.schema if _is_vector(column)]
-        notes.update({_left_out(name): whole.num_rows for name in vectors})
-        for some in _pieces(whole.select([name for name in whole.schema.names if name not in vectors])):
-            for value in _row_values(_in_microseconds(some)):
-                number += 1
-                yield FileRecord(number, value)
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Few rows at a time, of which each may stand for the whole of a dictionary."""
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        some = batch.slice(start, BATCH_ROWS)
-        rows = max(1, BATCH_BYTES // max(1, some.nbytes))
-        yield from (some.slice(index, rows) for index in range(0, some.num_rows, rows))
-
-
-def _in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Nanoseconds as microseconds at any depth, since Python's moments are no finer."""
-    columns = []
-    for column in batch.columns:
-        wanted = with_leaves(column.type, _coarser)
-        if wanted != column.type:
-            column = pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _coarser(kind: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) and kind.unit == "ns" else kind
-
-
-def _row_values(batch: pa.RecordBatch) -> Iterator[object]:
-    try:
-        yield from _plain_rows(batch)
-    except (UnicodeDecodeError, OverflowError, ValueError):
-        for index in range(batch.num_rows):
-            try:
-                yield from _plain_rows(batch.slice(index, 1))
-            except UnicodeDecodeError as error:
-                message = f"row should hold UTF-8, holds other bytes at byte {error.start}"
-                yield RowFault(Reason.INVALID_UTF8, message, column=None)
-            except (OverflowError, ValueError):
-                message = "row should hold moments of the years 1 to 9999, holds others; correct it"
-                yield RowFault(Reason.INVALID_VALUE, message, column=None)
-
-
-def _plain_rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = batch.to_pylist()
-    for field in batch.schema:
-        if _needs_care(field.type):
-            for row in rows:
-                row[field.name] = _plain(row[field.name], field.type)
-    return rows
-
-
-def _needs_care(kind: pa.DataType) -> bool:
-    """True where Python's value of this type, or of one within it, is none that JSON has."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return True
-    if pa.types.is_nested(kind) and not pa.types.is_map(kind):
-        return any(_needs_care(kind.field(index).type) for index in range(kind.num_fields))
-    tests = (pa.types.is_map, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-    return pa.types.is_decimal(kind) or any(is_one(kind) for is_one in tests)
-
-
-def _plain(value: object, kind: pa.DataType) -> object:
-    """The value as JSON has it: a map is an object, bytes are text, those of a fixed length an id in hexadecimals."""
-    if value is None:
-        return None
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain(value, kind.storage_type) if isinstance(value, bytes | list | dict) else str(value)
-    if isinstance(value, bytes):
-        return value.hex() if pa.types.is_fixed_size_binary(kind) else value.decode("utf-8", "surrogateescape")
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if pa.types.is_map(kind) and isinstance(value, list):
-        return {str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value}
-    if isinstance(value, dict):
-        return {name: _plain(member, kind.field(name).type) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(item, kind.value_type) for item in value]
-    return value

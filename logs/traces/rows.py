@@ -1,16 +1,21 @@
-"""The format with one row per record: data sets of ragas and others, and objects whose fields have usual names."""
+"""The formats with one row per record: data sets of ragas and others, and responses of providers with their requests.
+
+Fields have usual names. A record of responses is ``{"request": ..., "response": ...}`` under any usual names, both in
+one object, or a response with the question beside it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE, words
 from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
-from attribeam.logs.traces.documents import Document, document_of, documents_of
+from attribeam.logs.traces.documents import FROM_PROMPT, Document, document_of, documents_of, once_each, prompt_parts
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -18,21 +23,23 @@ from attribeam.logs.traces.messages import (
     Speaker,
     answer_of,
     answered,
+    content_text,
     messages_of,
     question_of,
     several_texts,
     with_history,
 )
-from attribeam.logs.traces.paths import Path, PathSet, TraceOptions
-from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
+from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, TraceOptions, compiled_path
 from attribeam.logs.traces.values import (
     Record,
     by_name,
     fault,
+    first_of,
     is_nothing,
     microseconds,
     nested,
     opened_text,
+    parsed,
     printed_value,
     shape,
     shown_keys,
@@ -121,13 +128,17 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 
     ``read`` gives what the member of a name says, None where it says nothing.
     """
+    own = by_name(whole)
+    held = ((f"{own[name]}.", opened_text(whole[own[name]])) for name in names.holders if name in own)
     first: Choice[_T] = Choice()
-    for place, record in _places(whole, names.holders):
-        found = _chosen(place, record, names, read)
-        if found.value is not None and not found.is_last:
-            return found
-        if not first.name or (first.value is None and found.value is not None and not _is_meant(first.raw, names)):
-            first = found
+    for place, record in chain([("", whole)], held):
+        if not isinstance(record, Mapping):
+            continue
+        choice = _chosen_in(place, record, names, read)
+        if choice.value is not None and not choice.is_last:
+            return choice
+        if not first.name or (first.value is None and choice.value is not None and not _is_meant(first.raw, names)):
+            first = choice
     return first
 
 
@@ -138,13 +149,7 @@ def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
     return next(((name, whole[name]) for name in there if not is_nothing(whole[name])), ("", None))
 
 
-def looked_for(whole: Record, names: Names) -> str:
-    """The names that a field is looked for under, and those that a record has."""
-    usual = ", ".join((*names.made, *names.either, *names.last))
-    return f"none of {usual}; the row has {shown_keys(whole) or 'no members'}"
-
-
-def choice_note(choice: Choice[_T], names: Names) -> str | None:
+def _choice_note(choice: Choice[_T], names: Names) -> str | None:
     """What to tell of a choice; None where nothing else could be meant."""
     if choice.value is None or not (choice.others or (choice.is_last and not names.may_be_null)):
         return None
@@ -152,16 +157,7 @@ def choice_note(choice: Choice[_T], names: Names) -> str | None:
     return f"{names.field} read from {choice.name}, {why}; --{names.field}-path names another"
 
 
-def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
-    yield "", whole
-    own = by_name(whole)
-    for holder in (own[name] for name in holders if name in own):
-        value = opened_text(whole[holder])
-        if isinstance(value, dict):
-            yield f"{holder}.", value
-
-
-def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
+def _chosen_in(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
     own = by_name(record)
     could = {own[name]: read(own[name], record[own[name]]) for name in (*names.made, *names.either) if name in own}
     unsaid: Choice[_T] = Choice()
@@ -213,19 +209,18 @@ class Rows:
         """The row of a record; its ``record_id`` is None where the record has none, so that one is made.
 
         Texts that hold lists or objects, as JSON or as Python prints them, are read. Where no member holds passages,
-        they are looked for in the prompt.
-
-        Raises:
-            RowFault: if it is faulty; the message names the field.
+        they are looked for in the prompt. A ``RowFault`` that is raised names the field.
         """
         whole = _opened(record)
         given = _at(paths.question, whole) or chosen(whole, QUESTION, _asked)
         gave = _at(paths.answer, whole) or chosen(whole, ANSWER, _answer)
         found = _at(paths.passages, whole) or chosen(whole, PASSAGES, _documents)
         asked = _asked("", given.raw) if paths.question else given.value
-        answer = (_answer("", gave.raw) if paths.answer else gave.value) or _answered_in(given.raw)
+        answer = _answer("", gave.raw) if paths.answer else gave.value
+        if not answer and (messages := messages_of(_conversation_or_text("", given.raw))) is not None:
+            answer = answered(messages)
         passages = documents_of(found.raw) if paths.passages else _with_ids(found, whole)
-        notes = [choice_note(given, QUESTION), choice_note(gave, ANSWER), choice_note(found, PASSAGES)]
+        notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(found, PASSAGES)]
         if options.tool_outputs and asked is not None:
             passages = (*(passages or ()), *tool_passages(asked.tool_texts))
         parts = None if passages or found.name else next(filter(None, map(prompt_parts, _prompts(whole))), None)
@@ -292,12 +287,6 @@ def _answer(name: str, value: object) -> str | None:
     return None if isinstance(read, list) and several_texts(read) else answer_of(read)
 
 
-def _answered_in(given: object) -> str | None:
-    """The assistant's last message in the conversation that was given."""
-    messages = messages_of(_conversation_or_text("", given))
-    return None if messages is None else answered(messages)
-
-
 def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     """The passages of a list, an object or a text; a text that holds none of these is a passage itself.
 
@@ -318,7 +307,11 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
 
 
 def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
-    ids = chosen(whole, PASSAGE_IDS, _listed)
+    def listed(_: str, value: object) -> list[object] | None:
+        value = opened_text(value)
+        return (value if isinstance(value, list) else [value]) if not is_nothing(value) and value != [] else None
+
+    ids = chosen(whole, PASSAGE_IDS, listed)
     if ids.value is None:
         return found.value
     if found.value is None:
@@ -332,11 +325,6 @@ def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Docum
         )
     pairs = zip(found.value, ids.value, strict=True)
     return tuple(one._replace(passage_id=text_or_none(own)) for one, own in pairs)
-
-
-def _listed(_: str, value: object) -> list[object] | None:
-    value = opened_text(value)
-    return (value if isinstance(value, list) else [value]) if not is_nothing(value) and value != [] else None
 
 
 def _prompts(whole: Record) -> Iterator[str]:
@@ -356,8 +344,9 @@ def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names,
     """What is wrong with a row that has nothing where a field should stand."""
     kind = {"passages": "passages", "answer": "an answer"}.get(names.field, f"a {names.field}")
     if path is None and not choice.name:
-        found = f", has {looked_for(whole, names)}; name its place with --{names.field}-path"
-        return fault(reason, names.field, f"row should have {kind}{found}")
+        usual = ", ".join((*names.made, *names.either, *names.last))
+        found = f", has none of {usual}; the row has {shown_keys(whole) or 'no members'}; name its place with"
+        return fault(reason, names.field, f"row should have {kind}{found} --{names.field}-path")
     found = f" in {path or choice.name}, has {shape(choice.raw)}"
     if names is ANSWER and isinstance(choice.raw, list) and len(choice.raw) > 1:
         found += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
@@ -380,3 +369,117 @@ def _conversation_or_text(name: str, value: object) -> object:
             raise fault(Reason.INVALID_VALUE, name, message) from error
         return value
     return printed if isinstance(printed, list) and printed and messages_of(printed) is not None else value
+
+
+_REQUESTS = ("request", "req", "request_body", "input", "inputs", "params", "kwargs", "body")
+_RESPONSES = ("response", "resp", "response_body", "result", "output", "outputs", "completion", "record_json")
+_QUESTIONS = (*QUESTION.made, "input", "prompt", "messages", "request")
+_PASSAGE = {"text", "title", "passage_id"}
+_IDS = ("record_id", "id", "custom_id", "trace_id", "request_id", "response_id", "generation_id")
+_MOMENTS = ("answered_at", "created_at", "timestamp", "time", "created", "create_time", "ts")
+_MODELS = ("generator", "model", "model_name", "model_version", "model_id")
+_SESSIONS = ("session_id", "conversation_id", "thread_id")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRows(Rows):
+    """One response with its request per record; a record of no known provider is read as a plain row."""
+
+    def row(self, record: Record, options: TraceOptions, paths: PathSet) -> TraceRow:
+        """See ``Rows.row``; paths are searched in the record as it is logged."""
+        known = _known(record, options.preset)
+        if known is None:
+            return Rows.row(self, record, options, paths)
+        provider, whole = known
+        values = {
+            "question": paths.question(record) if paths.question else _question(provider, whole),
+            "passages": paths.passages(record) if paths.passages else _found(provider.passages, whole),
+            "answer": paths.answer(record) if paths.answer else _found(provider.answer, whole),
+        }
+        if not paths.passages and isinstance(documents := values["passages"], list):
+            values["passages"] = [_passage(one) for one in documents]
+        sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
+        for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
+            values[name] = next((one for side in sides if (one := first_of(side, names)) is not None), None)
+        row = Rows.row(self, values, options, PathSet())
+        if row.passages:
+            row = row._replace(passages=once_each(row.passages))  # several citations may name one
+        if row.fault is not None and row.question is None and not options.question_path:
+            message = (
+                'record should have a question, has none in its request or beside the response; log {"request": ..., '
+                '"response": ...}, or name where it stands with --question-path'
+            )
+            return row._replace(fault=fault(Reason.MISSING_VALUE, "question", message))
+        if row.fault is not None and row.fault.reason is Reason.NO_PASSAGES and not options.passages_path:
+            message = f"record should have passages, has {shape(values['passages'])}; {provider.way_out}"
+            return row._replace(fault=fault(Reason.NO_PASSAGES, "passages", message))
+        return row
+
+
+def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, object]] | None:
+    """The provider of a record, and the record with ``request``, ``response`` and what may be asked ``beside`` them.
+
+    None where it is of none.
+    """
+    flat = nested(record) if any("." in name for name in record) else record
+    whole = {_snake(name): _in_snake_case(value) for name, value in flat.items()}
+    request = next(_sides(whole, _REQUESTS))
+    beside = [one for name in _QUESTIONS if isinstance(one := whole.get(name), str | list)]
+    found = [{**whole, "request": request, "response": one, "beside": beside} for one in _sides(whole, _RESPONSES)]
+    named = [*PROVIDERS.values()] if preset is None else [PROVIDERS[preset]]
+    known = ((provider, one) for one in found for provider in named if _found(provider.mark, one))
+    return next(known, (named[0], found[0]) if len(named) == 1 else None)
+
+
+def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
+    """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
+    for name in names:
+        one = _in_snake_case(parsed(whole.get(name)))
+        if isinstance(one, dict):
+            body = _in_snake_case(parsed(one.get("body")))
+            yield body if isinstance(body, dict) else one
+    yield whole
+
+
+def _question(provider: Provider, whole: dict[str, object]) -> object:
+    """The first value that leads to a question; last those ``beside`` the response."""
+    beside = whole["beside"]
+    found = [*(_found(path, whole) for path in provider.question), *(beside if isinstance(beside, list) else [])]
+    for value in found:
+        items = value if isinstance(value, list) else []  # of which some may be references to files
+        asked = [one for one in items if isinstance(one, dict) and "role" in one] or value
+        if question_of(asked, plain=isinstance(asked, str)) is not None:
+            return asked
+        if text := content_text(asked):
+            return text
+    return None
+
+
+def _passage(one: object) -> object:
+    """A document with a plain text, and with an id where it has no text; what no mapping made stays as it is.
+
+    The text of an object with keys of its own is its longest one.
+    """
+    if not isinstance(one, dict) or one.keys() != _PASSAGE:
+        return one
+    content, title, passage_id = parsed(one["text"]), text_or_none(one["title"]), text_or_none(one["passage_id"])
+    text = content_text(content)
+    if not text and isinstance(content, dict):
+        text = max((member for member in content.values() if isinstance(member, str)), key=len, default="")
+    return {"text": text or None, "title": title, "passage_id": passage_id or (None if text else title)}
+
+
+def _found(path: str, whole: object) -> object:
+    return compiled_path("a log of responses", path)(whole)
+
+
+def _in_snake_case(value: object) -> object:
+    """The value with ``retrievedContext`` as ``retrieved_context``, and so all keys at any depth."""
+    if isinstance(value, dict):
+        return {_snake(key): _in_snake_case(one) for key, one in value.items()}
+    return [_in_snake_case(one) for one in value] if isinstance(value, list) else value
+
+
+def _snake(name: str) -> str:
+    return _CAPITAL.sub("_", name).lower()

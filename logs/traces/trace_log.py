@@ -1,114 +1,59 @@
-"""Files of an export to the rows that they come to, in the order in which they first appear; spans wait on disk."""
+"""Files of an export to rows of a QA log, in the order in which they first appear, and the reader that audits one.
+
+Spans wait on disk until all files are read.
+"""
 
 from __future__ import annotations
 
-import pickle
-import sqlite3
+import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attribeam.logs.columns import INPUT_FIELDS, ColumnMap, ColumnPart, carried
 from attribeam.logs.files import LogStorage
-from attribeam.logs.qa_log import temporary_file_failed
-from attribeam.logs.rows import EMPTY_PASSAGE, text_bytes, unreadable_moment
-from attribeam.logs.traces.assembly import Span, TraceRow, document_of_trace, passage_text_fault, row_of_trace, tree_of
-from attribeam.logs.traces.csv_rows import FileRecord
+from attribeam.logs.jsonl_log import kept
+from attribeam.logs.qa_log import with_reading_notes
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, ParquetLog
+from attribeam.logs.rows import (
+    BATCH_BYTES,
+    EMPTY_PASSAGE,
+    FaultyRow,
+    RawPassage,
+    RawRow,
+    RowValidator,
+    text_bytes,
+    unreadable_moment,
+)
+from attribeam.logs.traces.assembly import (
+    SpooledTrace,
+    TraceRow,
+    TraceSpool,
+    document_of_trace,
+    passage_text_fault,
+    row_of_trace,
+    temporary_table,
+    trace_spool,
+    tree_of,
+)
 from attribeam.logs.traces.documents import Document, Texts, document_of, no_texts, with_texts
-from attribeam.logs.traces.formats import LogKind, SpanFormat
+from attribeam.logs.traces.formats import LOG_KINDS, LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.values import fault, in_snake_case, is_nothing, microseconds, shape
-from attribeam.schemas import Reason, RowFault
+from attribeam.logs.traces.values import FileRecord, fault, in_snake_case, is_nothing, microseconds, shape, valid_text
+from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, UsageError
-
-MOST_SPANS = 20_000
-MOST_BYTES = 1 << 28
-"""The largest trace that is read into memory: 20,000 spans of together 256 MiB."""
-_TOO_LARGE = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
-
-_GROUPS = """
-    SELECT min(rowid), trace, count(*) > ? OR sum(length(entry)) > ? FROM spans
-    GROUP BY coalesce(trace, rowid) ORDER BY 1
-"""
-
-
-@contextmanager
-def _temporary_table(schema: str) -> Iterator[sqlite3.Connection]:
-    """A database in a temporary file that has no name any more, so that it goes whatever ends the process.
-
-    Raises:
-        RunError: if it cannot be written.
-    """
-    with tempfile.TemporaryDirectory(prefix="attribeam-") as folder:
-        database = sqlite3.connect(Path(folder, "rows.sqlite"), isolation_level=None)
-        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "BEGIN EXCLUSIVE"):
-            database.execute(command)
-    try:
-        database.execute(f"CREATE TABLE {schema}")
-        yield database
-    except sqlite3.Error as error:
-        raise temporary_file_failed(error) from error
-    finally:
-        database.close()
-
-
-class SpooledTrace(NamedTuple):
-    """One trace: the file and line where it first appears, and its spans in the order of the export.
-
-    A fault stands in the place of spans that are too many, and of a record that could not be read, which has no id.
-    """
-
-    file: int
-    place: str
-    trace_id: str | None
-    spans: list[Span] | RowFault
-
-
-@dataclass(frozen=True, slots=True)
-class TraceSpool:
-    """Takes spans, and gives traces in the order in which they first appear; see ``trace_spool``."""
-
-    database: sqlite3.Connection
-
-    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
-        """Keep a span, or the fault of a record that belongs to no known trace."""
-        key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
-        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
-
-    def traces(self) -> Iterator[SpooledTrace]:
-        """Every trace once."""
-        self.database.execute("CREATE INDEX by_trace ON spans (trace)")
-        for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
-            file, place, entry = next(self._entries("rowid", first))
-            if isinstance(entry, RowFault):
-                yield SpooledTrace(file, place, None, entry)
-            elif is_too_large:
-                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
-            else:
-                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
-
-    def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
-        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
-        return (pickle.loads(entry) for (entry,) in found)
-
-
-@contextmanager
-def trace_spool() -> Iterator[TraceSpool]:
-    """A spool; its temporary file, as large as the texts of the spans, goes when the context is left.
-
-    Raises:
-        RunError: if the file cannot be written.
-    """
-    with _temporary_table("spans (trace BLOB, entry BLOB)") as database:
-        yield TraceSpool(database)
+from attribeam.schemas.qa_record import RETRIEVALS
 
 
 @contextmanager
@@ -116,14 +61,10 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
     """The table at ``path``, read once, of which the first passage of an id counts; a temporary file holds it.
 
     Its fields are ``passage_id`` (or ``id``), ``text`` (or ``content``, ``page_content``), and perhaps ``title``; it
-    may be Parquet, Arrow, CSV, JSON or JSON lines.
-
-    Raises:
-        UsageError: if the table is not there, or no row has an id and a text.
-        DataError: if it cannot be read.
-        RunError: if the temporary file cannot be written.
+    may be Parquet, Arrow, CSV, JSON or JSON lines. Raises ``UsageError`` if the table is not there, or no row has an id
+    and a text, and ``DataError`` if it cannot be read.
     """
-    with _temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
+    with temporary_table("passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID") as database:
         rows = usable = 0
         try:
             with storage.open(path) as file:
@@ -144,16 +85,14 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
                 f"--passages-table {path!r} should have the fields passage_id and text, none of its {rows} rows "
                 "has both"
             )
-        yield partial(_passage, database)
 
+        def text_of(passage_id: str) -> Document | None:
+            query = "SELECT text, title FROM passages WHERE id = ?"
+            row = database.execute(query, (text_bytes(passage_id),)).fetchone() or (None, None)
+            text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in row)
+            return None if text is None else Document(text, title, passage_id)
 
-def _passage(database: sqlite3.Connection, passage_id: str) -> Document | None:
-    query = "SELECT text, title FROM passages WHERE id = ?"
-    found = database.execute(query, (text_bytes(passage_id),)).fetchone()
-    if found is None:
-        return None
-    text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in found)
-    return Document(text, title, passage_id)
+        yield text_of
 
 
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
@@ -163,18 +102,24 @@ OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 
 
 class PlacedRow(NamedTuple):
-    """A row: the number of the file where it first appears, its 0-based number among the rows of that file.
-
-    ``document`` gives what paths are searched in.
-    """
+    """A row: the number of the file where it first appears, its 0-based number among the rows of that file."""
 
     file: int
     number: int
     row: TraceRow
-    document: Callable[[], object]
+    source: FileRecord | SpooledTrace
+
+    def document(self) -> object:
+        """What paths are searched in."""
+        if isinstance(self.source, FileRecord):
+            return self.source.value
+        spans = self.source.spans
+        return None if isinstance(spans, RowFault) else document_of_trace(tree_of(spans))
 
 
-PlacedRecord = tuple[int, FileRecord]
+_PlacedRecord = tuple[int, FileRecord]
+_FoundRow = tuple[int, str, TraceRow, FileRecord | SpooledTrace]
+"""File, place and row, and what it was made of."""
 
 
 @dataclass(slots=True)
@@ -208,52 +153,63 @@ class ExportRows:
     def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
         """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
 
-        Raises:
-            UsageError: if a path is none.
-            LogFormatError, DataError, OSError: as ``records``.
+        Raises ``UsageError`` if a path is none, and what ``records`` raises.
         """
-        paths = path_set(self.options)
-        form = self.kind.format
-        found = islice(self._records(form.wrappers, files), most_records)
-        return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
-
-    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
-        made, numbers = Counter[bytes](), Counter[int]()
-        for file, one in found:
-            try:
-                with _moderate_depth():
-                    row = self._with_texts(form.row(_object(one), self.options, paths))
-            except RowFault as error:
-                row = TraceRow(None, fault=error)
-            self._note(row)
-            yield PlacedRow(file, numbers[file], _placed_row(_with_id(row, made), one.place), partial(_value, one))
+        paths, form = path_set(self.options), self.kind.format
+        placed = islice(self._records(form.wrappers, files), most_records)
+        rows = self._rows(form, paths, placed) if isinstance(form, Rows) else self._traces(form, paths, placed)
+        numbers = Counter[int]()
+        for file, place, row, source in rows:
+            if row.fault is None:
+                self.seen.notes.update(row.notes)
+                self.seen.notes[EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
+            elif not str(row.fault).startswith("line "):
+                row = row._replace(fault=fault(row.fault.reason, row.fault.column, f"{place}: {row.fault}"))
+            yield PlacedRow(file, numbers[file], row, source)
             numbers[file] += 1
 
-    def _note(self, row: TraceRow) -> None:
-        if row.fault is None:
-            self.seen.notes.update(row.notes)
-            self.seen.notes[EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
+    def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[_PlacedRecord]:
+        for number, opened in enumerate(files):
+            with opened() as file:
+                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
+                    yield number, record
 
-    def _with_texts(self, row: TraceRow) -> TraceRow:
-        if row.fault is not None or not row.passages:
-            return row
-        row = row._replace(passages=with_texts(row.passages, self.texts))
-        return row._replace(fault=passage_text_fault(row.passages or ()))
+    def _rows(self, form: Rows, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
+        made = Counter[bytes]()
+        for file, record in placed:
+            try:
+                with _moderate_depth():
+                    row = form.row(_object(record), self.options, paths)
+                if row.fault is None:
+                    passages = with_texts(row.passages or (), self.texts)
+                    row = row._replace(passages=passages, fault=passage_text_fault(passages))
+            except RowFault as error:
+                row = TraceRow(None, fault=error)
+            yield file, record.place, _with_id(row, made), record
 
-    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[PlacedRow]:
+    def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
         with trace_spool() as spool:
-            for file, one in found:
-                self._spool(spool, file, form, one)
-            numbers = Counter[int]()
+            for file, record in placed:
+                self._spool(spool, file, form, record)
             for trace in spool.traces():
-                row = _placed_row(self._row_of(trace, paths), trace.place)
-                self._note(row)
-                yield PlacedRow(trace.file, numbers[trace.file], row, partial(_document, trace))
-                numbers[trace.file] += 1
+                row = TraceRow(trace.trace_id)
+                if isinstance(trace.spans, RowFault):
+                    row = row._replace(fault=trace.spans)
+                else:
+                    try:
+                        with _moderate_depth():
+                            trace_id = trace.spans[0].trace_id
+                            row = row_of_trace(trace_id, trace.spans, self.options, self.texts, paths)
+                    except RowFault as error:
+                        row = row._replace(fault=error)
+                yield trace.file, trace.place, row, trace
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
+        members = record.value.items() if isinstance(record.value, dict) else ()
+        moments = {name: value for name, value in members if in_snake_case(name) in _MOMENTS}
+        unread = (name for name, value in moments.items() if not is_nothing(value) and microseconds(value) is None)
+        self.seen.notes.update(map(unreadable_moment, unread))
         count = 0
-        self.seen.notes.update(_unreadable_moments(record.value))
         try:
             with _moderate_depth():
                 for span in form.spans(_object(record)):
@@ -265,21 +221,6 @@ class ExportRows:
         self.seen.spans += count
         self.seen.skipped += not count
 
-    def _row_of(self, trace: SpooledTrace, paths: PathSet) -> TraceRow:
-        if isinstance(trace.spans, RowFault):
-            return TraceRow(trace.trace_id, fault=trace.spans)
-        try:
-            with _moderate_depth():
-                return row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
-        except RowFault as error:
-            return TraceRow(trace.trace_id, fault=error)
-
-    def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[PlacedRecord]:
-        for number, opened in enumerate(files):
-            with opened() as file:
-                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
-                    yield number, record
-
 
 @contextmanager
 def _moderate_depth() -> Iterator[None]:
@@ -289,20 +230,6 @@ def _moderate_depth() -> Iterator[None]:
     except RecursionError as error:
         message = "record should have values of moderate depth, has deeper ones; leave it out of the export"
         raise fault(Reason.INVALID_VALUE, None, message) from error
-
-
-def _unreadable_moments(record: object) -> Iterator[str]:
-    for name, value in record.items() if isinstance(record, dict) else ():
-        if in_snake_case(name) in _MOMENTS and not is_nothing(value) and microseconds(value) is None:
-            yield unreadable_moment(name)
-
-
-def _value(record: FileRecord) -> object:
-    return record.value
-
-
-def _document(trace: SpooledTrace) -> object:
-    return None if isinstance(trace.spans, RowFault) else document_of_trace(tree_of(trace.spans))
 
 
 def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
@@ -322,11 +249,7 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
 
 
 def _object(record: FileRecord) -> dict[str, object]:
-    """The record, which has to be an object.
-
-    Raises:
-        RowFault: if it is none, or could not be read.
-    """
+    """The record, which has to be an object; else its ``RowFault``."""
     if isinstance(record.value, RowFault):
         raise record.value
     if not isinstance(record.value, dict):
@@ -334,8 +257,175 @@ def _object(record: FileRecord) -> dict[str, object]:
     return record.value
 
 
-def _placed_row(row: TraceRow, place: str) -> TraceRow:
-    """The row; its fault, if any, with the place in front, unless it names one."""
-    if row.fault is None or str(row.fault).startswith("line "):
-        return row
-    return row._replace(fault=fault(row.fault.reason, row.fault.column, f"{place}: {row.fault}"))
+_DESCRIPTIONS = {
+    "record_id": "id of the trace or the row",
+    "question": "what was asked",
+    "passages": "what was retrieved, in the order of the prompt",
+    "answer": "what was answered",
+    "answered_at": "when the trace ended",
+    "generator": "model that gave the answer",
+    "session_id": "conversation that the trace belongs to",
+}
+_TRACE_DESCRIPTIONS = {
+    "trace_id": "id of the trace in its store",
+    "span_id": "id of the trace's root span",
+    RETRIEVALS: "where the passages stand among the documents of the spans that retrieved them",
+}
+_RETRIEVAL = pa.struct([("span_id", pa.string()), ("position", pa.int32()), ("passage_index", pa.int32())])
+_FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
+_FIELDS = tuple((field.name, field.name) for field in INPUT_FIELDS if field.name in _DESCRIPTIONS)
+_VALIDATOR = RowValidator(ColumnMap(_FIELDS, ()), max_text_chars=2**62)
+_logs: dict[tuple[object, ...], pa.NativeFile] = {}
+
+
+def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
+    """The schema of the QA log; ``stored`` adds the columns of faults.
+
+    A log ``of_traces`` has the ids that lead back to the trace store, which an audit carries into its evidence.
+    Texts of a stored log are bytes, because they may be no valid Unicode, which is found when its rows are checked.
+    """
+    text = pa.binary() if stored else pa.string()
+    passage = pa.struct([("passage_id", text), ("title", text), ("text", text)])
+    kinds = {"passages": pa.list_(passage), "answered_at": pa.timestamp("us", tz="UTC"), "session_id": pa.string()}
+    fields = [
+        pa.field(name, kinds.get(name, text), metadata={"description": words}) for name, words in _DESCRIPTIONS.items()
+    ]
+    traces = [
+        pa.field(name, pa.list_(_RETRIEVAL) if name == RETRIEVALS else pa.string(), metadata=carried(words))
+        for name, words in _TRACE_DESCRIPTIONS.items()
+        if of_traces
+    ]
+    return pa.schema([*fields, *traces, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
+
+
+def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
+    """The record that an audit would read, or why it would refuse the row; ids of the store are extra columns."""
+    passages = [RawPassage(*map(text_bytes, (one.text, one.title, one.passage_id))) for one in row.passages or ()]
+    raw = RawRow(
+        record_id=text_bytes(row.record_id),
+        question=text_bytes(row.question),
+        passages=None if row.passages is None else list(passages),
+        answer=text_bytes(row.answer),
+        target_spans=None,
+        answered_at=row.answered_at,
+        generator=text_bytes(row.generator),
+        extra_columns=tuple(_store_ids(row).items()),
+    )
+    if row.fault is not None:
+        return _VALIDATOR.refusal(raw, source, row.fault)
+    return _VALIDATOR.outcome(raw, source, duplicate=False)
+
+
+def _store_ids(row: TraceRow) -> dict[str, object]:
+    ids = {name: valid_text(getattr(row, name)) for name in ("session_id", "trace_id", "span_id")}
+    places = [{**one._asdict(), "span_id": valid_text(one.span_id)} for one in row.retrievals or ()]
+    return {**ids, RETRIEVALS: None if row.retrievals is None else places}
+
+
+def _stored_row(row: TraceRow) -> dict[str, object]:
+    """The values of a row in the stored schema."""
+    fault = row.fault
+    return {
+        **{name: text_bytes(getattr(row, name)) for name in ("record_id", "question", "answer", "generator")},
+        "passages": row.passages
+        and [
+            {name: text_bytes(getattr(one, name)) for name in ("passage_id", "title", "text")} for one in row.passages
+        ],
+        "answered_at": row.answered_at,
+        **_store_ids(row),
+        "fault_reason": fault and str(fault.reason),
+        "fault_message": fault and valid_text(str(fault)),
+        "fault_column": fault and fault.column,
+    }
+
+
+@contextmanager
+def table_file(path: Path, schema: pa.Schema) -> Iterator[TableFile]:
+    """A Parquet file that rows are added to, closed when the context is left."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        table = TableFile(writer, schema)
+        yield table
+        table.flush()
+
+
+class TableFile:
+    """See ``table_file``; as many rows wait in memory as a batch may have."""
+
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
+        self._writer = writer
+        self._schema = schema
+        self._waiting: list[Mapping[str, object]] = []
+        self._size = 0
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Add one row."""
+        self._waiting.append(row)
+        self._size += _text_size(row)
+        if len(self._waiting) == BATCH_ROWS or self._size >= BATCH_BYTES:
+            self.flush()
+
+    def describe(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Add to what the file says of itself."""
+        self._writer.add_key_value_metadata(metadata)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            self._writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self._schema))
+        self._waiting, self._size = [], 0
+
+
+def _text_size(value: object) -> int:
+    """The length of all texts, at any depth."""
+    if isinstance(value, Mapping | list):
+        return sum(map(_text_size, value.values() if isinstance(value, Mapping) else value))
+    return len(value) if isinstance(value, bytes | str) else 0
+
+
+class TraceReader:
+    """Reads one file of an export with default options; spans of one trace have to lie in one file.
+
+    The rows are put together once in each process and kept in a temporary file until another file needs its
+    place. A file on another machine is read anew at every opening, so import it first.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._kind = LOG_KINDS[name]
+        self.suffix = self._kind.suffix
+
+    def open(self, file: BinaryIO) -> TraceLog:
+        """Read the whole export; see ``LogReader``."""
+        return TraceLog(kept(_logs, file, lambda: self._stored(file), os.getpid(), self._kind.name))
+
+    def _stored(self, file: BinaryIO) -> pa.NativeFile:
+        """A temporary file that has no name any more, and goes when nothing refers to it."""
+        export = ExportRows(self._kind, TraceOptions())
+        with tempfile.TemporaryDirectory(prefix="attribeam-log-") as folder:
+            path = Path(folder, "rows.parquet")
+            with table_file(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
+                for placed in export.read([lambda: nullcontext(file)]):
+                    table.add(_stored_row(placed.row))
+                table.describe(with_reading_notes(export.seen.notes))
+            return pa.OSFile(str(path))
+
+
+class TraceLog:
+    """The rows of one export, see ``attribeam.logs.reader.OpenLog``."""
+
+    def __init__(self, stored: pa.NativeFile) -> None:
+        self._rows = ParquetLog(pq.ParquetFile(stored, pre_buffer=False))
+        of_traces = "trace_id" in self._rows.schema.names
+        self.schema: pa.Schema = log_schema(of_traces=of_traces).with_metadata(self._rows.schema.metadata)
+        self.row_count: int = self._rows.row_count
+
+    def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
+        """Read the rows that are wanted, and the faults of those that have one."""
+        wanted = [*parts, *map(ColumnPart, _FAULT_COLUMNS)]
+        for batch in self._rows.batches(wanted, rows):
+            told = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
+            faults = {
+                row: RowFault(Reason(reason), message, column=column)
+                for row, (reason, message, column) in enumerate(told, start=batch.first_row)
+                if reason is not None
+            }
+            yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)

@@ -9,13 +9,30 @@ import math
 import re
 import tokenize
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 
 from attribeam.schemas import Reason, RowFault
 
 Record = Mapping[str, object]
 """One record of an export as it was parsed: a row, a span, a run, or a whole trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A value of a file, or the fault of one that cannot be read; ``line`` counts from 1, ``item`` in its wrapper."""
+
+    line: int
+    value: object
+    item: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for messages."""
+        return f"line {self.line}" if self.item is None else f"line {self.line}, item {self.item}"
+
 
 _DEEPEST = 24
 _LONGEST_NUMBER = 18
@@ -52,20 +69,19 @@ def _put(tree: dict[str, object], key: str, value: object) -> None:
         below = tree.get(part)
         if not isinstance(below, dict):
             inner: dict[str, object] = {} if below is None or isinstance(below, list) else {"": below}
-            for index, one in enumerate(below if isinstance(below, list) else ()):
-                _put(inner, str(index), one)
+            for index, item in enumerate(below if isinstance(below, list) else ()):
+                _put(inner, str(index), item)
             tree[part] = below = inner
         tree = below
     below = tree.get(last)
     if isinstance(value, dict):
         if not isinstance(below, dict):
             tree[last] = below = {}
-        for name, one in value.items():
-            _put(below, name, one)
-    elif isinstance(below, dict):
-        if value is not None:
-            below.setdefault("", value)
-    elif below is None or value is not None:
+        for name, member in value.items():
+            _put(below, name, member)
+    elif isinstance(below, dict) and value is not None:
+        below.setdefault("", value)
+    elif not isinstance(below, dict) and (below is None or value is not None):
         tree[last] = value
 
 
@@ -77,7 +93,7 @@ def _with_lists(value: object) -> object:
             return [_with_lists(value[key]) for key in sorted(numbers, key=int)]
         return {key: _with_lists(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [nested(one) if isinstance(one, dict) else one for one in value]
+        return [nested(item) if isinstance(item, dict) else item for item in value]
     return value
 
 
@@ -106,11 +122,7 @@ def at(value: object, *path: str) -> object:
 
 def first_of(record: Mapping[str, object], names: Iterable[str]) -> object:
     """The first value of these fields that is there: not null, NaN or an empty text."""
-    for name in names:
-        value = record.get(name)
-        if not is_nothing(value):
-            return value
-    return None
+    return next((value for value in map(record.get, names) if not is_nothing(value)), None)
 
 
 def is_nothing(value: object) -> bool:
@@ -163,23 +175,16 @@ def microseconds(value: object) -> int | None:
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return round((moment - _EPOCH).total_seconds() * 1_000_000)
     number = number_or_none(value)
-    if number is not None:
-        exact = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else number
-        return _by_size(exact) if number > 0 else None
-    if not isinstance(value, str):
-        return None
-    try:
-        return microseconds(datetime.fromisoformat(value.strip()))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _by_size(number: float) -> int | None:
-    """Numbers up to the year 5138 are told apart by their size; greater ones are no moments."""
-    for limit, factor in ((10**11, 1_000_000), (10**14, 1000), (10**17, 1)):
-        if number < limit:
-            return round(number * factor)
-    return int(number // 1000) if number < 10**20 else None
+    if number is None:
+        try:
+            return microseconds(datetime.fromisoformat(value.strip())) if isinstance(value, str) else None
+        except (ValueError, OverflowError):
+            return None
+    exact = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else number
+    for limit, factor in ((10**11, 1_000_000), (10**14, 1000), (10**17, 1)):  # each ends in the year 5138
+        if 0 < exact < limit:
+            return round(exact * factor)
+    return int(exact // 1000) if 0 < exact < 10**20 else None
 
 
 def shape(value: object) -> str:
@@ -191,7 +196,7 @@ def shape(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
-        kind = "texts" if all(isinstance(one, str) for one in value) else "items"
+        kind = "texts" if all(isinstance(item, str) for item in value) else "items"
         return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
 
@@ -202,27 +207,29 @@ def shown_keys(value: Mapping[str, object]) -> str:
     return ", ".join([*keys, *(["..."] if len(value) > len(keys) else [])])
 
 
-_CONSTANTS = {
+_CONSTANTS = dict.fromkeys(("None", "null", "nan", "NaN")) | {
     "True": True,
     "true": True,
     "False": False,
     "false": False,
-    **dict.fromkeys(("None", "null", "nan", "NaN")),
 }
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)
+_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
+"""How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
+_GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")
+"""What has a second item or an end."""
+_REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
+"""Something in brackets with text behind it."""
 
 
 def printed_value(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none.
-
-    Raises:
-        ValueError: if it begins like a list or an object and is none, or is numpy's print, which may be cut and has no
-            commas.
+    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
+    ``ValueError`` if it begins like a list or an object and is none, or is numpy's print, which has no commas.
     """
     if text.lstrip().startswith("array("):
         text = _ARRAY.sub(r"\1", text)
@@ -233,51 +240,27 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     except (ValueError, RecursionError):
         if _REMARK.match(text) or not _BEGINS.match(text) or not _GOES_ON.search(text):
             return None
-        value = _of_python(text)
+        if len(text) > _MOST_LITERAL_CHARS:
+            raise ValueError(f"one that is no JSON and has more than {_MOST_LITERAL_CHARS} characters") from None
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+            tokens = (token.type for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline))
+            kinds = pairwise(kind for kind in tokens if kind not in _BESIDE_STRINGS)
+            if (tokenize.STRING, tokenize.STRING) in kinds:  # Python would join them without a word
+                raise ValueError("a list as numpy prints it, without commas")
+            value = _literal(tree.body)
+        except (SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
+            raise ValueError("a list that is cut off or no list of Python") from error
     return value if isinstance(value, list | dict) else None
 
 
 def opened_text(value: object) -> object:
     """What a text prints, see ``printed_value``; any other value, and a text that prints nothing, as it is."""
-    if not isinstance(value, str):
-        return value
     try:
-        found = printed_value(value)
+        printed = printed_value(value) if isinstance(value, str) else None
     except ValueError:
         return value
-    return value if found is None else found
-
-
-_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
-"""How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
-_GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")
-"""What has a second item or an end."""
-_REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
-"""Something in brackets with text behind it."""
-
-
-def _of_python(text: str) -> object:
-    if len(text) > _MOST_LITERAL_CHARS:
-        raise ValueError(f"one that is no JSON and has more than {_MOST_LITERAL_CHARS} characters")
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-        if _has_neighbours(text.strip()):
-            raise ValueError("a list as numpy prints it, without commas")
-        return _literal(tree.body)
-    except (SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
-        raise ValueError("a list that is cut off or no list of Python") from error
-
-
-def _has_neighbours(text: str) -> bool:
-    """True where two strings stand side by side, which Python would join without a word."""
-    last = None
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in _BESIDE_STRINGS:
-            continue
-        if token.type == tokenize.STRING and last == tokenize.STRING:
-            return True
-        last = token.type
-    return False
+    return value if printed is None else printed
 
 
 def _literal(node: ast.expr) -> object:

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 df86571d40801b224f865e75d555a5de5b2807fac90b78e35e864adb4bbb1e73
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4de90e03112933cde76df3d273ddf0b92c007ea18801d63394d68f782c7f1d3a
 "use strict";
 (() => {
   // elements.js
@@ -128,8 +128,153 @@
   function percentOf(risk) {
     return String(Math.round(risk * 100));
   }
+  var MEANINGS = {
+    claim: "A statement of the answer. It has one verdict, and names and numbers within it take that verdict.",
+    supported: "The passages say what the claim says.",
+    weak: "The passages may say it; have a look. The mark “right” says that it lacks support.",
+    unsupported: "The passages do not say it, or say something else. An answer with such a claim is flagged.",
+    reason: "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
+    how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",
+    "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
+    "not judged": "Another language, code or a table, which cannot be judged here.",
+    "not calibrated": "There are no thresholds for this model yet, so claims have no verdict.",
+    "answer risk": "How likely the answer has an unsupported claim, from 0 to 100. The foot of the overview says how it was found.",
+    "support score": "A calibrated probability that the passages support the claim, from 0 to 1.",
+    "evidence mass": "The share of the claim's attention that lies on evidence, from 0 to 1.",
+    margin: "How far the best passage leads: its share of all scores minus the share of the second.",
+    "dead letter": "A row of the log that could not be audited; it comes with the reason."
+  };
+  function term(word, text = word) {
+    return el("abbr", { title: MEANINGS[word] }, text);
+  }
+  function fillWords() {
+    byId("words").append(
+      ...Object.entries(MEANINGS).map(([word, meaning]) => el("div", {}, el("dt", {}, word), el("dd", {}, meaning)))
+    );
+  }
 
-  // markdown.js
+  // page_data.js
+  function embedded(name) {
+    return JSON.parse(byId(`data-${name}`).textContent);
+  }
+  var audit = embedded("audit");
+  var plotData = embedded("plots");
+  var SUPPORTS = ["supported", "weak", "unsupported"];
+  var GLYPHS = {
+    supported: "●",
+    weak: "◐",
+    unsupported: "○",
+    not_calibrated: "◌",
+    no_claim: "–",
+    not_judged: "?"
+  };
+  var items = [
+    ...embedded("answers").map((answer) => ({ kind: "answer", ...answer })),
+    ...embedded("dead-letters").map((deadLetter) => ({
+      kind: "deadLetter",
+      id: deadLetter.record_id,
+      file: deadLetter.source_file,
+      row: deadLetter.source_row,
+      ...deadLetter
+    }))
+  ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
+  var firstOfId = /* @__PURE__ */ new Map();
+  for (const item of items) if (item.id !== null && !firstOfId.has(item.id)) firstOfId.set(item.id, item);
+  function itemOfId(id) {
+    return firstOfId.get(id);
+  }
+  function riskChange(item) {
+    const before = item.before?.risk ?? null;
+    return before === null || (item.risk ?? null) === null ? 0 : item.risk - before;
+  }
+  function answerFacts(answer) {
+    const claims = answer.spans.filter((span, index) => span.claim === index);
+    const counts = {};
+    for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
+    const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
+    for (const span of claims) {
+      if (span.reason !== null) reasons.add(spaced(span.reason));
+      if (span.unmatched.length) reasons.add("unmatched value");
+      if (span.top === null) reasons.add("no evidence at all");
+      if (span.isolated) reasons.add("isolated evidence only");
+    }
+    const unmatched = [...new Set(claims.flatMap((span) => span.unmatched))];
+    return { counts, reasons, unmatched };
+  }
+  function deadLetterFacts(deadLetter) {
+    return {
+      counts: {},
+      reasons: /* @__PURE__ */ new Set([deadLetter.reason]),
+      unmatched: [],
+      spans: []
+    };
+  }
+  function spanText(item, span) {
+    return span.text ?? slice(item.answer, ...span.at);
+  }
+  function pieces(span) {
+    span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({
+      passage,
+      title: title === 1,
+      at: [start, end],
+      score,
+      id,
+      text
+    }));
+    return span.pieces;
+  }
+  function haystack(item) {
+    if (item.haystack === void 0) {
+      const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
+      const spans = item.spans.flatMap((span) => [
+        span.text,
+        ...item.answer === null ? pieces(span).map((piece2) => piece2.text) : []
+      ]);
+      const texts = [item.id, item.question, item.answer, item.message, ...passages, ...spans];
+      item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
+    }
+    return item.haystack;
+  }
+  var selection = { item: null, span: null };
+
+  // segments.js
+  function cut(text, ranges) {
+    const size = length(text);
+    const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
+    const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
+    return ends.slice(1).map((end, index) => {
+      const start = ends[index];
+      return [
+        slice(text, start, end),
+        inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)
+      ];
+    });
+  }
+  function suspects(span) {
+    return span.words ?? [];
+  }
+  function answerRanges(item) {
+    return item.spans.flatMap((span, index) => [
+      [...span.at, { kind: "span", span: index }],
+      ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
+      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }]),
+      ...suspects(span).map((range) => [...range, { kind: "suspect", span: index }])
+    ]);
+  }
+  function unmatchedRanges(item, span) {
+    const text = spanText(item, span);
+    const found = span.unmatched.flatMap((value) => occurrences(text, value));
+    return found.map(([start, end]) => [start + span.at[0], end + span.at[0]]);
+  }
+  function evidenceRanges(item, passage, inTitle) {
+    return item.spans.flatMap(
+      (span, index) => pieces(span).filter((piece2) => piece2.passage === passage && piece2.title === inTitle).map((piece2) => [...piece2.at, { span: index, score: piece2.score }])
+    );
+  }
+  function innermost(item, spans) {
+    const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
+    return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
+  }
   var INLINE = /(?<code>`+)(?<c>[^`\n]+)\k<code>|(?<strong>\*\*|(?<!\w)__)(?=\S)(?<s>[^\n]{0,500}?\S)\k<strong>|(?<em>(?<![*\w])\*(?![*\s])|(?<!\w)_(?![_\s]))(?<e>[^*_\n]{0,500}[^*_\s])\k<em>(?![\w*])/g;
   var LINE_START = /^[ \t]*(?:(?<heading>#{1,6}[ \t]+)|(?<bullet>[-*+][ \t]+))/;
   var FENCE = /^[ \t]*(?:```|~~~)/;
@@ -217,154 +362,6 @@
     const line = table.node.rows[row2];
     while (column !== null && line.cells.length <= column) line.append(el(row2 ? "td" : "th", {}));
     return line.cells[column ?? line.cells.length - 1].append(node);
-  }
-
-  // page_data.js
-  function embedded(name) {
-    return JSON.parse(byId(`data-${name}`).textContent);
-  }
-  var audit = embedded("audit");
-  var plotData = embedded("plots");
-  var SUPPORTS = ["supported", "weak", "unsupported"];
-  var GLYPHS = {
-    supported: "●",
-    weak: "◐",
-    unsupported: "○",
-    not_calibrated: "◌",
-    no_claim: "–",
-    not_judged: "?"
-  };
-  var items = [
-    ...embedded("answers").map((answer) => ({ kind: "answer", ...answer })),
-    ...embedded("dead-letters").map((deadLetter) => ({
-      kind: "deadLetter",
-      id: deadLetter.record_id,
-      file: deadLetter.source_file,
-      row: deadLetter.source_row,
-      ...deadLetter
-    }))
-  ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
-  var firstOfId = /* @__PURE__ */ new Map();
-  for (const item of items) if (item.id !== null && !firstOfId.has(item.id)) firstOfId.set(item.id, item);
-  function itemOfId(id) {
-    return firstOfId.get(id);
-  }
-  function riskChange(item) {
-    const before = item.before?.risk ?? null;
-    return before === null || (item.risk ?? null) === null ? 0 : item.risk - before;
-  }
-  function answerFacts(answer) {
-    const claims = answer.spans.filter((span, index) => span.claim === index);
-    const counts = {};
-    for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
-    const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
-    for (const span of claims) {
-      if (span.reason !== null) reasons.add(spaced(span.reason));
-      if (span.unmatched.length) reasons.add("unmatched value");
-      if (span.top === null) reasons.add("no evidence at all");
-      if (span.isolated) reasons.add("isolated evidence only");
-    }
-    const unmatched = [...new Set(claims.flatMap((span) => span.unmatched))];
-    return { counts, reasons, unmatched };
-  }
-  function deadLetterFacts(deadLetter) {
-    return {
-      counts: {},
-      reasons: /* @__PURE__ */ new Set([deadLetter.reason]),
-      unmatched: [],
-      spans: []
-    };
-  }
-  function spanText(item, span) {
-    return span.text ?? slice(item.answer, ...span.at);
-  }
-  function pieces(span) {
-    span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({
-      passage,
-      title: title === 1,
-      at: [start, end],
-      score,
-      id,
-      text
-    }));
-    return span.pieces;
-  }
-  function haystack(item) {
-    if (item.haystack === void 0) {
-      const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
-      const spans = item.spans.flatMap((span) => [
-        span.text,
-        ...item.answer === null ? pieces(span).map((piece2) => piece2.text) : []
-      ]);
-      const texts = [item.id, item.question, item.answer, item.message, ...passages, ...spans];
-      item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
-    }
-    return item.haystack;
-  }
-
-  // segments.js
-  function cut(text, ranges) {
-    const size = length(text);
-    const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
-    const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
-    return ends.slice(1).map((end, index) => {
-      const start = ends[index];
-      return [
-        slice(text, start, end),
-        inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)
-      ];
-    });
-  }
-  function suspects(span) {
-    return span.words ?? [];
-  }
-  function answerRanges(item) {
-    return item.spans.flatMap((span, index) => [
-      [...span.at, { kind: "span", span: index }],
-      ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
-      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }]),
-      ...suspects(span).map((range) => [...range, { kind: "suspect", span: index }])
-    ]);
-  }
-  function unmatchedRanges(item, span) {
-    const text = spanText(item, span);
-    const found = span.unmatched.flatMap((value) => occurrences(text, value));
-    return found.map(([start, end]) => [start + span.at[0], end + span.at[0]]);
-  }
-  function evidenceRanges(item, passage, inTitle) {
-    return item.spans.flatMap(
-      (span, index) => pieces(span).filter((piece2) => piece2.passage === passage && piece2.title === inTitle).map((piece2) => [...piece2.at, { span: index, score: piece2.score }])
-    );
-  }
-  function innermost(item, spans) {
-    const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
-    return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
-  }
-
-  // words.js
-  var MEANINGS = {
-    claim: "A statement of the answer. It has one verdict, and names and numbers within it take that verdict.",
-    supported: "The passages say what the claim says.",
-    weak: "The passages may say it; have a look. The mark “right” says that it lacks support.",
-    unsupported: "The passages do not say it, or say something else. An answer with such a claim is flagged.",
-    reason: "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
-    how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",
-    "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
-    "not judged": "Another language, code or a table, which cannot be judged here.",
-    "not calibrated": "There are no thresholds for this model yet, so claims have no verdict.",
-    "answer risk": "How likely the answer has an unsupported claim, from 0 to 100. The foot of the overview says how it was found.",
-    "support score": "A calibrated probability that the passages support the claim, from 0 to 1.",
-    "evidence mass": "The share of the claim's attention that lies on evidence, from 0 to 1.",
-    margin: "How far the best passage leads: its share of all scores minus the share of the second.",
-    "dead letter": "A row of the log that could not be audited; it comes with the reason."
-  };
-  function term(word, text = word) {
-    return el("abbr", { title: MEANINGS[word] }, text);
-  }
-  function fillWords() {
-    byId("words").append(
-      ...Object.entries(MEANINGS).map(([word, meaning]) => el("div", {}, el("dt", {}, word), el("dd", {}, meaning)))
-    );
   }
 
   // claims.js
@@ -702,9 +699,6 @@
     byId("column-filters").open = true;
   }
 
-  // selection.js
-  var selection = { item: null, span: null };
-
   // worklist.js
   var PAGE = 60;
   var LISTED_ID = 22;
@@ -969,35 +963,6 @@
     if (mark) meta.append(el("span", { class: "mark-badge" }, mark));
   }
 
-  // passage_places.js
-  var GAP = 10;
-  function room() {
-    const top = document.querySelector("header.bar").offsetHeight;
-    const marks2 = byId("detail").querySelector(".mark-bar")?.offsetHeight ?? 0;
-    return [top + GAP, innerHeight - top - marks2 - 2 * GAP];
-  }
-  function holdPassages() {
-    const stack = byId("detail").querySelector(".passage-stack");
-    if (!stack) return;
-    const [top, height] = room();
-    stack.style.setProperty("--stick-top", `${Math.min(top, top + height - stack.offsetHeight)}px`);
-    holdBest();
-  }
-  function holdBest() {
-    const detail = byId("detail");
-    detail.querySelector(".passage.held")?.classList.remove("held");
-    const best = selection.span === null ? null : detail.querySelector(".passage.best");
-    if (!best) return;
-    const [top, height] = room();
-    const hidden = Math.max(0, best.offsetHeight - height);
-    const piece2 = best.querySelector(".piece.lit");
-    const place2 = piece2 ? piece2.getBoundingClientRect().top - best.getBoundingClientRect().top : 0;
-    const above = Math.min(hidden, Math.max(0, place2 - height / 3));
-    best.style.setProperty("--stick-top", `${top - above}px`);
-    best.style.setProperty("--stick-bottom", `${innerHeight - top - height - (hidden - above)}px`);
-    best.classList.add("held");
-  }
-
   // highlights.js
   function lightSpan(index) {
     const detail = byId("detail");
@@ -1106,6 +1071,33 @@
         pinTarget(event);
       }
     });
+  }
+  var GAP = 10;
+  function room() {
+    const top = document.querySelector("header.bar").offsetHeight;
+    const marks2 = byId("detail").querySelector(".mark-bar")?.offsetHeight ?? 0;
+    return [top + GAP, innerHeight - top - marks2 - 2 * GAP];
+  }
+  function holdPassages() {
+    const stack = byId("detail").querySelector(".passage-stack");
+    if (!stack) return;
+    const [top, height] = room();
+    stack.style.setProperty("--stick-top", `${Math.min(top, top + height - stack.offsetHeight)}px`);
+    holdBest();
+  }
+  function holdBest() {
+    const detail = byId("detail");
+    detail.querySelector(".passage.held")?.classList.remove("held");
+    const best = selection.span === null ? null : detail.querySelector(".passage.best");
+    if (!best) return;
+    const [top, height] = room();
+    const hidden = Math.max(0, best.offsetHeight - height);
+    const piece2 = best.querySelector(".piece.lit");
+    const place2 = piece2 ? piece2.getBoundingClientRect().top - best.getBoundingClientRect().top : 0;
+    const above = Math.min(hidden, Math.max(0, place2 - height / 3));
+    best.style.setProperty("--stick-top", `${top - above}px`);
+    best.style.setProperty("--stick-bottom", `${innerHeight - top - height - (hidden - above)}px`);
+    best.classList.add("held");
   }
 
   // plots.js
@@ -1545,134 +1537,6 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     });
   }
 
-  // span_list.js
-  function spanList(item) {
-    const claims = claimsOf(item);
-    const others = othersOf(item);
-    return el(
-      "section",
-      { class: "spans", "aria-label": "Claims" },
-      claims.length ? el("p", { class: "label" }, plural(claims.length, "claim")) : null,
-      el(
-        "ol",
-        {},
-        claims.map(
-          ({ index, parts }) => el("li", {}, spanRow(item, index), parts.length ? partList(item, index, parts) : null)
-        )
-      ),
-      others.length ? otherSpans(item, others, !claims.length) : null
-    );
-  }
-  function otherSpans(item, others, open) {
-    const judged = others.some((index) => item.spans[index].support === "not_judged");
-    return el(
-      "details",
-      { class: "others", open },
-      el(
-        "summary",
-        {},
-        `${plural(others.length, "span")} ${judged ? "that are no claim or cannot be judged" : "that claim nothing"}`
-      ),
-      el(
-        "ol",
-        {},
-        others.map((index) => el("li", {}, spanRow(item, index)))
-      )
-    );
-  }
-  function spanRow(item, index) {
-    const span = item.spans[index];
-    return el(
-      "button",
-      { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
-      glyph(span),
-      el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
-      measure(span),
-      spanMeta(item, index)
-    );
-  }
-  function partList(item, claim, parts) {
-    return el(
-      "div",
-      { class: "parts", role: "group", "aria-label": "Within this claim" },
-      parts.map((index) => {
-        const span = item.spans[index];
-        const own = span.unmatched.length || span.support !== item.spans[claim].support ? span.support : "";
-        return el(
-          "button",
-          { type: "button", class: `part-chip ${own}`, "data-span": index, "aria-pressed": "false" },
-          el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
-          spanMeta(item, index)
-        );
-      })
-    );
-  }
-  function measure(span) {
-    const [share, meaning] = measureOf(span);
-    if (share === null) return el("span", { class: "mass" }, el("span", {}, "–"));
-    return el("span", { class: "mass", title: meaning }, shareBar(share, span.support), el("span", {}, share.toFixed(2)));
-  }
-  function spanMeta(item, index) {
-    const span = item.spans[index];
-    const mark = markOf(item, index).mark;
-    return el(
-      "span",
-      { class: "span-meta" },
-      el("span", {}, verdict(span), spanFacts(span), " "),
-      mark ? el("span", { class: "mark-badge" }, mark) : null
-    );
-  }
-
-  // then_and_now.js
-  function thenAndNow(item) {
-    if (!item.before) return null;
-    const rows = pairs(item).map(([then, now]) => el("tr", {}, cell(then), cell(now)));
-    return el(
-      "section",
-      { class: "then-and-now", "aria-label": "Then and now" },
-      el("p", { class: "label" }, `Then and now: ${item.change}`),
-      el("table", {}, el("thead", {}, el("tr", {}, head("Then", item.before), head("Now", item))), el("tbody", {}, rows))
-    );
-  }
-  function head(name, { risk, answer_kind: kind }) {
-    const facts = [risk === null ? "" : `risk ${percentOf(risk)}`, kind === "answer" ? "" : answerKindName(kind)];
-    return el("th", { scope: "col" }, [name, ...facts.filter(Boolean)].join(", "));
-  }
-  function pairs(item) {
-    const then = item.before.claims.map(([text, support, score, unmatched]) => ({ text, support, score, unmatched }));
-    const rows = [];
-    let next = 0;
-    for (const { index } of claimsOf(item)) {
-      const { support, score, unmatched } = item.spans[index];
-      const now = { text: spanText(item, item.spans[index]), support, score, unmatched };
-      const same = then.findIndex((claim, place2) => place2 >= next && claim.text === now.text);
-      if (same < 0) rows.push([null, now]);
-      else {
-        rows.push(...then.slice(next, same).map((claim) => [claim, null]), [then[same], now]);
-        next = same + 1;
-      }
-    }
-    return [...rows, ...then.slice(next).map((claim) => [claim, null])];
-  }
-  function cell(claim) {
-    if (claim === null) return el("td", { class: "gone" }, "–");
-    const { text, support, score, unmatched } = claim;
-    const figure = score === null ? "" : ` ${score.toFixed(2)}`;
-    const missing = unmatched.length ? `, not in the passages: ${unmatched.join(", ")}` : "";
-    return el(
-      "td",
-      {},
-      el("span", { dir: "auto" }, text),
-      el(
-        "small",
-        {},
-        el("b", { class: `verdict ${support}` }, `${GLYPHS[support]} ${supportName(support)}`),
-        figure,
-        missing
-      )
-    );
-  }
-
   // record_view.js
   function answerView(item) {
     return [
@@ -1828,6 +1692,130 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       markBar(item)
     ];
   }
+  function spanList(item) {
+    const claims = claimsOf(item);
+    const others = othersOf(item);
+    return el(
+      "section",
+      { class: "spans", "aria-label": "Claims" },
+      claims.length ? el("p", { class: "label" }, plural(claims.length, "claim")) : null,
+      el(
+        "ol",
+        {},
+        claims.map(
+          ({ index, parts }) => el("li", {}, spanRow(item, index), parts.length ? partList(item, index, parts) : null)
+        )
+      ),
+      others.length ? otherSpans(item, others, !claims.length) : null
+    );
+  }
+  function otherSpans(item, others, open) {
+    const judged = others.some((index) => item.spans[index].support === "not_judged");
+    return el(
+      "details",
+      { class: "others", open },
+      el(
+        "summary",
+        {},
+        `${plural(others.length, "span")} ${judged ? "that are no claim or cannot be judged" : "that claim nothing"}`
+      ),
+      el(
+        "ol",
+        {},
+        others.map((index) => el("li", {}, spanRow(item, index)))
+      )
+    );
+  }
+  function spanRow(item, index) {
+    const span = item.spans[index];
+    return el(
+      "button",
+      { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
+      glyph(span),
+      el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
+      measure(span),
+      spanMeta(item, index)
+    );
+  }
+  function partList(item, claim, parts) {
+    return el(
+      "div",
+      { class: "parts", role: "group", "aria-label": "Within this claim" },
+      parts.map((index) => {
+        const span = item.spans[index];
+        const own = span.unmatched.length || span.support !== item.spans[claim].support ? span.support : "";
+        return el(
+          "button",
+          { type: "button", class: `part-chip ${own}`, "data-span": index, "aria-pressed": "false" },
+          el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
+          spanMeta(item, index)
+        );
+      })
+    );
+  }
+  function measure(span) {
+    const [share, meaning] = measureOf(span);
+    if (share === null) return el("span", { class: "mass" }, el("span", {}, "–"));
+    return el("span", { class: "mass", title: meaning }, shareBar(share, span.support), el("span", {}, share.toFixed(2)));
+  }
+  function spanMeta(item, index) {
+    const span = item.spans[index];
+    const mark = markOf(item, index).mark;
+    return el(
+      "span",
+      { class: "span-meta" },
+      el("span", {}, verdict(span), spanFacts(span), " "),
+      mark ? el("span", { class: "mark-badge" }, mark) : null
+    );
+  }
+  function thenAndNow(item) {
+    if (!item.before) return null;
+    const rows = pairs(item).map(([then, now]) => el("tr", {}, cell(then), cell(now)));
+    return el(
+      "section",
+      { class: "then-and-now", "aria-label": "Then and now" },
+      el("p", { class: "label" }, `Then and now: ${item.change}`),
+      el("table", {}, el("thead", {}, el("tr", {}, head("Then", item.before), head("Now", item))), el("tbody", {}, rows))
+    );
+  }
+  function head(name, { risk, answer_kind: kind }) {
+    const facts = [risk === null ? "" : `risk ${percentOf(risk)}`, kind === "answer" ? "" : answerKindName(kind)];
+    return el("th", { scope: "col" }, [name, ...facts.filter(Boolean)].join(", "));
+  }
+  function pairs(item) {
+    const then = item.before.claims.map(([text, support, score, unmatched]) => ({ text, support, score, unmatched }));
+    const rows = [];
+    let next = 0;
+    for (const { index } of claimsOf(item)) {
+      const { support, score, unmatched } = item.spans[index];
+      const now = { text: spanText(item, item.spans[index]), support, score, unmatched };
+      const same = then.findIndex((claim, place2) => place2 >= next && claim.text === now.text);
+      if (same < 0) rows.push([null, now]);
+      else {
+        rows.push(...then.slice(next, same).map((claim) => [claim, null]), [then[same], now]);
+        next = same + 1;
+      }
+    }
+    return [...rows, ...then.slice(next).map((claim) => [claim, null])];
+  }
+  function cell(claim) {
+    if (claim === null) return el("td", { class: "gone" }, "–");
+    const { text, support, score, unmatched } = claim;
+    const figure = score === null ? "" : ` ${score.toFixed(2)}`;
+    const missing = unmatched.length ? `, not in the passages: ${unmatched.join(", ")}` : "";
+    return el(
+      "td",
+      {},
+      el("span", { dir: "auto" }, text),
+      el(
+        "small",
+        {},
+        el("b", { class: `verdict ${support}` }, `${GLYPHS[support]} ${supportName(support)}`),
+        figure,
+        missing
+      )
+    );
+  }
 
   // views.js
   function inAnswers() {
@@ -1930,43 +1918,56 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     go("#answers");
   }
 
-  // keys.js
-  var KEYS = {
-    j: () => step(1),
-    k: () => step(-1),
-    "]": () => pinNeighbour(1),
-    "[": () => pinNeighbour(-1),
-    r: () => inAnswers() && toggleMark("right"),
-    w: () => inAnswers() && toggleMark("wrong"),
-    u: () => inAnswers() && toggleMark("unsure"),
-    n: () => inAnswers() && byId("note")?.focus(),
-    o: () => go(inAnswers() ? "#overview" : selection.item ? address(selection.item) : "#answers"),
-    "/": () => {
-      if (!inAnswers()) go("#answers");
-      byId("filter-text").focus();
-    },
-    "?": () => byId("help").showModal(),
-    Escape: () => selection.item && pin(null)
-  };
-  function pressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-    const field = event.target.closest?.("input, textarea, select");
-    if (field) {
-      if (event.key === "Escape") field.blur();
-      return;
-    }
-    const act = KEYS[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
+  // mark_menu.js
+  function watchMarkMenu() {
+    showReviewer();
+    showMarkCount();
+    const menu = byId("export-menu");
+    byId("reviewer").addEventListener("input", keepReviewer);
+    for (const button of document.querySelectorAll("[data-export]"))
+      button.addEventListener("click", () => {
+        saveMarks(button.dataset.export);
+        menu.open = false;
+      });
+    byId("mark-import").addEventListener("change", takeFile);
+    byId("mark-clear").addEventListener("click", clear);
+    menu.addEventListener("toggle", () => menu.open || askToClear(false));
+    document.addEventListener("click", (event) => {
+      if (!menu.contains(event.target)) menu.open = false;
+    });
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
   }
-  function step(by) {
-    const item = neighbour(inAnswers() ? by : 0);
-    if (!item) return announce(by > 0 ? "This is the last answer" : "This is the first answer");
-    return go(address(item));
+  async function takeFile(event) {
+    const [file] = event.target.files;
+    if (!file) return;
+    const found = await importMarks(file);
+    event.target.value = "";
+    tell(found);
+    refresh();
   }
-
-  // mark_files.js
+  function clear() {
+    const button = byId("mark-clear");
+    if (button.dataset.asked === void 0) return askToClear(true);
+    const count = marks.size;
+    clearMarks();
+    askToClear(false);
+    tell(`${plural(count, "mark")} cleared`);
+    refresh();
+  }
+  function askToClear(asked) {
+    const button = byId("mark-clear");
+    if (asked) button.dataset.asked = "";
+    else delete button.dataset.asked;
+    button.textContent = asked ? `Really clear ${plural(marks.size, "mark")}?` : "Clear all marks";
+  }
+  function tell(text) {
+    byId("mark-told").textContent = text;
+    announce(text);
+  }
   var MARK_COLUMNS = [
     ["record_id", "STRING"],
     ["source_file", "STRING"],
@@ -2055,8 +2056,6 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     el("a", { href: address2, download: `marks-${audit.key}.${format}` }).click();
     setTimeout(() => URL.revokeObjectURL(address2), 6e4);
   }
-
-  // mark_import.js
   async function importMarks(file) {
     let rows;
     try {
@@ -2134,58 +2133,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     };
   }
 
-  // mark_menu.js
-  function watchMarkMenu() {
-    showReviewer();
-    showMarkCount();
-    const menu = byId("export-menu");
-    byId("reviewer").addEventListener("input", keepReviewer);
-    for (const button of document.querySelectorAll("[data-export]"))
-      button.addEventListener("click", () => {
-        saveMarks(button.dataset.export);
-        menu.open = false;
-      });
-    byId("mark-import").addEventListener("change", takeFile);
-    byId("mark-clear").addEventListener("click", clear);
-    menu.addEventListener("toggle", () => menu.open || askToClear(false));
-    document.addEventListener("click", (event) => {
-      if (!menu.contains(event.target)) menu.open = false;
-    });
-    menu.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || !menu.open) return;
-      menu.open = false;
-      menu.querySelector("summary").focus();
-    });
-  }
-  async function takeFile(event) {
-    const [file] = event.target.files;
-    if (!file) return;
-    const found = await importMarks(file);
-    event.target.value = "";
-    tell(found);
-    refresh();
-  }
-  function clear() {
-    const button = byId("mark-clear");
-    if (button.dataset.asked === void 0) return askToClear(true);
-    const count = marks.size;
-    clearMarks();
-    askToClear(false);
-    tell(`${plural(count, "mark")} cleared`);
-    refresh();
-  }
-  function askToClear(asked) {
-    const button = byId("mark-clear");
-    if (asked) button.dataset.asked = "";
-    else delete button.dataset.asked;
-    button.textContent = asked ? `Really clear ${plural(marks.size, "mark")}?` : "Clear all marks";
-  }
-  function tell(text) {
-    byId("mark-told").textContent = text;
-    announce(text);
-  }
-
-  // theme.js
+  // start.js
   var THEMES = ["", "light", "dark"];
   var THEME_NAMES = { "": "as the system", light: "light", dark: "dark" };
   function nextTheme() {
@@ -2209,8 +2157,40 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       return "";
     }
   }
-
-  // start.js
+  var KEYS = {
+    j: () => step(1),
+    k: () => step(-1),
+    "]": () => pinNeighbour(1),
+    "[": () => pinNeighbour(-1),
+    r: () => inAnswers() && toggleMark("right"),
+    w: () => inAnswers() && toggleMark("wrong"),
+    u: () => inAnswers() && toggleMark("unsure"),
+    n: () => inAnswers() && byId("note")?.focus(),
+    o: () => go(inAnswers() ? "#overview" : selection.item ? address(selection.item) : "#answers"),
+    "/": () => {
+      if (!inAnswers()) go("#answers");
+      byId("filter-text").focus();
+    },
+    "?": () => byId("help").showModal(),
+    Escape: () => selection.item && pin(null)
+  };
+  function pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+    const field = event.target.closest?.("input, textarea, select");
+    if (field) {
+      if (event.key === "Escape") field.blur();
+      return;
+    }
+    const act = KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+  function step(by) {
+    const item = neighbour(inAnswers() ? by : 0);
+    if (!item) return announce(by > 0 ? "This is the last answer" : "This is the first answer");
+    return go(address(item));
+  }
   setTheme(storedTheme());
   fillFilters(filter);
   fillWords();

@@ -1,11 +1,9 @@
 // Claims: which spans of an answer are claims, what lies within each, and verdicts in words.
 
 import {el} from "./elements.js";
-import {markdownRanges} from "./markdown.js";
 import {GLYPHS, spanText} from "./page_data.js";
-import {cut, suspects} from "./segments.js";
-import {length, occurrences, spaced} from "./texts.js";
-import {MEANINGS, term} from "./words.js";
+import {cut, markdownRanges, suspects} from "./segments.js";
+import {length, MEANINGS, occurrences, spaced, term} from "./texts.js";
 
 const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
 const ANSWER_KINDS = {

@@ -3,8 +3,7 @@
 import {supportName} from "./claims.js";
 import {announce, byId, el} from "./elements.js";
 import {answerFlagged, claimLacks, MARKS, markOf, reviewer, setMark, tellReviewer} from "./marks.js";
-import {spanText} from "./page_data.js";
-import {selection} from "./selection.js";
+import {selection, spanText} from "./page_data.js";
 import {shortened} from "./texts.js";
 import {refreshRow} from "./worklist.js";
 

@@ -1,4 +1,4 @@
-// The data in the page, read once, and the items of the worklist made from it.
+// The data in the page, read once, the items of the worklist made from it, and which of them is selected.
 
 import {byId} from "./elements.js";
 import {slice, spaced} from "./texts.js";
@@ -101,3 +101,7 @@ export function haystack(item) {
   }
   return item.haystack;
 }
+
+// What is selected: the open item of the worklist, and one of its spans if a person has picked one.
+
+export const selection = {item: null, span: null};

@@ -1,15 +1,23 @@
 // One item beside the list: an answer with its spans and passages, or a dead letter.
 
-import {answerKindName, marked} from "./claims.js";
-import {copyable, copyButton, el} from "./elements.js";
+import {
+  answerKindName,
+  claimsOf,
+  glyph,
+  marked,
+  measureOf,
+  othersOf,
+  spanFacts,
+  struckText,
+  supportName,
+  verdict,
+} from "./claims.js";
+import {copyable, copyButton, el, shareBar} from "./elements.js";
 import {markBar} from "./mark_bar.js";
-import {markdownRanges, place, styled} from "./markdown.js";
-import {pieces, spanText} from "./page_data.js";
-import {answerRanges, cut, evidenceRanges, innermost} from "./segments.js";
-import {spanList} from "./span_list.js";
-import {moment, percentOf, shortened, spaced} from "./texts.js";
-import {thenAndNow} from "./then_and_now.js";
-import {term} from "./words.js";
+import {markOf} from "./marks.js";
+import {GLYPHS, pieces, spanText} from "./page_data.js";
+import {answerRanges, cut, evidenceRanges, innermost, markdownRanges, place, styled} from "./segments.js";
+import {moment, percentOf, plural, shortened, spaced, term} from "./texts.js";
 import {address} from "./worklist.js";
 
 export function answerView(item) {
@@ -191,4 +199,146 @@ export function deadLetterView(item) {
       : null,
     markBar(item),
   ];
+}
+
+// The claims of one answer, each with the spans within it; below them what is no claim.
+
+function spanList(item) {
+  const claims = claimsOf(item);
+  const others = othersOf(item);
+  return el(
+    "section",
+    {class: "spans", "aria-label": "Claims"},
+    claims.length ? el("p", {class: "label"}, plural(claims.length, "claim")) : null,
+    el(
+      "ol",
+      {},
+      claims.map(({index, parts}) =>
+        el("li", {}, spanRow(item, index), parts.length ? partList(item, index, parts) : null),
+      ),
+    ),
+    others.length ? otherSpans(item, others, !claims.length) : null,
+  );
+}
+
+function otherSpans(item, others, open) {
+  const judged = others.some((index) => item.spans[index].support === "not_judged");
+  return el(
+    "details",
+    {class: "others", open},
+    el(
+      "summary",
+      {},
+      `${plural(others.length, "span")} ${judged ? "that are no claim or cannot be judged" : "that claim nothing"}`,
+    ),
+    el(
+      "ol",
+      {},
+      others.map((index) => el("li", {}, spanRow(item, index))),
+    ),
+  );
+}
+
+function spanRow(item, index) {
+  const span = item.spans[index];
+  return el(
+    "button",
+    {type: "button", class: "span-row", "data-span": index, "aria-pressed": "false"},
+    glyph(span),
+    el("span", {class: "span-text", dir: "auto"}, struckText(item, span)),
+    measure(span),
+    spanMeta(item, index),
+  );
+}
+
+/** Names and numbers within a claim, side by side; what is said of one shows once it is chosen. */
+function partList(item, claim, parts) {
+  return el(
+    "div",
+    {class: "parts", role: "group", "aria-label": "Within this claim"},
+    parts.map((index) => {
+      const span = item.spans[index];
+      const own = span.unmatched.length || span.support !== item.spans[claim].support ? span.support : "";
+      return el(
+        "button",
+        {type: "button", class: `part-chip ${own}`, "data-span": index, "aria-pressed": "false"},
+        el("span", {class: "span-text", dir: "auto"}, struckText(item, span)),
+        spanMeta(item, index),
+      );
+    }),
+  );
+}
+
+/** Support score or evidence mass as a bar and a figure; a span of a method that has neither gets none. */
+function measure(span) {
+  const [share, meaning] = measureOf(span);
+  if (share === null) return el("span", {class: "mass"}, el("span", {}, "–"));
+  return el("span", {class: "mass", title: meaning}, shareBar(share, span.support), el("span", {}, share.toFixed(2)));
+}
+
+function spanMeta(item, index) {
+  const span = item.spans[index];
+  const mark = markOf(item, index).mark;
+  return el(
+    "span",
+    {class: "span-meta"},
+    el("span", {}, verdict(span), spanFacts(span), " "),
+    mark ? el("span", {class: "mark-badge"}, mark) : null,
+  );
+}
+
+// One answer in two audits: its claims then and now, side by side.
+
+/** A table of claims; nothing where no earlier audit has the answer. Claims of the same words stand in one row. */
+function thenAndNow(item) {
+  if (!item.before) return null;
+  const rows = pairs(item).map(([then, now]) => el("tr", {}, cell(then), cell(now)));
+  return el(
+    "section",
+    {class: "then-and-now", "aria-label": "Then and now"},
+    el("p", {class: "label"}, `Then and now: ${item.change}`),
+    el("table", {}, el("thead", {}, el("tr", {}, head("Then", item.before), head("Now", item))), el("tbody", {}, rows)),
+  );
+}
+
+function head(name, {risk, answer_kind: kind}) {
+  const facts = [risk === null ? "" : `risk ${percentOf(risk)}`, kind === "answer" ? "" : answerKindName(kind)];
+  return el("th", {scope: "col"}, [name, ...facts.filter(Boolean)].join(", "));
+}
+
+/** [then, now] of each claim, in the order of today's answer; what is gone stands where it stood. */
+function pairs(item) {
+  const then = item.before.claims.map(([text, support, score, unmatched]) => ({text, support, score, unmatched}));
+  const rows = [];
+  let next = 0;
+  for (const {index} of claimsOf(item)) {
+    const {support, score, unmatched} = item.spans[index];
+    const now = {text: spanText(item, item.spans[index]), support, score, unmatched};
+    const same = then.findIndex((claim, place) => place >= next && claim.text === now.text);
+    if (same < 0) rows.push([null, now]);
+    else {
+      rows.push(...then.slice(next, same).map((claim) => [claim, null]), [then[same], now]);
+      next = same + 1;
+    }
+  }
+  return [...rows, ...then.slice(next).map((claim) => [claim, null])];
+}
+
+function cell(claim) {
+  if (claim === null) return el("td", {class: "gone"}, "–");
+  const {text, support, score, unmatched} = claim;
+  const figure = score === null ? "" : ` ${score.toFixed(2)}`;
+  const missing = unmatched.length ? `, not in the passages: ${unmatched.join(", ")}` : "";
+  return el(
+    "td",
+    {},
+    el("span", {dir: "auto"}, text),
+    el(
+      "small",
+      {},
+      el("b", {class: `verdict ${support}`}, `${GLYPHS[support]} ${supportName(support)}`),
+      figure,
+      missing,
+    ),
+  );
 }

@@ -2,13 +2,11 @@
 
 import {announce, byId, el} from "./elements.js";
 import {choose, chooseColumn, NO_GENERATOR, resetFilters} from "./filters.js";
-import {showScores} from "./highlights.js";
+import {holdPassages, showScores} from "./highlights.js";
 import {showMarkBar} from "./mark_bar.js";
-import {itemOfId, items} from "./page_data.js";
-import {holdPassages} from "./passage_places.js";
+import {itemOfId, items, selection} from "./page_data.js";
 import {redraw} from "./plot_cards.js";
 import {answerView, deadLetterView} from "./record_view.js";
-import {selection} from "./selection.js";
 import {address, listed, showCurrent, updateWorklist} from "./worklist.js";
 
 export function inAnswers() {

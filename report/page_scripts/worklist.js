@@ -4,10 +4,8 @@ import {answerKindName, struckText, supportName} from "./claims.js";
 import {byId, copyButton, el, shortId} from "./elements.js";
 import {anyFilter, filteredItems, isRanked} from "./filters.js";
 import {itemMark} from "./marks.js";
-import {GLYPHS, itemOfId, items, riskChange, spanText} from "./page_data.js";
-import {selection} from "./selection.js";
-import {number, percentOf, plural, shortened} from "./texts.js";
-import {MEANINGS} from "./words.js";
+import {GLYPHS, itemOfId, items, riskChange, selection, spanText} from "./page_data.js";
+import {MEANINGS, number, percentOf, plural, shortened} from "./texts.js";
 
 const PAGE = 60;
 const LISTED_ID = 22;

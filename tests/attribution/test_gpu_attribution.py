@@ -11,12 +11,12 @@ from attribeam.attribution.attention import end_to_end_attention as backends
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import (
+    EndToEndRows,
     kernel_of,
     row_by_row_attention,
     runs_varlen,
     varlen_attention,
 )
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
 from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -92,7 +92,7 @@ def test_kernel_for_rows_of_variable_length_is_attention_row_by_row(rule, shared
         pytest.skip("only causal rows share a prefix")
     if rule.softcap is not None and find_spec("flash_attn") is None:
         pytest.skip("torch's kernel has no soft cap")
-    rows = EndToEndRows.sharing([300, 290, 900], shared, CUDA)
+    rows = EndToEndRows([300, 290, 900], CUDA, shared=shared)
     generator = torch.Generator(CUDA).manual_seed(1)
     query, key, value = (
         torch.randn(1, count, rows.token_count, 64, generator=generator, device=CUDA, dtype=torch.bfloat16)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.evaluation.model_check.model_trial import LABELLED_ROWS
+from attribeam.evaluation.check_command import LABELLED_ROWS
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.qa_record import labelled_log_schema
 
@@ -152,9 +152,9 @@ def write_own_rows(path: Path, count: int) -> Path:
 # How an audit names methods of the evaluation
 WORDS = "attribeam.evaluation.methods.words:SpanWords"
 FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
-GRADIENTS = "attribeam.evaluation.methods.unions:ContrastiveGradients"
-HIDDEN_AVERAGE = "attribeam.evaluation.methods.hidden_states:HiddenAverage"
-HIDDEN_UNION = "attribeam.evaluation.methods.hidden_states:HiddenUnion"
+GRADIENTS = "attribeam.evaluation.methods.gradients:ContrastiveGradients"
+HIDDEN_AVERAGE = "attribeam.evaluation.methods.unions:HiddenAverage"
+HIDDEN_UNION = "attribeam.evaluation.methods.unions:HiddenUnion"
 
 
 QUOTESUM = [

@@ -27,8 +27,8 @@ from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.evaluation.datasets.loaders import Measure, measure_of
-from attribeam.evaluation.datasets.span_datasets import load_quotesum
+from attribeam.evaluation.datasets import Measure, measure_of
+from attribeam.evaluation.datasets.published import load_quotesum
 from attribeam.evaluation.measures.accuracy import comparison_remarks, run_methods, score_methods
 from attribeam.schemas.errors import ExitCode
 

@@ -11,7 +11,7 @@ from threading import Thread
 
 from tests.report.made_audit import made_audit, supported_span, told_spans
 
-from attribeam.logs.traces.trace_reader import log_schema
+from attribeam.logs.traces.trace_log import log_schema
 from attribeam.schemas import AnswerKind, ClaimKind, QARecord, Support
 
 TRACES = ("5b8efff798038103d269b633813fc60c", "5b8efff798038103d269b633813fc60d", None)

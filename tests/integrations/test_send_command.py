@@ -9,8 +9,8 @@ import pytest
 from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, sendable_audit
 from tests.report.made_audit import made_audit
 
-from attribeam.integrations import send_command, targets
-from attribeam.integrations.scores import answer_scores
+from attribeam.integrations import send_command
+from attribeam.integrations.send_command import answer_scores
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import ExitCode
@@ -50,7 +50,7 @@ def audit(tmp_path):
 @pytest.fixture
 def store(monkeypatch):
     made = Store()
-    monkeypatch.setitem(targets.TARGETS, "otel", Store)
+    monkeypatch.setitem(send_command.TARGETS, "otel", Store)
     monkeypatch.setattr(send_command, "target_named", lambda _: made)
     monkeypatch.setattr(send_command.time, "sleep", lambda _: None)
     return made
@@ -193,6 +193,6 @@ def test_missing_client_names_the_extra(audit, monkeypatch, capsys):
     def missing():
         raise ModuleNotFoundError("no", name="mlflow")
 
-    monkeypatch.setitem(targets.TARGETS, "mlflow", missing)
+    monkeypatch.setitem(send_command.TARGETS, "mlflow", missing)
     assert main(["send", str(audit), "--to", "mlflow"]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[mlflow]'" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from importlib.metadata import distributions
 
 import pytest
 
-from attribeam.integrations.scores import answer_scores
+from attribeam.integrations.send_command import answer_scores
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import ExitCode

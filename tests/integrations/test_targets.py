@@ -10,8 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, loopback_server, sendable_audit
 
 from attribeam.integrations import send_command
-from attribeam.integrations.scores import Score
-from attribeam.integrations.targets import OpenTelemetry
+from attribeam.integrations.send_command import OpenTelemetry, Score
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 

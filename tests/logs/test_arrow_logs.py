@@ -11,13 +11,12 @@ from pyarrow.parquet.encryption import CryptoFactory, EncryptionConfiguration, K
 from tests.logs.faults import FAULTS
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
-from attribeam.logs import arrow_logs, rows
-from attribeam.logs.arrow_logs import ParquetReader, TableLog, in_python
+from attribeam.logs import reader, rows
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
-from attribeam.logs.qa_log import QALog
-from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.qa_log import QALog, TableLog, in_python
+from attribeam.logs.reader import BATCH_ROWS, ParquetReader
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces.record_files import parquet_rows
+from attribeam.logs.traces.table_rows import table_rows
 from attribeam.schemas import Passage, QARecord, Reason
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 
@@ -207,7 +206,7 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(tmp_
     with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
-        list(parquet_rows(file, Counter()))
+        list(table_rows(file, Counter()))
 
 
 class PlainKeys(KmsClient):
@@ -257,7 +256,7 @@ def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path
 
 def test_value_that_many_rows_share_makes_small_batches(tmp_path, monkeypatch):
     value, rows = "word " * 50_000, 250
-    monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 8 * len(value), raising=False)
+    monkeypatch.setattr(reader, "BATCH_BYTES", 8 * len(value), raising=False)
     pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
     assert (tmp_path / "shared.parquet").stat().st_size < len(value)
     with (tmp_path / "shared.parquet").open("rb") as file:
@@ -267,7 +266,7 @@ def test_value_that_many_rows_share_makes_small_batches(tmp_path, monkeypatch):
 
 
 def test_neighbour_of_a_large_row_is_read_without_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 1 << 16, raising=False)
+    monkeypatch.setattr(reader, "BATCH_BYTES", 1 << 16, raising=False)
     answers = ["small"] * 9
     answers[5] = "word " * 100_000
     pq.write_table(pa.table({"answer": pa.array(answers)}), tmp_path / "log.parquet", use_dictionary=False)

@@ -11,8 +11,7 @@ from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs import files
 from attribeam.logs.columns import LogOptions, parse_column_mapping
-from attribeam.logs.files import ArrowStorage, fingerprint_file
-from attribeam.logs.patterns import expand_braces
+from attribeam.logs.files import ArrowStorage, expand_braces, fingerprint_file
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import LogFormatError

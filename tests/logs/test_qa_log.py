@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
-from attribeam.logs import arrow_logs
+from attribeam.logs import reader
 from attribeam.logs import rows as log_rows
 from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
@@ -56,7 +56,7 @@ def short_memory(monkeypatch):
                 raise pa.ArrowMemoryError("malloc of size 1000 failed")
             yield batch
 
-    monkeypatch.setattr(arrow_logs, "BATCH_BYTES", 1)
+    monkeypatch.setattr(reader, "BATCH_BYTES", 1)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
 
 

@@ -13,10 +13,9 @@ from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.evaluation.datasets.dataset_file import SkippedRow
 from attribeam.evaluation.datasets.labelled_log import load_judged_log, load_log
-from attribeam.logs.arrow_logs import ParquetReader
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.reader import reader_named, reader_names
+from attribeam.logs.reader import ParquetReader, reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas.errors import LogFormatError, UsageError
 

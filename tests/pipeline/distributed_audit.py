@@ -13,10 +13,10 @@ import pytest
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.measures.metrics_export import FinishedRun
-from attribeam.pipeline.workers.worker import load_models
+from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.worker import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
-from attribeam.transforms import prepare_rows
+from attribeam.transforms import stages
 from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS_PER_CHUNK = 8
@@ -48,14 +48,14 @@ class DistributedAudit:
 def counted_rows() -> Iterator[list[int]]:
     """The first rows of the ranges that are read during the block, in the order in which they are."""
     starts: list[int] = []
-    outcomes = prepare_rows._outcomes
+    outcomes = stages._outcomes
 
     def noted(rows: RowRange, *given: Any, **options: Any) -> Iterator[object]:
         starts.append(rows.row_start)
         return outcomes(rows, *given, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare_rows, "_outcomes", noted)
+        patch.setattr(stages, "_outcomes", noted)
         yield starts
 
 

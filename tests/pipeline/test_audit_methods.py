@@ -20,14 +20,14 @@ from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import MethodOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods.registry import LabelledContext, audit_name, lab_methods
+from attribeam.evaluation.methods import LabelledContext, audit_name, lab_methods
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.workers.worker import load_models as load_audit
-from attribeam.pipeline.workers.worker_messages import explain_chunk_failure
+from attribeam.pipeline.worker import load_models as load_audit
+from attribeam.pipeline.worker_process import explain_chunk_failure
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.run_manifest import RunManifest
+from attribeam.transforms.audit_settings import configuration_hash, output_schemas
 
 OWN_METHOD = """
 from attribeam.attribution.evidence.union_results import SpanResult

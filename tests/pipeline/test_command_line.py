@@ -17,12 +17,11 @@ from tests.report.made_audit import made_audit
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
 from attribeam.pipeline import command_line, local_driver
 from attribeam.pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
-from attribeam.pipeline.chunks.configuration import configuration_hash, with_pinned_model
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.config_file import read_options
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import ExitCode, UsageError
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, configuration_hash, with_pinned_model
 
 CONFIG_PRINT = [sys.executable, "-m", "attribeam", "config", "print"]
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from tests.pipeline.measures.made_metrics import made_manifest, made_metrics
+from tests.pipeline.made_metrics import made_manifest, made_metrics
 
 from attribeam.pipeline.console import (
     LineProgress,
@@ -16,8 +16,7 @@ from attribeam.pipeline.console import (
     readable_duration,
     summary_lines,
 )
-from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
-from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
 from attribeam.pipeline.run_record import with_row_notes
 from attribeam.schemas.run_manifest import (
     AuditCounts,

@@ -24,17 +24,16 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_command import interrupted_once
-from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.configuration import OutputSchemas, output_schemas
-from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.output_directory import RESULTS
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
-from attribeam.pipeline.workers.worker import run_chunk
+from attribeam.pipeline.input_plan import Chunk
+from attribeam.pipeline.output_directory import RESULTS
+from attribeam.pipeline.worker import run_chunk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import InputFile, RunManifest, RunStatus
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, output_schemas
 from attribeam.transforms.beam_storage import BeamStorage
 
 ROWS = 28

@@ -27,8 +27,8 @@ from tests.pipeline.audit_process import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.output_directory import RESULTS
+from attribeam.pipeline.chunk_store import ChunkStore
+from attribeam.pipeline.output_directory import RESULTS
 from attribeam.pipeline.run_record import RunRecord
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunManifest, RunStatus

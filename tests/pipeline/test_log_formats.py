@@ -13,10 +13,10 @@ from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.audited_answer import AuditedLogs
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.run_manifest import RunManifest

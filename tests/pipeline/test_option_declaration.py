@@ -12,10 +12,9 @@ from attribeam import Attributor
 from attribeam.attribution.models.model_directory import AttributionConfig, config_keys
 from attribeam.attribution.option_declaration import add_options, declared, option_texts
 from attribeam.attribution.options import MASS, UNION, AttributorOptions, MethodOptions, ModelOptions, Quantization
-from attribeam.pipeline.chunks.configuration import output_metadata, plain_settings
 from attribeam.pipeline.config_file import OPTIONS
 from attribeam.schemas import SpanKind
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, output_metadata, plain_settings
 from lab.option_docs import with_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"

@@ -25,18 +25,16 @@ from tests.pipeline.secret_log import (
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
-from attribeam.logs.privacy.redactor import MASK
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import MASK, PrivacySettings
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.workers.worker import run_chunk
-from attribeam.pipeline.workers.worker_process import stop_import_server
+from attribeam.pipeline.input_plan import check_input
+from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
-from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.write_group import HideTexts
+from attribeam.transforms import row_groups
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
@@ -197,7 +195,7 @@ def _model(manifest, name):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Tables of this process are written without their masks, as if a column had been forgotten."""
-    monkeypatch.setattr(HideTexts, "__call__", lambda _, table: table)
+    monkeypatch.setattr(row_groups, "hide_texts", lambda table, _: table)
 
 
 @pytest.mark.usefixtures("forgetful")

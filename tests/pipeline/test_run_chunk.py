@@ -14,12 +14,11 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.pipeline.workers.worker import run_chunk
+from attribeam.pipeline.worker import run_chunk
 from attribeam.schemas import Reason, RowFault, dead_letter_schema, evidence_schema
 from attribeam.schemas.run_manifest import sum_counts
-from attribeam.transforms import attribute_rows
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms import stages
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
 ROWS = 60
 
@@ -70,10 +69,10 @@ def test_files_keep_schema_metadata_and_nullability(audited):
 
 
 def test_model_in_a_thread_of_its_own_gives_equal_bytes(tmp_path, settings, log, monkeypatch):
-    monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(stages, "BLOCK_ROWS", 7)
     counted = []
     for ahead in (False, True):
-        monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
+        monkeypatch.setattr(stages, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
         counted.append(run_locally(log, settings, tmp_path / str(ahead)).counts)
     for prefix in ("evidence", "dead_letters"):
         ours, theirs = (only(tmp_path / str(ahead), prefix).read_bytes() for ahead in (False, True))
@@ -85,7 +84,7 @@ def test_what_the_models_thread_raises_fails_the_run(tmp_path, settings, log, mo
     def break_down(*_):
         raise RuntimeError("the device fell off")
 
-    monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _: True)
+    monkeypatch.setattr(stages, "runs_in_model_thread", lambda _: True)
     monkeypatch.setattr(AttentionModel, "attribute", break_down)
     with pytest.raises(RuntimeError, match="the device fell off"):
         run_locally(log, settings, tmp_path / "out")

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.pipeline.measures.made_metrics import made_manifest
+from tests.pipeline.made_metrics import made_manifest
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import html_page
@@ -37,6 +38,28 @@ from attribeam.schemas import (
 )
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, DeadLetterCount, InputFile, OutputFile, RunStatus
+
+
+class Page(HTMLParser):
+    """Tags, attributes and texts of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.texts = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def all(self, tag, **wanted):
+        for name, attributes in self.tags:
+            if name == tag and all((attributes.get(key) or "").startswith(value) for key, value in wanted.items()):
+                yield attributes
+
 
 PASSAGES = (
     Passage("The ferry to Aln leaves the east pier at noon.", "Timetable", "pier-1"),

@@ -51,9 +51,8 @@ def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batc
     rows = [span for spans in answers.values() for span in spans]
     found = ranking_of(rows, size=28, batch_size=batch_size)
     order = sorted(answers, key=lambda one: -naive_risk(answers[one]))  # stable
-    assert [(one.source.source_file, one.source.source_row) for one in found.riskiest] == order[:28]
-    for one in found.riskiest:
-        assert one.risk == pytest.approx(naive_risk(answers[one.source.source_file, one.source.source_row]))
+    assert [(one.source_file, one.source_row) for one in found.riskiest] == order[:28]
+    assert [*found.riskiest.values()] == pytest.approx([naive_risk(answers[one]) for one in order[:28]])
     assert found.answer_count == len(answers)
     flagged = [any(span["support"] == "unsupported" for span in spans) for spans in answers.values()]
     assert found.flagged_count == sum(flagged) >= 6
@@ -65,8 +64,8 @@ def answer(row, *spans, kind="answer", risk=None):
     return [{**own, "span_index": index, "claim_index": index, **span} for index, span in enumerate(spans)]
 
 
-def rows_of(found):
-    return [one.source.source_row for one in found.riskiest]
+def risks_of(found):
+    return [(one.source_row, risk) for one, risk in found.riskiest.items()]
 
 
 FLAGGED = {"support": "unsupported", "evidence_mass": 0.0}
@@ -76,7 +75,7 @@ LANGUAGE = {"support": "not_judged", "claim_kind": "language", "claim_index": No
 def test_a_calibrated_risk_goes_before_what_the_claims_say():
     spans = [*answer(0, FLAGGED, risk=0.25), *answer(1, {}, risk=0.75), *answer(2, FLAGGED, risk=0.5)]
     found = ranking_of(spans, size=3)
-    assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(1, 0.75), (2, 0.5), (0, 0.25)]
+    assert risks_of(found) == [(1, 0.75), (2, 0.5), (0, 0.25)]
     assert (found.mean_risk, found.judged_count, found.flagged_count) == (0.5, 3, 2)
 
 
@@ -88,20 +87,19 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
         *answer(3, FLAGGED, {"support": "no_claim", "claim_index": None}, kind="partial"),
     ]
     found = ranking_of(spans, size=9)
-    assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
+    assert risks_of(found) == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
     assert (found.judged_count, found.flagged_count, found.mean_risk) == (2, 1, None)
 
 
 def test_an_answer_in_another_language_that_copies_a_passage_is_ranked():
     copied = {**LANGUAGE, "support": "supported"}
-    (one,) = ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1).riskiest
-    assert one.risk == 0.0
+    assert risks_of(ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1)) == [(0, 0.0)]
 
 
 def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk():
     part = {**FLAGGED, "claim_index": 0}
-    (one,) = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1).riskiest
-    assert one.risk == pytest.approx(0.25)
+    found = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1)
+    assert risks_of(found) == [(0, pytest.approx(0.25))]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(siz
         *(span for row in range(40, 60) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
         *(span for row in range(60, 80) for span in answer(row, LANGUAGE, kind="not_judged")),
     ]
-    assert rows_of(ranking_of(spans, size=size, batch_size=7)) == rows
+    assert [row for row, _ in risks_of(ranking_of(spans, size=size, batch_size=7))] == rows
 
 
 def test_places_that_one_group_does_not_need_fall_to_the_others():
@@ -122,7 +120,7 @@ def test_places_that_one_group_does_not_need_fall_to_the_others():
         *(span for row in range(1, 20) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
         *(span for row in range(20, 22) for span in answer(row, LANGUAGE, kind="not_judged")),
     ]
-    assert rows_of(ranking_of(spans, size=10)) == [*range(9), 20]
+    assert [row for row, _ in risks_of(ranking_of(spans, size=10))] == [*range(9), 20]
 
 
 def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict():
@@ -177,7 +175,7 @@ def test_an_answer_changes_by_verdict_kind_or_risk(tmp_path, now, before, change
     assert comparison.change_of("a") is change
     assert comparison.change_of("b") is AnswerChange.SAME
     assert comparison.change_of("c") is AnswerChange.NEW
-    assert comparison.in_both == 2
+    assert comparison.answers.keys() == {"a", "b"}
 
 
 def test_verdicts_that_changed_come_before_risks_that_did(tmp_path):
@@ -215,7 +213,7 @@ def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path):
 def test_answers_whose_id_is_repeated_are_not_compared(tmp_path):
     now, before = audits(tmp_path, [("a", RISKY), ("b", FINE), ("b", RISKY)], [("a", FINE), ("b", FINE)])
     comparison = compare_audits(now.opened, before.opened)
-    assert (comparison.in_both, comparison.only_now, comparison.only_before) == (1, 0, 0)
+    assert (len(comparison.answers), comparison.only_now, comparison.only_before) == (1, 0, 0)
     assert comparison.words() == "1 newly flagged"
     assert (comparison.change_of("b"), comparison.repeated) == (AnswerChange.REPEATED, {"b"})
     assert comparison.earlier_answers(["a", "b"]).keys() == {"a"}

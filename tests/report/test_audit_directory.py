@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
-from attribeam.transforms.write_group import write_tables
+from attribeam.transforms.row_groups import write_tables
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path):

@@ -5,10 +5,9 @@ import hashlib
 import os
 import re
 import stat
-from html.parser import HTMLParser
 
 import pytest
-from tests.report.made_audit import made_history, made_night
+from tests.report.made_audit import Page, made_history, made_night
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.history_command import HEIGHT, MOST_DRAWN
@@ -17,31 +16,10 @@ from attribeam.schemas.run_manifest import RunStatus
 CALM = [60, 61, 59, 60, 62, 58]
 
 
-class _Page(HTMLParser):
-    """Tags, attributes and texts of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags = []
-        self.texts = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-    def all(self, tag, **wanted):
-        for name, attributes in self.tags:
-            if name == tag and all((attributes.get(key) or "").startswith(value) for key, value in wanted.items()):
-                yield attributes
-
-
 def _page(root, output=None):
     output = output or root / "history.html"
     assert main(["history", str(root), "--output", str(output)]) == 0
-    return _Page(output.read_text(encoding="utf-8"))
+    return Page(output.read_text(encoding="utf-8"))
 
 
 def _table(root, capsys, *argv):

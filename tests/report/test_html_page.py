@@ -7,34 +7,24 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.report.made_audit import made_audit, supported_span, tell_sizes
+from tests.report.made_audit import Page, made_audit, supported_span, tell_sizes
 
-from attribeam.report.audited_answer import DEAD_LETTERS_PER_REASON, AnswerRisk, embedded_answers, embedded_dead_letters
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.markdown_digest import digest_lines, escape_markdown
+from attribeam.report.audited_answer import (
+    DEAD_LETTERS_PER_REASON,
+    AuditedLogs,
+    embedded_answers,
+    embedded_dead_letters,
+)
+from attribeam.report.report_command import digest_lines, escape_markdown
 from attribeam.schemas import Passage
-from attribeam.schemas.passage_sample import CutPassages
-from attribeam.schemas.run_manifest import RunManifest
+from attribeam.schemas.run_manifest import CutPassages, RunManifest
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" <!-- \u2028 ]]>"
-
-
-class Elements(HTMLParser):
-    """Collects every element with its attributes."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.found = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
 
 
 def hostile(record):
@@ -61,32 +51,27 @@ def hostile_page(tmp_path_factory):
 
 
 def test_hostile_texts_in_every_field_add_no_element(plain_page, hostile_page):
-    plain, attacked = (sorted({tag for tag, _ in Elements(page).found}) for page in (plain_page, hostile_page))
-    assert attacked == plain
+    plain, attacked = ([tag for tag, _ in Page(page).tags] for page in (plain_page, hostile_page))
+    assert set(attacked) == set(plain)
     assert "img" not in attacked
-    count = sum(tag == "script" for tag, _ in Elements(plain_page).found)
-    assert sum(tag == "script" for tag, _ in Elements(hostile_page).found) == count
+    assert attacked.count("script") == plain.count("script")
 
 
 def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page):
-    for tag, attributes in Elements(hostile_page).found:
+    for tag, attributes in Page(hostile_page).tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
 
 
 def test_nothing_is_loaded_from_anywhere(plain_page):
-    for tag, attributes in Elements(plain_page).found:
+    for tag, attributes in Page(plain_page).tags:
         assert tag not in ("iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "srcset", "action"):
             assert (attributes.get(name) or "#").startswith(("data:", "#")), tag
 
 
 def test_policy_allows_exactly_the_scripts_and_styles_of_the_page(plain_page):
-    elements = Elements(plain_page)
-    (policy,) = [
-        attributes["content"] or ""
-        for tag, attributes in elements.found
-        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
-    ]
+    (found,) = Page(plain_page).all("meta", **{"http-equiv": "Content-Security-Policy"})
+    policy = found["content"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     own_scripts = re.findall(r"<script>(.*?)</script>", plain_page, re.S)
@@ -129,9 +114,9 @@ def test_page_says_where_the_log_is_gone(tmp_path):
 def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path):
     made = made_audit(tmp_path)
     audit = made.opened
-    wanted = [AnswerRisk(made.records[row].source, risk) for row, risk in ((2, 0.9), (0, 0.1))]
+    wanted = {made.records[row].source: risk for row, risk in ((2, 0.9), (0, 0.1))}
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
-    assert [(one.answer.source, one.risk) for one in found] == [(one.source, one.risk) for one in wanted]
+    assert [(one.answer.source, one.risk) for one in found] == [*wanted.items()]
     for one in found:
         assert [span.text for span in one.answer.spans] == ["leaves at noon", "40 cars"]
         assert one.texts is not None
@@ -144,7 +129,7 @@ def test_texts_that_are_too_long_for_the_page_are_left_out(tmp_path):
         tmp_path, change=lambda record: replace(record, question="x" * 400_001 * (record.source.source_row == 1))
     )
     audit = made.opened
-    wanted = [AnswerRisk(record.source, 0.5) for record in made.records]
+    wanted = {record.source: 0.5 for record in made.records}
     found = list(embedded_answers(audit, AuditedLogs.of(audit), wanted))
     assert [one.texts is None for one in found] == [False, True, False]
 

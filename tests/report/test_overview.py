@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.report.made_audit import added, made_audit
 
-from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.audited_answer import AuditedLogs
 from attribeam.report.overview import (
     MASS_BINS,
     MAX_TIME_BINS,

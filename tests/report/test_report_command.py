@@ -1,8 +1,10 @@
-"""The options of attribeam report, and rows of an audit as CSV and JSON lines."""
+"""The options of attribeam report, its rows as CSV and JSON lines, and its digest: texts of a log stay text."""
 
 import csv
+import html
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -11,10 +13,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.made_audit import made_audit, say_version
+from markdown_it import MarkdownIt
+from tests.report.made_audit import PASSAGES, made_audit, say_version, supported_span, told_spans, unsupported_span
 
 from attribeam.pipeline.command_line import main
-from attribeam.report.report_command import BYTE_ORDER_MARK, csv_lines, jsonl_lines
+from attribeam.report.messages import one_line
+from attribeam.report.report_command import BYTE_ORDER_MARK, csv_lines, digest_lines, escape_markdown, jsonl_lines
+from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -89,10 +94,9 @@ def test_what_a_format_or_an_output_cannot_be_is_bad_usage(made, tmp_path, outpu
 
 def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(tmp_path, capsys):
     made = made_audit(tmp_path, status=RunStatus.INTERRUPTED)
-    assert _report(made, tmp_path / "out", "--format", "csv") == 0
-    assert "status is interrupted" in capsys.readouterr().err
-    assert _report(made, tmp_path / "page.html") == 0
-    assert "status is interrupted" in capsys.readouterr().err
+    for more in (("--format", "csv"), ()):
+        assert _report(made, tmp_path / "out", *more) == 0
+        assert "status is interrupted" in capsys.readouterr().err
 
 
 def _batch(values, kind):
@@ -171,3 +175,92 @@ def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(v
     batch = _batch([value], kind)
     with pytest.raises(RunError, match="'value'"):
         list(jsonl_lines([batch]))
+
+
+HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"
+
+
+def _rendered(markdown):
+    return MarkdownIt("commonmark").enable("table").render(markdown)
+
+
+_ALONE = replace(unsupported_span(), span_index=0, claim_index=0)
+
+
+def test_figures_come_first_and_then_answers_by_risk(tmp_path):
+    made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (_ALONE,)})
+    lines = list(digest_lines(made.opened, answers=2))
+    text = "\n".join(lines)
+    assert "| rows | 4 |  |" in lines
+    assert "| dead letters: `empty_answer` | 1 | 25.0% |" in lines
+    assert "## The 2 riskiest of 3 audited answers" in text
+    headings = [line.split()[2] for line in lines if line.startswith("### ")]
+    assert headings == ["ferry-2", "ferry-1"]
+    assert "> When does the ferry leave?  " in lines
+    assert "| unsupported |  | 6% | 40 cars | 40 | none |" in lines
+    assert "Supported claims besides: 1." in text
+
+
+def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path):
+    claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25, answer_risk=0.75)
+    part = replace(claim, span_index=1, text="40")
+    no_claim = replace(supported_span(), claim_index=None, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM)
+    unread = replace(no_claim, claim_kind=ClaimKind.LANGUAGE, support=Support.NOT_JUDGED)
+    spans = {
+        0: (replace(unread, answer_kind=AnswerKind.NOT_JUDGED),),
+        1: (replace(no_claim, answer_kind=AnswerKind.REFUSAL, answer_risk=0.125),),
+        2: (claim, part),
+    }
+    lines = list(digest_lines(made_audit(tmp_path, spans=spans).opened, answers=9))
+    assert [line for line in lines if line.startswith("### ")] == [
+        "### 1. ferry-2 (risk 0.75)\n",
+        "### 2. ferry-1 (risk 0.12, a refusal)\n",
+        "### 3. ferry-0 (not judged: language)\n",
+    ]
+    assert [line for line in lines if line.startswith("| unsupp")] == [
+        "| unsupported | 1 | 100.0% |",
+        "| unsupported | 0.25 | 6% | 40 cars | 40 | none |",
+    ]
+    assert "| spans with support `not_judged` | 1 |  |" in lines
+    assert "| answers of the kind `refusal` | 1 | 33.3% |" in lines
+
+
+def test_a_digest_says_why_a_claim_is_unsupported(tmp_path):
+    audit = made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).opened
+    (row,) = (line for line in digest_lines(audit, answers=1) if line.startswith("| unsupported: "))
+    assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
+
+
+def test_a_digest_without_its_log_has_no_whole_texts(tmp_path):
+    made = made_audit(tmp_path)
+    made.log.unlink()
+    text = "\n".join(digest_lines(made.opened, answers=5))
+    assert "40 cars" in text
+    assert "Question" not in text
+
+
+def test_hostile_texts_in_every_field_stay_text(tmp_path):
+    made = made_audit(
+        tmp_path,
+        record_ids=["x"],
+        spans={0: (replace(_ALONE, text=HOSTILE, unmatched_values=(HOSTILE,)),)},
+        change=lambda record: replace(
+            record,
+            record_id=HOSTILE,
+            question=HOSTILE,
+            answer=f"{record.answer}\n{HOSTILE}",
+            generator=HOSTILE,
+            passages=(Passage(HOSTILE, HOSTILE, HOSTILE), PASSAGES[1]),
+        ),
+    )
+    page = _rendered("\n".join(digest_lines(made.opened, answers=5)))
+    assert "\x1b" not in page
+    for tag in ("<script", "<a ", "<img", "<em>"):
+        assert tag not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; | [x](http://y) `a` **b** ![i](j) &amp;amp;") == 6
+
+
+@given(st.text(st.sampled_from("ab1.)#-+=>*_`[]()<>|~$&!\\@:/ \n\u202e\x1b"), max_size=30).map(lambda text: f"{text}z"))
+def test_markdown_shows_escaped_text_as_it_is(text):
+    line = one_line(text).strip()
+    assert _rendered(escape_markdown(line)) == f"<p>{html.escape(line)}</p>\n"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from tests.pipeline.measures.made_metrics import made_manifest
+from tests.pipeline.made_metrics import made_manifest
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
@@ -43,15 +43,18 @@ from attribeam.schemas.errors import (
     UsageError,
 )
 from attribeam.schemas.evidence_record import claim_mask, evidence_table
-from attribeam.schemas.passage_sample import CutPassages, cut_passages, merge_samples, sample_passages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
+    CutPassages,
     DeadLetterCount,
     InputFile,
     OutputFile,
     ReadingNote,
     RunManifest,
+    cut_passages,
+    merge_samples,
+    sample_passages,
     sum_counts,
 )
 

@@ -17,10 +17,9 @@ from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit, with_tok
 from tests.pipeline.secret_log import CASE_PATTERNS, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
-from attribeam.logs.privacy.redactor import MASK
+from attribeam.logs.privacy import MASK
 from attribeam.transforms.audit_answers import read_answers, row_type, rows_of
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowGroup
 
 RUNNERS = {
     "direct": ["--runner=DirectRunner"],
@@ -131,7 +130,7 @@ def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_de
 
 
 def outcomes(settings, element):
-    group = read_answers(RowGroup(None, [element]), settings)
+    group = read_answers([element], settings)
     return [*group.rows, *group.letters]
 
 

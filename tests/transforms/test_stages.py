@@ -17,8 +17,7 @@ from tests.report.made_audit import ANSWER, made_record, unsupported_span
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.logs.files import ArrowStorage
-from attribeam.logs.privacy.redactor import MASK, Redactor
-from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.privacy import MASK, PrivacySettings, Redactor
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import (
     DeadLetter,
@@ -33,16 +32,22 @@ from attribeam.schemas import (
     evidence_schema,
 )
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.transforms import attribute_rows
-from attribeam.transforms.attribute_rows import attributed_blocks, runs_in_model_thread
+from attribeam.transforms import stages
 from attribeam.transforms.audit_answers import RowGroupCoder
-from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.make_evidence import redacted
-from attribeam.transforms.prepare_rows import parse_each, read_rows
-from attribeam.transforms.row_groups import RowGroup, dead_letter, packs, stage, take_stage_seconds
-from attribeam.transforms.write_group import DEAD_LETTER_FILE, HideTexts, write_group
+from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
+from attribeam.transforms.row_groups import (
+    DEAD_LETTER_FILE,
+    RowGroup,
+    dead_letter,
+    hide_texts,
+    packs,
+    stage,
+    take_stage_seconds,
+    write_group,
+)
+from attribeam.transforms.stages import attributed_blocks, parse_each, read_rows, redacted, runs_in_model_thread
 
-SCHEMAS = (evidence_schema(), dead_letter_schema(), PrivacySettings())
+SCHEMAS = OutputSchemas(evidence_schema(), dead_letter_schema())
 
 
 def letter(row):
@@ -81,7 +86,7 @@ def test_file_of_dead_letters_is_the_same_in_whatever_order_they_come(tmp_path, 
     files = []
     for name, order in (("upwards", letters), ("downwards", letters[::-1])):
         (tmp_path / name).mkdir()
-        write_group(RowGroup("chunk", [], order), tmp_path / name, *SCHEMAS)
+        write_group(RowGroup("chunk", [], order), tmp_path / name, SCHEMAS)
         files.append(tmp_path / name / DEAD_LETTER_FILE)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert pq.read_table(files[0])["source_row"].to_pylist() == [*range(count)]
@@ -101,24 +106,29 @@ class ThreadModel:
     settings = None
 
     def __init__(self):
-        self.may_go_on, self.threads, self.started = threading.Event(), ThreadPoolExecutor(1), list[int]()
+        self.may_go_on, self.second = threading.Event(), threading.Event()
+        self.threads, self.started = ThreadPoolExecutor(1), list[int]()
 
     def start(self, rows):
         self.started.append(len(rows))
+        if len(self.started) > 1:
+            self.second.set()
         return self.threads.submit(lambda: [self.may_go_on.wait()] * len(rows))
 
 
 def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_for(monkeypatch):
     model = ThreadModel()
-    monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 2)
-    monkeypatch.setattr(attribute_rows, "_elsewhere", model)
+    monkeypatch.setattr(stages, "BLOCK_ROWS", 2)
     record = made_record(Path("log"), 0)
     rows = [AuditRow(replace(record), ParsedAnswer((), (), (), (), (), ()), (), None)] * 5
-    blocks = attributed_blocks(RowGroup("chunk", iter(rows)), AuditSettings())
-    first = next(blocks)
-    assert (model.started, first.is_pending) == ([2, 2], True)
-    model.may_go_on.set()
-    assert [len(block.pairs()) for block in (first, *blocks)] == [2, 2, 1]
+    blocks = attributed_blocks(iter(rows), model)
+    with ThreadPoolExecutor(1) as consumer:
+        first = consumer.submit(next, blocks)
+        assert model.second.wait(60)
+        assert not first.done()
+        model.may_go_on.set()
+        assert [len(pairs) for pairs in (first.result(), *blocks)] == [2, 2, 1]
+    assert model.started == [2, 2, 1]
 
 
 def test_model_works_ahead_on_a_gpu_only():
@@ -231,6 +241,6 @@ def test_a_title_is_a_text_of_the_passages_too():
 def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null():
     record = replace(made_record(Path("log"), 0, answer=ANSWER), extra_columns=())
     table = evidence_table([(record, [replace(SPAN, expected="twelve")])], evidence_schema())
-    (row,) = HideTexts(PrivacySettings(no_texts=True))(table).to_pylist()
+    (row,) = hide_texts(table, PrivacySettings(no_texts=True)).to_pylist()
     assert (row["reason"], row["expected"], row["text"]) == ("other_value", None, "")
     assert (row["record_id"], row["generator"]) == (record.record_id, record.generator)

@@ -21,7 +21,7 @@ from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerF
 from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribeam.attribution.attention.end_to_end_attention import EndToEndRows, rows_end_to_end
 from lab.training.attributor.training_rows import TrainingRow
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
@@ -233,12 +233,12 @@ def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]
     ``query_position`` is "self", and the softmax runs over the prompt's columns. Returns one float32
     [answer tokens, prompt tokens] tensor per row.
     """
-    rows = EndToEndRows.of_lengths(batch.lengths, model.device)
+    rows = EndToEndRows(batch.lengths, model.device)
     queries, keys = _queries_and_keys(model, batch.token_ids.to(model.device), rows)
     attention = []
-    for row, start, end in zip(batch.rows, rows.starts[:-1], rows.starts[1:], strict=True):
-        border = start + row.answer_start
-        logits = queries[:, border:end] @ keys[:, start:border].transpose(1, 2)
+    for row, places in zip(batch.rows, rows.places, strict=True):
+        border = places.start + row.answer_start
+        logits = queries[:, border : places.end] @ keys[:, places.start : border].transpose(1, 2)
         attention.append(logits.softmax(-1).mean(0))
     return attention
 

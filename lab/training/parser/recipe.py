@@ -147,7 +147,7 @@ def new_pipeline(
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer.
 
     Without vectors it only sees the forms of the words. A Chinese pipeline has one token per character, as its
-    ``sentences`` must have; ``attribeam.attribution.answers.parser_output`` joins the characters into words.
+    ``sentences`` must have; ``attribeam.attribution.answers.answer_parser`` joins the characters into words.
     """
     fix_random_seed(seed)
     overrides: dict[str, bool | str] = {"components.tok2vec.model.embed.include_static_vectors": vectors is not None}

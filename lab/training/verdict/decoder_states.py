@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from attribeam.attribution.verdict.state_probe import AnswerStates
-from attribeam.attribution.verifiers.verdict_reader import read_answers
+from attribeam.attribution.language_models.decoder import read_answers
+from attribeam.attribution.verdict.fitted_parts import AnswerStates
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.written_files import new_file

@@ -19,17 +19,25 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.verdict.record_fields import RowKind
-from attribeam.attribution.verdict.regressions import (
-    AnswerRegression,
+from attribeam.attribution.verdict.fitted_parts import (
+    HIGHEST,
+    LOWEST,
     BoostedTrees,
     LogisticRegression,
-    answer_numbers,
-    trees_json,
+    ProbeShares,
+    mixed,
+    probed_odds,
+    state_names,
 )
-from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
-from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_log_odds, claim_numbers
-from attribeam.evaluation.measures.bootstrap import FOLDS
+from attribeam.attribution.verdict.texts import RowKind
+from attribeam.attribution.verdict.verdict_model import (
+    CLAIM_NUMBERS,
+    AnswerRegression,
+    answer_numbers,
+    claim_log_odds,
+    claim_numbers,
+)
+from attribeam.evaluation.measures.figures import FOLDS
 from attribeam.schemas.errors import UsageError
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 
@@ -267,7 +275,7 @@ def _trees(
     trees = [predictors[0].nodes for predictors in model._predictors]
     depth = max(int(nodes["depth"].max()) for nodes in trees)
     bias = float(model._baseline_prediction.ravel()[0])
-    return trees_json(bias=bias, depth=depth, trees=[_tree(nodes) for nodes in trees])
+    return {"bias": bias, "depth": depth, "trees": [_tree(nodes) for nodes in trees]}
 
 
 def _tree(nodes: Any) -> dict[str, list[float]]:

@@ -27,12 +27,18 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, DTYPES, MASS_VERDICT, VERDICT_FILE, fraction
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.verdict.claim_reader import READER_FILES
-from attribeam.attribution.verdict.record_fields import RowKind
-from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share
+from attribeam.attribution.verdict.fitted_parts import (
+    WORD_FILES,
+    ProbeShares,
+    StateProbe,
+    decoder_identity,
+    same_share,
+    word_table,
+)
+from attribeam.attribution.verdict.texts import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
-from attribeam.attribution.verdict.word_forms import WORD_FILES, word_table
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.evaluation.measures.bootstrap import FOLDS
+from attribeam.evaluation.measures.figures import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 from lab.training.attributor.corpus import read_pages

@@ -13,10 +13,10 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
 
-from attribeam.attribution.answers.parser_output import whole_sentences
-from attribeam.attribution.verdict.word_forms import OPPOSITES, carries_content
+from attribeam.attribution.answers.parsed_answer import whole_sentences
+from attribeam.attribution.verdict.texts import OPPOSITES, carries_content
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, data_files, read_rows
-from attribeam.evaluation.datasets.judged_datasets import load_mtrag, load_ragtruth
+from attribeam.evaluation.datasets.published import load_mtrag, load_ragtruth
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 PAGES = "wikipedia/pages.jsonl"

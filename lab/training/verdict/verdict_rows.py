@@ -24,14 +24,13 @@ from attribeam.attribution.answers.answer_parser import parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claim_reader import ReaderInput, load_reader
-from attribeam.attribution.verdict.claims import answer_claims
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.claims import answer_claims, word_kinds
+from attribeam.attribution.verdict.fitted_parts import WORD_FILES, WordTable
 from attribeam.attribution.verdict.premises import claim_premises
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
+from attribeam.attribution.verdict.texts import PassageSentences, stem
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import WORD_FILES, WordTable, stem
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import DataError
 from lab.training.verdict.shared_sets import TrainingAnswer

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from attribeam.attribution.answers.parser_output import whole_sentences
+from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, read_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource

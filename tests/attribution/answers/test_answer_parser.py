@@ -15,8 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
-from attribeam.attribution.answers.parser_output import LONGEST_SENTENCE
+from attribeam.attribution.answers.parsed_answer import LONGEST_SENTENCE, ParsedAnswer, cut_sentences, sentence_bounds
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.schemas import CharRange
 

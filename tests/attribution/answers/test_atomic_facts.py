@@ -4,8 +4,13 @@ import pytest
 from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, forms, tree, word_index
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts, find_coordinations, reform_tree
-from attribeam.attribution.answers.parsed_answer import SPACY_CHINESE, UNIVERSAL_CHINESE, scheme_of_labels
-from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
+from attribeam.attribution.answers.parsed_answer import (
+    SPACY_CHINESE,
+    UNIVERSAL_CHINESE,
+    closing_marks,
+    scheme_of_labels,
+    sentence_ends,
+)
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from attribeam.attribution.answers import markup
 from attribeam.attribution.answers.citation_marks import citation_marks
-from attribeam.attribution.answers.markup import block_ranges, unspoken_ranges
+from attribeam.attribution.answers.markup import block_ranges, structured_text, unspoken_ranges
 from attribeam.attribution.answers.markup import hide_markup as hide_marked
-from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import ClaimKind
 
 

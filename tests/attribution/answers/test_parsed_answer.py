@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.parsed_answer import label_scheme, sentence_tree
-from attribeam.attribution.answers.parser_output import (
+from attribeam.attribution.answers.answer_parser import ParsedTokens, word_runs
+from attribeam.attribution.answers.atomic_facts import WordTokenAlignment
+from attribeam.attribution.answers.parsed_answer import (
     LONGEST_SENTENCE,
-    ParsedTokens,
-    WordTokenAlignment,
     attach_closing_marks,
     closing_marks,
     cut_long_sentences,
     join_unended_sentences,
+    label_scheme,
     sentence_ends,
-    word_runs,
+    sentence_tree,
 )
 from attribeam.schemas import CharRange
 

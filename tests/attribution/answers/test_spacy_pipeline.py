@@ -19,11 +19,11 @@ from attribeam.attribution.answers.answer_parser import (
     AnswerParser,
     pipeline_folder,
     pipeline_identity,
-    pipeline_meta,
 )
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, LockstepParser, TorchProducts, faster_parts
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
+from attribeam.schemas.json_file import read_object
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
@@ -257,7 +257,7 @@ def test_named_package_brings_its_own_components_and_the_faster_parser(pipeline_
     parser = AnswerParser.from_pretrained(PACKAGE)
     assert isinstance(parser._nlp.get_pipe("parser"), LockstepParser)
     folder = pipeline_folder(PACKAGE)
-    assert parser.identity == pipeline_identity(folder, pipeline_meta(folder))
+    assert parser.identity == pipeline_identity(folder, read_object(folder / "meta.json"))
     assert parser.parse("Rain fell.") == AnswerParser.from_pretrained("bundled").parse("Rain fell.")
     assert pipeline_package.name in sys.modules
 

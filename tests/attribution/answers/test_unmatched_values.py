@@ -7,13 +7,13 @@ import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.answers.numbers_and_dates import (
+from attribeam.attribution.answers.plain_text import (
     DATE,
     QUANTITY,
     clock_times_in,
     numbers_in,
+    remembered,
 )
-from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.answers.quantities import conversions_in, quantities_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage

@@ -33,14 +33,14 @@ from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import RowLayout, choose_layout
-from attribeam.attribution.attention.capture import capture_attention, capturing, observing
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.capture import capture_attention, capturing, choose_layout, observing
+from attribeam.attribution.attention.end_to_end_attention import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import Capture, RowRequest
-from attribeam.attribution.models.layer_choice import choose_layer, layer_types
+from attribeam.attribution.models.model_directory import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
@@ -257,7 +257,7 @@ def test_bias_counts_in_the_captured_layer():
 
 
 def test_bias_of_rows_end_to_end_is_refused():
-    rows = EndToEndRows.of_lengths([3, 4], torch.device("cpu"))
+    rows = EndToEndRows([3, 4], torch.device("cpu"))
     with rows_end_to_end(rows), pytest.raises(ValueError, match="no position_bias"):
         capture_attention(Attention(), QUERY, KEY, VALUE, None, position_bias=BIAS)
 
@@ -348,21 +348,21 @@ def in_common(first, second):
 
 @pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
 def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(directories, error):
-    def fails():
+    def fails(_):
         raise error("its code wants one row below the other")
 
     network = layout_load(directories["llama"]).network
-    layout = choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
+    layout = choose_layout(network, ["full_attention"], fails)
     assert layout is RowLayout.PADDED
 
 
 def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
-    def fails():
+    def fails(_):
         raise torch.OutOfMemoryError("out of memory")
 
     network = layout_load(directories["llama"]).network
     with pytest.raises(torch.OutOfMemoryError):
-        choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
+        choose_layout(network, ["full_attention"], fails)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
@@ -427,7 +427,7 @@ def test_pieces_of_words_cover_the_text_that_they_stand_for(answer):
         return
     tokenizer = WORDPIECE.backend_tokenizer
     prompt = PromptTemplate().render(question="Who?", passages=[Passage(answer)])
-    row = encode_row(prompt, answer, PAGES)
+    row = encode_page(prompt, answer, PAGES)[0]
     ids = row.token_ids[row.prompt_length :].tolist()
     assert ids[-1] == WORDPIECE.sep_token_id
     for token, chars in zip(ids[:-1], row.response_chars[:-1], strict=True):

@@ -24,22 +24,23 @@ from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config
 
-from attribeam.attribution.attention import end_to_end_attention as attention_module
-from attribeam.attribution.attention import end_to_end_rows as module
+from attribeam.attribution.attention import end_to_end_attention as module
 from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, rope_border
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
     TORCH_VARLEN,
+    EndToEndRows,
+    blocked_attention,
     end_to_end_attention,
     local_attention,
     row_by_row_attention,
+    runs_blocked,
     runs_varlen,
     varlen_attention,
     varlen_kernels,
 )
-from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, blocked_attention, runs_blocked
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
 from attribeam.attribution.token_attribution import TokenAttribution
@@ -60,7 +61,7 @@ def packed_rows(draw):
         for _ in range(draw(st.integers(0, 3))):
             shared.append(draw(st.integers(1, lengths[len(lengths) - 1 - _])))
             lengths.append(shared[-1] + draw(st.integers(1, 12)))
-    return EndToEndRows.sharing(lengths, shared, CPU)
+    return EndToEndRows(lengths, CPU, shared=shared)
 
 
 rules = st.builds(
@@ -124,7 +125,7 @@ def test_causal_attention_is_that_of_its_definition(rows, rule, seed):
     softcap=st.sampled_from([None, 1.5]),
 )
 def test_attention_to_both_sides_is_that_of_its_definition(lengths, reach, softcap):
-    rows = EndToEndRows.of_lengths(lengths, CPU)
+    rows = EndToEndRows(lengths, CPU)
     rule = AttentionRule(causal=False, reach=reach, scaling=0.7, softcap=softcap)
     query, key, value = states(rows.token_count, 5)
     found = end_to_end_attention(query, key, value, rows=rows, rule=rule)
@@ -134,21 +135,21 @@ def test_attention_to_both_sides_is_that_of_its_definition(lengths, reach, softc
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("reach", [None, 40, 300])
 def test_blocks_of_queries_change_nothing(monkeypatch, reach, softcap):
-    rows = EndToEndRows.sharing([200, 420, 150], [0, 120, 100], CPU)
+    rows = EndToEndRows([200, 420, 150], CPU, shared=[0, 120, 100])
     rule = AttentionRule(causal=True, reach=reach, scaling=0.4, softcap=softcap)
     query, key, value = states(rows.token_count, 3)
     whole = end_to_end_attention(query, key, value, rows=rows, rule=rule)
-    monkeypatch.setattr(attention_module, "_LARGEST_MASK", 64 * 64)
-    monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 420 * 7)
+    monkeypatch.setattr(module, "_LARGEST_MASK", 64 * 64)
+    monkeypatch.setattr(module, "MAX_WEIGHTS", 4 * 420 * 7)
     in_blocks = end_to_end_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(in_blocks, whole, atol=1e-5, rtol=1e-4)
 
 
 def test_row_that_shares_more_than_there_is_is_refused():
     with pytest.raises(ValueError, match="should share fewer with a row of 3, was: 4"):
-        EndToEndRows.sharing([3, 9], [0, 4], CPU)
+        EndToEndRows([3, 9], CPU, shared=[0, 4])
     with pytest.raises(ValueError, match="a row of 3 tokens should share fewer"):
-        EndToEndRows.sharing([3, 3], [0, 3], CPU)
+        EndToEndRows([3, 3], CPU, shared=[0, 3])
 
 
 class LargestTensor(TorchDispatchMode):
@@ -170,11 +171,11 @@ class LargestTensor(TorchDispatchMode):
 @pytest.mark.parametrize("reach", [None, 50])
 @pytest.mark.parametrize("shared", [0, 100])
 def test_no_tensor_grows_with_the_square_of_a_rows_tokens(monkeypatch, shared, reach, softcap):
-    monkeypatch.setattr(attention_module, "_LARGEST_MASK", 64 * 200)
-    monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 200 * 16)
+    monkeypatch.setattr(module, "_LARGEST_MASK", 64 * 200)
+    monkeypatch.setattr(module, "MAX_WEIGHTS", 4 * 200 * 16)
     largest = []
     for length in (200, 800):
-        rows = EndToEndRows.sharing([length, length], [0, shared], CPU)
+        rows = EndToEndRows([length, length], CPU, shared=[0, shared])
         query, key, value = states(rows.token_count, 0)
         with torch.inference_mode(), LargestTensor() as seen:
             end_to_end_attention(query, key, value, rows=rows, rule=AttentionRule(True, reach, 0.3, softcap))
@@ -242,7 +243,7 @@ def kernel(request, monkeypatch):
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(varlen, "varlen_attn", torch_kernel)
     found = lambda *_: (request.param,)  # noqa: E731
-    monkeypatch.setattr(attention_module, "varlen_kernels", found)
+    monkeypatch.setattr(module, "varlen_kernels", found)
     return str(request.param)
 
 
@@ -257,7 +258,7 @@ CASES = [*((rule, (0, 0, 0)) for rule in RULES), *((rule, (0, 25, 28)) for rule 
 @pytest.mark.parametrize(("rule", "shared"), CASES, ids=str)
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2)], ids=["all heads", "grouped"])
 def test_kernels_are_asked_for_the_attention_of_each_row(kernel, rule, shared, heads):
-    rows = EndToEndRows.sharing([30, 29, 50], shared, CPU)
+    rows = EndToEndRows([30, 29, 50], CPU, shared=shared)
     torch.manual_seed(1)
     query, key, value = (torch.randn(1, count, rows.token_count, 16) for count in (heads[0], heads[1], heads[1]))
     if rule.softcap is not None and kernel == "torch-varlen":
@@ -344,7 +345,7 @@ def attend_with_a_mask(states, row_of, window, scaling):
 def test_local_attention_is_attention_under_the_band_of_its_row(lengths, window, seed):
     generator = torch.Generator().manual_seed(seed)
     states = [torch.randn(1, 2, sum(lengths), 4, generator=generator) for _ in range(3)]
-    rows = EndToEndRows.of_lengths(lengths, CPU)
+    rows = EndToEndRows(lengths, CPU)
     found = local_attention(*states, rows=rows, window=window, scaling=0.7)
     torch.testing.assert_close(found, attend_with_a_mask(states, rows.row_of, window, 0.7), atol=1e-5, rtol=1e-4)
 
@@ -511,7 +512,7 @@ def test_it_is_attention_with_the_weights_written_out(start, queries, reach):
 
 
 def test_rows_that_share_a_prefix_run_in_blocks_and_see_it(monkeypatch):
-    rows = EndToEndRows.sharing([150, 130, 140], [0, 100, 100], torch.device("cpu"))
+    rows = EndToEndRows([150, 130, 140], CPU, shared=[0, 100, 100])
     places = 150 + 30 + 40
     query, key, value = (
         block_states(HEADS, places)[None],

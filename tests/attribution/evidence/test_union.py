@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from tests.attribution.made_rows import made_attribution, made_row
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.parser_output import WordTokenAlignment
+from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
 from attribeam.attribution.evidence.union import (
     PassageScores,
     ResponseWeights,
@@ -190,29 +188,19 @@ def test_window_that_is_no_number_of_tokens_is_refused(window):
         MethodOptions(evidence_window=window)
 
 
-ANSWER = "Ann rows. Bob runs far."
 WORDS = tuple(CharRange(start, end) for start, end in [(0, 3), (4, 8), (8, 9), (10, 13), (14, 18), (19, 22), (22, 23)])
 SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5], [0.0, 0.25], [0.0, 0.0]], np.float32)
 
 
-def context(sentence_starts=(0, 3), words=WORDS):
+def context():
     """One token a word, which attends to two passage columns as ``SCORES`` says."""
-    count = len(words)
-    parsed = ParsedAnswer(
-        words=words,
-        dependency_heads=tuple(range(count)),
-        dependency_labels=("dep",) * count,
-        universal_tags=("X",) * count,
-        fine_tags=("",) * count,
-        sentence_starts=sentence_starts,
-    )
     alignment = WordTokenAlignment(
-        words=words,
+        words=WORDS,
         token_char_start=np.array([word.char_start for word in WORDS], np.int32),
         token_char_end=np.array([word.char_end for word in WORDS], np.int32),
     )
     scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
-    return SentenceContext(parsed=parsed, alignment=alignment, scores=scores)
+    return SentenceContext([CharRange(0, 9), CharRange(10, 23)], alignment=alignment, scores=scores)
 
 
 def added(context, first, end):

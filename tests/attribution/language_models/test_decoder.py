@@ -24,7 +24,7 @@ from attribeam.attribution.language_models.language_model import LanguageModel, 
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.state_probe import decoder_identity
+from attribeam.attribution.verdict.fitted_parts import decoder_identity
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from shutil import copy
 
 import httpx2
+import huggingface_hub
 import pytest
 import torch
 from huggingface_hub import constants
@@ -19,7 +20,6 @@ from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models import hub_files
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ModelOptions
@@ -99,7 +99,7 @@ def hub(tmp_path, cache, monkeypatch):
                 copy(path, folder)
         return str(folder)
 
-    monkeypatch.setattr(hub_files, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     return origin, asked
 
 
@@ -154,7 +154,7 @@ def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, mon
         raise error
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
-    monkeypatch.setattr(hub_files, "snapshot_download", refuse)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
     with pytest.raises(ModelLoadError, match=complaint) as raised:
         read_model_directory(ModelOptions(model=NAME, revision="v9"))
     assert isinstance(raised.value, ModelUnavailableError) == ("unreachable" in complaint or "fetched" in complaint)
@@ -167,7 +167,7 @@ def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach
     def incomplete(*_, **__):
         raise LocalEntryNotFoundError("README.md is missing")
 
-    monkeypatch.setattr(hub_files, "snapshot_download", incomplete)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", incomplete)
     directory = read_model_directory(ModelOptions(model=NAME))
     assert directory.commit == COMMIT
     load_weights(directory, layer=2, dtype=torch.float32, device=CPU)

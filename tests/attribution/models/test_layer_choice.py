@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma3Config, LlamaConfig, MambaConfig, MistralConfig, PerceiverConfig
 
-from attribeam.attribution.models.layer_choice import choose_layer, layer_types, without_layers_above
+from attribeam.attribution.models.model_directory import choose_layer, layer_types, without_layers_above
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 

@@ -38,8 +38,7 @@ from attribeam.attribution.models.model_directory import (
     read_model_directory,
 )
 from attribeam.attribution.models.precision import choose_device
-from attribeam.attribution.models.weight_loading import load_weights
-from attribeam.attribution.models.weight_memory import weight_groups
+from attribeam.attribution.models.weight_loading import load_weights, weight_groups
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate

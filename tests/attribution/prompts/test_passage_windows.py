@@ -14,9 +14,15 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
-from attribeam.attribution.prompts.passage_windows import attribute_with_windows, cut_into_windows, merge_windows
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
-from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
+from attribeam.attribution.prompts.token_offsets import (
+    EncodedPrompt,
+    PageTokenizer,
+    attribute_with_windows,
+    cut_into_windows,
+    encode_page,
+    merge_windows,
+)
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource, SpanKind
 

@@ -22,7 +22,7 @@ from attribeam.attribution.prompts.prompt_template import (
     chat_prompt_template,
     choose_template,
 )
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -74,7 +74,7 @@ def test_bad_file_is_an_error_with_its_path(tmp_path, content):
     path = tmp_path / "template.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"template\.json"):
-        PromptTemplate.from_file(path)
+        choose_template(str(path), default=None, tokenizer=None)
 
 
 def test_some_of_the_passages_keep_their_numbers_in_the_row():
@@ -139,7 +139,7 @@ def test_tokens_are_those_of_the_tokenizers_own_chat(template, kind):
 def test_columns_hold_the_passages_own_characters(template, question, passages, answer):
     chat = chat_prompt_template(fast(template))
     backend = byte_level()
-    row = encode_row(
+    row, _ = encode_page(
         chat.render(question=question, passages=passages), answer, PageTokenizer(backend, add_special_tokens=False)
     )
     own = [backend.decode([token], skip_special_tokens=False).strip() for token in row.token_ids.tolist()]
@@ -337,7 +337,7 @@ def test_bad_jinja_file_is_an_error_with_its_path(tmp_path, content):
     path = tmp_path / "prompt.jinja"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"prompt\.jinja"):
-        JinjaTemplate.from_file(path)
+        choose_template(str(path), default=None, tokenizer=None)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_template_that_looks_a_text_up_tells_the_kind_of_error_and_no_text(looku
 def test_file_is_read_without_the_newline_at_its_end(tmp_path):
     path = tmp_path / "prompt.jinja"
     path.write_text(SOURCE.rstrip() + "\n", encoding="utf-8")
-    template = JinjaTemplate.from_file(path)
+    template = choose_template(str(path), default=None, tokenizer=None).template
     assert template.render(question="Who?", passages=[Passage("x")]).text.endswith("Who?\nAnswer:")
     assert template.digest != TEMPLATE.digest
     assert JinjaTemplate(SOURCE).digest == TEMPLATE.digest

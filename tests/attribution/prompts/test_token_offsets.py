@@ -18,7 +18,7 @@ from tests.attribution.tiny_models import tiny_tokenizer
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from attribeam.attribution.prompts.prompt_template import PLAIN_TEMPLATE, PromptTemplate
-from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.schemas import Passage, Reason, RowFault
 
 
@@ -48,7 +48,7 @@ passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max
 
 def encode(passages, answer, tokenizer, template):
     prompt = template.render(question="Who?", passages=passages)
-    return encode_row(prompt, answer, PAGE_TOKENIZERS[id(tokenizer)])
+    return encode_page(prompt, answer, PAGE_TOKENIZERS[id(tokenizer)])[0]
 
 
 def covered(starts, ends):
@@ -146,7 +146,7 @@ def test_white_space_at_the_end_of_a_token_is_no_part_of_its_range():
     words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r"\S+\s*"), "isolated")
     prompt = PLAIN_TEMPLATE.render(question="Who? ", passages=[Passage("A tower. ")])
-    row = encode_row(prompt, "the lamp  is lit ", PageTokenizer(words))
+    row, _ = encode_page(prompt, "the lamp  is lit ", PageTokenizer(words))
     assert [chars.of("the lamp  is lit ") for chars in row.response_chars if chars] == ["the", "lamp", "is", "lit"]
 
 

@@ -16,10 +16,16 @@ from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.claim_reader import READER_FILES
-from attribeam.attribution.verdict.regressions import LogisticRegression
-from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share, state_names
+from attribeam.attribution.verdict.fitted_parts import (
+    WORD_FILES,
+    LogisticRegression,
+    ProbeShares,
+    StateProbe,
+    decoder_identity,
+    same_share,
+    state_names,
+)
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import WORD_FILES
 from attribeam.schemas import Passage, QARecord, RowSource
 
 RECORD = """name: The Copper Kettle

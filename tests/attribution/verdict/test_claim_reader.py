@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader, ReaderInput, is_read, load_reader
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
+from attribeam.attribution.verdict.texts import PassageSentences
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.schemas import Passage
 from attribeam.schemas.errors import DataError

@@ -7,9 +7,8 @@ from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
-from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import answer_claims
-from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
+from attribeam.attribution.verdict.claims import answer_claims, word_kinds
+from attribeam.attribution.verdict.phrases import is_bare_refusal, refusals
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 
 
@@ -41,6 +40,10 @@ def judged(answer):
 def claims_of(answer):
     parsed = parser().parse(answer)
     return claims_among(answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
+
+
+def refused_ranges(answer):
+    return word_kinds(parser().parse(answer), record(answer)).refused
 
 
 def stated(answer):
@@ -187,7 +190,7 @@ def test_an_answer_that_only_refuses_is_a_refusal(answer):
     found = claims_of(answer)
     assert found.kind == AnswerKind.REFUSAL
     assert {one.kind for one in found.spans} <= {ClaimKind.REFUSAL, ClaimKind.DISCOURSE}
-    assert found.refused
+    assert refused_ranges(answer)
     assert all(one.claim_index is None for one in found.spans)
 
 
@@ -219,7 +222,7 @@ def test_one_word_may_be_the_claim(answer, claim):
     ],
 )
 def test_a_refusal_takes_its_clause_and_no_more(answer, refused):
-    (found,) = claims_of(answer).refused
+    (found,) = refused_ranges(answer)
     assert refused in found.of(answer)
     assert found.char_end - found.char_start < len(refused) + 20
 
@@ -228,7 +231,7 @@ def test_an_answer_that_states_and_refuses_is_partial():
     answer = "The pier was opened in 1907, but the passages do not say who built it."
     found = claims_of(answer)
     assert found.kind == AnswerKind.PARTIAL
-    assert [one.of(answer) for one in found.refused] == ["the passages do not say who built it."]
+    assert [one.of(answer) for one in refused_ranges(answer)] == ["the passages do not say who built it."]
     assert "opened" in stated(answer)
     assert "built" not in stated(answer)
 
@@ -325,7 +328,7 @@ def test_statements_that_only_sound_alike_are_claims(answer):
 def test_what_a_document_lacks_is_a_claim_unless_it_is_information(answer, claimed):
     found = claims_of(answer)
     assert found.kind == AnswerKind.ANSWER
-    assert not found.refused
+    assert not refused_ranges(answer)
     assert claimed in stated(answer)
 
 

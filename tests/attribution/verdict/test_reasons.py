@@ -8,16 +8,16 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam import Attributor
-from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.passage_sentences import PassageSentences
+from attribeam.attribution.verdict.claims import word_kinds
+from attribeam.attribution.verdict.fitted_parts import word_table
 from attribeam.attribution.verdict.premises import (
     PREMISE_NUMBERS,
     claim_premises,
     is_attended,
 )
 from attribeam.attribution.verdict.signals import AnswerRow
+from attribeam.attribution.verdict.texts import PassageSentences, negated_words
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."
@@ -128,6 +128,44 @@ def test_values_are_swapped_where_the_sentence_has_another_in_their_place(answer
     found = numbers(answer, MILL, INN)
     assert (found["swapped_numbers"], found["swapped_names"]) == swapped
     assert (found["aligned"] > 0.5) == any(swapped)
+
+
+WARD = (
+    "Flowers are not allowed in the ward because of allergies, but photographs are. Visitors can't smoke. "
+    "Sales of coffee fell by a third. No later than ten, guests leave the ward."
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_denied", "opposed"),
+    [
+        ("Flowers are allowed in the ward.", True, 0),
+        ("Flowers are not allowed in the ward.", False, 0),
+        ("Visitors smoke.", True, 0),
+        ("Sales of coffee did not fall by a third.", True, 0),
+        ("Sales of coffee increased by a third.", False, 1),
+        ("Sales of coffee fell by a third.", False, 0),
+        ("Guests leave the ward at ten.", False, 0),
+    ],
+)
+def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
+    found = numbers(answer, WARD)
+    assert (found["denied"] > 0, found["opposed"]) == (is_denied, opposed)
+
+
+@pytest.mark.parametrize(
+    ("text", "negated"),
+    [
+        ("it is not open on public holidays in may", "open on public holidays"),
+        ("not only guests but members pay", ""),
+        ("nobody pays , members swim", "pays ,"),
+        ("they don't pay because members swim", "pay because"),
+        ("members pay", ""),
+    ],
+)
+def test_a_negation_reaches_three_words_of_content_up_to_a_mark_or_conjunction(text, negated):
+    words = text.split()
+    assert " ".join(word for word, is_so in zip(words, negated_words(words), strict=True) if is_so) == negated
 
 
 def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not():

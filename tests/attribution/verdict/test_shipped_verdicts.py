@@ -13,12 +13,11 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_reader import READER_FILES
+from attribeam.attribution.verdict.fitted_parts import WORD_FILES, word_table
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.record_fields import RowKind
+from attribeam.attribution.verdict.texts import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
-from attribeam.attribution.verdict.word_forms import WORD_FILES, word_table
-from attribeam.evaluation.calibration.marked_items import MarkedItems
-from attribeam.evaluation.calibration.thresholds import write_verdict
+from attribeam.evaluation.thresholds import MarkedItems, write_verdict
 from attribeam.schemas.errors import ModelLoadError
 
 SMOLLM2 = "smollm2-135m"

@@ -8,18 +8,11 @@ import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 
 from attribeam.attribution.verdict import word_matches
-from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.record_fields import RowKind
-from attribeam.attribution.verdict.regressions import (
-    AnswerRegression,
-    BoostedTrees,
-    LogisticRegression,
-    answer_numbers,
-    trees_json,
-)
+from attribeam.attribution.verdict.claims import word_kinds
+from attribeam.attribution.verdict.fitted_parts import BoostedTrees, LogisticRegression, word_table
 from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_forms import stem, word_table
+from attribeam.attribution.verdict.texts import RowKind, stem
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, AnswerRegression, answer_numbers
 from attribeam.attribution.verdict.word_matches import PassageWords, WordMatches
 from attribeam.schemas import Passage
 
@@ -158,7 +151,7 @@ def test_each_kind_of_row_has_its_own_regression(signals):
 
 def test_both_forms_come_back_as_they_were_saved(signals):
     odds = np.linspace(-3, 2, len(signals.words))
-    common = AnswerRegression.common(made_regression(signals, 1))
+    common = AnswerRegression(dict.fromkeys(RowKind, made_regression(signals, 1)))
     own = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)})
     assert set(common.to_json()) == {"bias", "inputs"}
     assert set(own.to_json()) == {"questions", "summaries", "records"}
@@ -184,7 +177,7 @@ DEEP = {
 
 
 def test_leaves_of_all_trees_add_up():
-    trees = BoostedTrees.from_json(trees_json(bias=0.5, depth=2, trees=[STUMP, DEEP]))
+    trees = BoostedTrees.from_json({"bias": 0.5, "depth": 2, "trees": [STUMP, DEEP]})
     rows = np.array([[1.5, -1], [2, 1], [6, 1]], dtype=np.float32)
     assert trees.log_odds(rows) == pytest.approx([0.5 - 1 + 10, 0.5 + 2 + 20, 0.5 + 2 + 30])
     assert trees.log_odds(np.empty((0, 2), dtype=np.float32)).shape == (0,)
@@ -192,4 +185,4 @@ def test_leaves_of_all_trees_add_up():
 
 def test_parts_of_different_length_are_refused():
     with pytest.raises(ValueError, match="one item per node"):
-        BoostedTrees.from_json(trees_json(bias=0.0, depth=1, trees=[STUMP | {"values": [1.0]}]))
+        BoostedTrees.from_json({"bias": 0.0, "depth": 1, "trees": [STUMP | {"values": [1.0]}]})

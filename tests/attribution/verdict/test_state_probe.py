@@ -23,15 +23,20 @@ from tests.attribution.verdict.judged_rows import (
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models.decoder import Decoder, DecoderReader, read_answers
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.record_fields import RowKind
-from attribeam.attribution.verdict.regressions import LogisticRegression
-from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, same_share, state_names
-from attribeam.attribution.verifiers.verdict_reader import DecoderReader, read_answers
+from attribeam.attribution.verdict.fitted_parts import (
+    AnswerStates,
+    LogisticRegression,
+    StateProbe,
+    mixed,
+    same_share,
+    state_names,
+)
+from attribeam.attribution.verdict.texts import RowKind
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -101,10 +106,11 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(of_reco
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
     assert again.shares == shares
     of_trees = np.array([2.0, -2.0])
-    assert again.mixed(of_trees, probed, RowKind.QUESTION) == pytest.approx(0.75 * of_trees + 0.25 * probed)
-    assert again.mixed(of_trees, probed, RowKind.RECORD) == pytest.approx(
-        (1 - of_records) * of_trees + of_records * probed
+    assert mixed(of_trees, probed, share=again.shares[RowKind.QUESTION]) == pytest.approx(
+        0.75 * of_trees + 0.25 * probed
     )
+    of_both = (1 - of_records) * of_trees + of_records * probed
+    assert mixed(of_trees, probed, share=again.shares[RowKind.RECORD]) == pytest.approx(of_both)
 
 
 def test_audit_with_a_probe_judges_by_it(decoder, tmp_path):

@@ -10,10 +10,10 @@ from safetensors.numpy import save_file
 
 from attribeam.attribution.option_declaration import MASS_FILE, VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.fitted_parts import WORD_FILES
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.mass_thresholds import MassThresholds, with_calibrated_mass
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
-from attribeam.attribution.verdict.word_forms import WORD_FILES
+from attribeam.attribution.verdict.verified import MassThresholds, with_calibrated_mass
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
 

@@ -22,15 +22,18 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 
-from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, SkippedRow
-from attribeam.evaluation.datasets.judged_datasets import load_bump, load_mtrag, load_ragtruth, load_summedits
+from attribeam.evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, SkippedRow, of_split
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
-from attribeam.evaluation.datasets.span_datasets import (
+from attribeam.evaluation.datasets.published import (
     load_alce,
+    load_bump,
     load_clapnq,
     load_lfqa,
+    load_mtrag,
     load_quotesum,
+    load_ragtruth,
+    load_summedits,
     load_veri_gran,
     remove_citations,
     remove_markup,
@@ -389,8 +392,8 @@ def test_ragtruth_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_pat
 def test_split_is_chosen_if_the_data_set_has_it(tmp_path):
     rows = [ragtruth_response("a", "s", "x", split="train"), ragtruth_response("b", "s", "x")]
     dataset = loaded(tmp_path, [SOURCE], rows)
-    assert [one.record.record_id for one in dataset.of_split("test").answers] == ["b"]
-    assert len(dataset.of_split("dev").answers) == 2
+    assert [one.record.record_id for one in of_split(dataset, "test").answers] == ["b"]
+    assert len(of_split(dataset, "dev").answers) == 2
 
 
 def test_file_instead_of_a_directory_is_one_clear_error(tmp_path):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.evaluation.calibration.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.evaluation.dataset_rows import (
     QUOTESUM,
     quotesum_row,
@@ -16,16 +15,15 @@ from tests.evaluation.dataset_rows import (
     write_log_rows,
     write_rows,
 )
+from tests.evaluation.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.logs.log_files import write_log as write_broken_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import made_audit
 
 from attribeam.evaluation.datasets.dataset_file import PassageRange, SkippedRow, UnsupportedRange
-from attribeam.evaluation.datasets.judged_datasets import load_ragtruth
-from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.marked_spans import load_marks
-from attribeam.evaluation.datasets.span_datasets import load_alce, load_lfqa, load_quotesum, load_veri_gran
+from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log, load_marks
+from attribeam.evaluation.datasets.published import load_alce, load_lfqa, load_quotesum, load_ragtruth, load_veri_gran
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import CharRange, Passage

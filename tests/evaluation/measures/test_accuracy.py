@@ -13,7 +13,7 @@ from attribeam.evaluation.measures.accuracy import (
     highlight_score,
     span_credit,
 )
-from attribeam.evaluation.measures.bootstrap import (
+from attribeam.evaluation.measures.figures import (
     Interval,
     RowBootstrap,
     auroc,
@@ -119,12 +119,10 @@ COUNTS = row_draws(8, draws=300, seed=1)
 
 def test_worked_example():
     figures = verdict_figures(CALLED, MARKED, COUNTS)
+    shares = (figures.precision, figures.recall, figures.f1, figures.false_alarms, figures.balanced_accuracy)
+    expected = (2 / 3, 2 / 3, 2 / 3, 1 / 5, (2 / 3 + 4 / 5) / 2)
     assert figures.called == 3
-    assert figures.precision.value == pytest.approx(100 * 2 / 3)
-    assert figures.recall.value == pytest.approx(100 * 2 / 3)
-    assert figures.f1.value == pytest.approx(100 * 2 / 3)
-    assert figures.false_alarms.value == pytest.approx(100 / 5)
-    assert figures.balanced_accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
+    assert [one.value for one in shares] == pytest.approx([100 * one for one in expected])
 
 
 def test_interval_is_that_of_resampled_rows():
@@ -145,15 +143,17 @@ def test_share_without_rows_to_divide_by_is_missing():
     assert (figures.recall.value, figures.f1.value) == (0, 0)
 
 
-def test_precision_counts_the_rows_with_the_largest_scores():
-    found = precision_at(2, [0.1, 0.9, 0.5, 0.7], [True, True, False, False], row_draws(4, draws=50, seed=0))
-    assert found.precision.value == pytest.approx(50)
-    assert found.precision.interval.low < 50 <= found.precision.interval.high
-
-
-def test_rows_with_equal_scores_share_the_last_places():
-    found = precision_at(2, [0.9, 0.5, 0.5, 0.5], [False, True, False, False], row_draws(4, draws=5, seed=0))
-    assert found.precision.value == pytest.approx(100 * (0 + 1 / 3) / 2)
+@pytest.mark.parametrize(
+    ("scores", "marked", "share"),
+    [
+        ([0.1, 0.9, 0.5, 0.7], [True, True, False, False], 1 / 2),
+        ([0.9, 0.5, 0.5, 0.5], [False, True, False, False], (0 + 1 / 3) / 2),  # equal scores share the last place
+    ],
+)
+def test_precision_counts_the_rows_with_the_largest_scores(scores, marked, share):
+    found = precision_at(2, scores, marked, row_draws(4, draws=50, seed=0))
+    assert found.precision.value == pytest.approx(100 * share)
+    assert found.precision.interval.low < 100 * share <= found.precision.interval.high
 
 
 def naive_correlation(scores, grades):

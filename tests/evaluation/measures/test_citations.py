@@ -16,15 +16,13 @@ from tests.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from attribeam.attribution.evidence.union_results import SpanResult
+from attribeam.attribution.language_models.verifiers import entailment_label
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.attribution.verifiers.classifiers import entailment_label
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures.citations import (
+from attribeam.evaluation.measures.faithfulness import (
     CitationCounts,
-    CitingSentence,
     Claim,
     NliModel,
-    RememberedEntailment,
     citation_counts,
     citation_score,
     run_citations,
@@ -54,8 +52,7 @@ PASSAGES = (Passage("ada lit it"), Passage("in may"), Passage("ada lit it in may
 
 
 def counts(*sentences, most_citations=3):
-    citing = [CitingSentence(text, cited) for text, cited in sentences]
-    return citation_counts(PASSAGES, citing, WordsEntail(), most_citations=most_citations)
+    return citation_counts(PASSAGES, sentences, WordsEntail(), most_citations=most_citations)
 
 
 def naive_counts(sentences, most):
@@ -96,7 +93,7 @@ def test_worked_example():
 
 def test_title_is_part_of_the_premise():
     model = WordsEntail()
-    citation_counts([Passage("lit it", title="Ada")], [CitingSentence("ada lit it", (0,))], model)
+    citation_counts([Passage("lit it", title="Ada")], [("ada lit it", (0,))], model)
     assert model.asked == [("Title: Ada\nlit it", "ada lit it")]
 
 
@@ -152,7 +149,7 @@ class Says:
 
 
 def run(*methods):
-    return run_citations([ANSWER], methods, LoadedModels(), RememberedEntailment(WordsEntail()))
+    return run_citations([ANSWER], methods, LoadedModels(), WordsEntail())
 
 
 def test_method_cites_every_passage_above_its_threshold():
@@ -167,17 +164,6 @@ def test_refused_answer_has_no_citations_and_is_listed():
     (row,) = score_citations([refused], draws=10, seed=0)
     assert [(one.row, one.reason) for one in row.failed_rows] == [(0, "too_many_tokens")]
     assert (row.answers, row.sentences, row.score.f1) == (1, 2, 0.0)
-
-
-def test_model_that_loses_a_verdict_is_an_error():
-    class Forgetful:
-        identity = "forgetful"
-
-        def entails(self, claims):  # noqa: ARG002 - the protocol's signature
-            return []
-
-    with pytest.raises(ValueError, match="is shorter than"):
-        RememberedEntailment(Forgetful()).entails([("a", "b")])
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +212,10 @@ def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(nli):
             expected.append(
                 classifier(**tokenizer(premise, statement, return_tensors="pt")).logits.argmax().item() == 1
             )
-    assert NliModel.from_pretrained(str(nli)).entails(CLAIMS) == expected
+    model = NliModel.from_pretrained(str(nli))
+    assert model.entails(CLAIMS) == expected
+    model._batch = None  # a claim is judged once
+    assert model.entails(CLAIMS[::-1]) == expected[::-1]
     assert True in expected
     assert False in expected
 

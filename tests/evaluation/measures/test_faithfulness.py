@@ -7,18 +7,18 @@ from functools import partialmethod
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
-from tests.evaluation.methods.test_language_context import PASSAGES, SPANS, labelled
+from tests.evaluation.methods.test_gradients import PASSAGES, SPANS, labelled
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.language_models.language_model import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings
 from attribeam.attribution.options import ModelOptions
+from attribeam.evaluation.datasets import AnswerChoice, SpanChoice
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.datasets.loaders import AnswerChoice, SpanChoice
 from attribeam.evaluation.measures import faithfulness
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
-from attribeam.evaluation.methods.language_context import LanguageContext
-from attribeam.evaluation.methods.registry import LabelledContext, OraclePassage, RandomPassage
+from attribeam.evaluation.methods import LabelledContext, OraclePassage, RandomPassage
+from attribeam.evaluation.methods.gradients import LanguageContext
 from attribeam.evaluation.methods.words import SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 

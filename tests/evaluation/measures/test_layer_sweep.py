@@ -21,7 +21,7 @@ from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures import accuracy
 from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
-from attribeam.evaluation.measures.bootstrap import FOLDS, best_threshold, source_folds
+from attribeam.evaluation.measures.figures import FOLDS, best_threshold, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
     SWEPT,
     AtLayer,
@@ -31,7 +31,7 @@ from attribeam.evaluation.measures.layer_sweep import (
     sweep,
     sweep_layers,
 )
-from attribeam.evaluation.methods.registry import lab_methods, needs_of
+from attribeam.evaluation.methods import lab_methods, needs_of
 from attribeam.evaluation.methods.unions import attributed_tokens, response_similarity
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource

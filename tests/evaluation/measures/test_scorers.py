@@ -7,7 +7,7 @@ from tests.evaluation.measures.judged_examples import judged, place, span
 
 from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
 from attribeam.evaluation.measures.judged_answers import Overlap, audited_answer, group_figures, judged_parts
-from attribeam.evaluation.measures.scorers import BASELINES, Novelty, audit_scorers, compare_scorers, comparison_tables
+from attribeam.evaluation.measures.scorers import BASELINES, audit_scorers, compare_scorers, comparison_tables, novelty
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanKind, Support
 
 TEXT = "Ada lit ten lamps. Zebras came."
@@ -97,8 +97,8 @@ def test_novelty_of_an_answer_and_of_each_sentence():
 )
 def test_word_is_unseen_if_its_first_six_letters_begin_no_word_of_the_passages(word, unseen):
     passages = [Passage("Ada Thorne polished the lamp in 1874. Ада зажгла лампу.", title="Lighthouses")]
-    found = Novelty(word, passages, frozenset(range(len(word))))
-    assert found.share(CharRange(0, len(word))) == unseen
+    share_of = novelty(word, passages, frozenset(range(len(word))))
+    assert share_of(CharRange(0, len(word))) == unseen
 
 
 GOOD, BAD = "Ada lit ten lamps.", "Zebras painted lamps."

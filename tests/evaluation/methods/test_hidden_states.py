@@ -8,8 +8,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
-from attribeam.evaluation.methods.hidden_states import hidden_similarity
-from attribeam.evaluation.methods.unions import attributed_responses
+from attribeam.evaluation.methods.unions import attributed_responses, hidden_similarity
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

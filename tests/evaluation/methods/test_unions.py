@@ -26,7 +26,7 @@ from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
-from attribeam.evaluation.methods.registry import LabelledContext, lab_methods
+from attribeam.evaluation.methods import LabelledContext, lab_methods
 from attribeam.evaluation.methods.unions import passage_scores
 from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource

@@ -15,9 +15,8 @@ from transformers import BertConfig, BertModel
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader
-from attribeam.attribution.verdict.state_probe import same_share
+from attribeam.attribution.verdict.fitted_parts import same_share, word_table
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
-from attribeam.attribution.verdict.word_forms import word_table
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows

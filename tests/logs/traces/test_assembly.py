@@ -13,11 +13,10 @@ from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS, reader_named
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces import assembly, trace_log, trace_reader
-from attribeam.logs.traces.assembly import Role, Span, row_of_trace, tree_of
+from attribeam.logs.traces import assembly, trace_log
+from attribeam.logs.traces.assembly import MOST_SPANS, Role, Span, row_of_trace, trace_spool, tree_of
 from attribeam.logs.traces.documents import Document, no_texts
 from attribeam.logs.traces.paths import PathSet, TraceOptions
-from attribeam.logs.traces.trace_log import MOST_SPANS, trace_spool
 from attribeam.schemas import QARecord, Reason, RowFault
 
 KEEPER = Document("The keeper lived in the tower.", None, "keeper")
@@ -258,7 +257,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge():
 
 @pytest.mark.parametrize(("name", "limit"), [("MOST_SPANS", 3), ("MOST_BYTES", 1000)])
 def test_very_large_trace_is_not_read_into_memory(name, limit, monkeypatch):
-    monkeypatch.setattr(trace_log, name, limit)
+    monkeypatch.setattr(assembly, name, limit)
     with trace_spool() as spool:
         for number in range(50):
             spool.add(0, "line", span(0, number))
@@ -310,8 +309,8 @@ def test_picked_rows_of_a_long_export_are_those_of_a_whole_reading(kind, tmp_pat
 
 def test_export_is_put_together_once_and_anew_when_it_changes(tmp_path, monkeypatch):
     made = []
-    real = trace_reader.TraceReader._stored
-    monkeypatch.setattr(trace_reader.TraceReader, "_stored", lambda *given: made.append(1) or real(*given))
+    real = trace_log.TraceReader._stored
+    monkeypatch.setattr(trace_log.TraceReader, "_stored", lambda *given: made.append(1) or real(*given))
     path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
     log = QALog(str(path), LogOptions(format="ragas"))
     assert [len(list(log.outcomes())) for _ in range(3)] == [1, 1, 1]
@@ -372,7 +371,7 @@ def test_folder_means_the_files_of_an_export(tmp_path):
 def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):
     long = "word " * 50_000
     rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
-    monkeypatch.setattr(trace_reader, "BATCH_BYTES", 8 * len(long))
+    monkeypatch.setattr(trace_log, "BATCH_BYTES", 8 * len(long))
     with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
-        stored = pq.ParquetFile(trace_reader.TraceReader("ragas")._stored(file)).metadata
+        stored = pq.ParquetFile(trace_log.TraceReader("ragas")._stored(file)).metadata
     assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10

@@ -41,9 +41,9 @@ from tests.logs.traces.exports import (
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
+from attribeam.logs.traces.documents import FROM_PROMPT
 from attribeam.logs.traces.formats import LOG_KINDS, MLFLOW
 from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
-from attribeam.logs.traces.prompt_parts import FROM_PROMPT
 from attribeam.schemas import QARecord, Reason
 from attribeam.schemas.errors import UsageError
 

@@ -20,8 +20,8 @@ from tests.logs.traces.exports import (
 )
 
 from attribeam.logs.traces.formats import LOG_KINDS
-from attribeam.logs.traces.guess import guess_lines, guessed
-from attribeam.logs.traces.paths import PRESETS, TraceOptions, path_set
+from attribeam.logs.traces.paths import PRESETS, TraceOptions, guess_lines, guessed, path_set
+from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.schemas.errors import RunError, UsageError
 
 GIVEN = {"payload": {"ask it": QUESTION, "note": "x"}}
@@ -109,7 +109,7 @@ def test_preset_reads_what_it_is_for(name, tmp_path):
 def test_guess_names_paths_that_an_import_can_use(tmp_path):
     rows = [row for number in range(2) for row in odd_trace(f"trace-{number}")]
     path = Path(write_lines(tmp_path / "a.jsonl", rows))
-    guess = guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")])
+    guess = guessed(ExportRows(LOG_KINDS["langfuse"], TraceOptions()), [lambda: path.open("rb")])
     assert (guess.rows, guess.whole) == (2, 0)
     *_, command = guess_lines(guess, "attribeam import langfuse")
     words = shlex.split(command.removeprefix("try: "))
@@ -119,7 +119,9 @@ def test_guess_names_paths_that_an_import_can_use(tmp_path):
 
 def test_guess_prints_no_text_of_the_log(tmp_path):
     path = Path(write_lines(tmp_path / "a.jsonl", odd_trace()))
-    said = "\n".join(guess_lines(guessed(LOG_KINDS["langfuse"], TraceOptions(), [lambda: path.open("rb")]), "x"))
+    said = "\n".join(
+        guess_lines(guessed(ExportRows(LOG_KINDS["langfuse"], TraceOptions()), [lambda: path.open("rb")]), "x")
+    )
     for text in (QUESTION, ANSWER, *(text for _, text in PASSAGES)):
         assert text not in said
 
@@ -128,7 +130,7 @@ def test_guess_on_rows(tmp_path):
     rows = [{"id": 1, "ask": {"q1": QUESTION}, "hits": [{"text": PASSAGES[0][1]}], "reply": ANSWER}, {"id": 2}]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(rows))
-    guess = guessed(LOG_KINDS["jsonl"], TraceOptions(), [lambda: path.open("rb")])
+    guess = guessed(ExportRows(LOG_KINDS["jsonl"], TraceOptions()), [lambda: path.open("rb")])
     places = {name: {path: len(one.said) for path, one in found.items()} for name, found in guess.places.items()}
     assert places["question"]["ask.q1"] == places["passages"]["hits"] == places["answer"]["reply"] == 1
     assert guess.rows == 2
@@ -144,7 +146,7 @@ SAID = [
 
 def guess_of(*records):
     """What a guess on rows says."""
-    found = guessed(LOG_KINDS["jsonl"], TraceOptions(), [opened(lines_of(records))])
+    found = guessed(ExportRows(LOG_KINDS["jsonl"], TraceOptions()), [opened(lines_of(records))])
     return [*guess_lines(found, "attribeam import jsonl")]
 
 

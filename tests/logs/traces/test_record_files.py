@@ -30,13 +30,12 @@ from tests.logs.traces.exports import (
     text_of,
 )
 
-from attribeam.logs import arrow_logs, jsonl_log
-from attribeam.logs.traces import csv_rows, record_files
+from attribeam.logs import jsonl_log, reader
+from attribeam.logs.traces import record_files, table_rows
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import records
-from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.trace_reader import checked
+from attribeam.logs.traces.trace_log import ExportRows, checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
@@ -254,7 +253,7 @@ def test_memory_does_not_grow_with_the_file(as_list, tmp_path):
 
 def csv_read(content):
     """The rows of a CSV file, each with its line, and what is said of its faults."""
-    found = list(csv_rows.csv_rows(io.BytesIO(content.encode())))
+    found = list(table_rows.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
@@ -288,13 +287,13 @@ def test_wrong_quotes_cost_their_own_row_only(content, rows, faults):
 
 
 def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch):
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
+    monkeypatch.setattr(table_rows, "MOST_CHARS", 100)
     lines = [f"{number},{'x' * 20}" for number in range(50)]
     rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
     assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
     assert "line 2 should be CSV, is not: no end after 100 characters" in fault
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 1000)
-    monkeypatch.setattr(csv_rows, "MOST_LINES", 10)
+    monkeypatch.setattr(table_rows, "MOST_CHARS", 1000)
+    monkeypatch.setattr(table_rows, "MOST_LINES", 10)
     assert csv_read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
         "line 2 should be CSV, is not: unexpected end"
     )
@@ -303,8 +302,8 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
-    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
-    monkeypatch.setattr(csv_rows, "BLOCK_BYTES", 30)
+    monkeypatch.setattr(table_rows, "MOST_CHARS", 100)
+    monkeypatch.setattr(table_rows, "BLOCK_BYTES", 30)
     rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
     assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
     assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
@@ -325,8 +324,8 @@ def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
 @pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
 def test_no_quotes_make_lines_be_read_again_and_again(lines, count, last, monkeypatch):
     taken = []
-    real = csv_rows._Lines.take
-    monkeypatch.setattr(csv_rows._Lines, "take", lambda self: taken.append(1) or real(self))
+    real = table_rows._Lines.take
+    monkeypatch.setattr(table_rows._Lines, "take", lambda self: taken.append(1) or real(self))
     rows, _ = csv_read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
     assert len(rows) >= 499 * count
     assert len(taken) < 6 * 500 * len(lines)
@@ -456,7 +455,7 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
 
 def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
     value, rows = "word " * 50_000, 250
-    for module in (arrow_logs, record_files):
+    for module in (reader, table_rows):
         monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
     table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tests.logs.traces.exports import csv_of, lines_of, opened
 
 from attribeam.logs.traces import values
-from attribeam.logs.traces.documents import documents_of
+from attribeam.logs.traces.documents import documents_of, prompt_parts
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.messages import Asked, answer_of, messages_of, question_of
 from attribeam.logs.traces.paths import TraceOptions
-from attribeam.logs.traces.prompt_parts import prompt_parts
 from attribeam.logs.traces.trace_log import ExportRows
 from attribeam.logs.traces.values import microseconds, nested, parsed, printed_value, shape
 from attribeam.schemas import Reason

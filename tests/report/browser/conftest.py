@@ -1,28 +1,18 @@
 """One headless browser for all tests of the page; they are skipped where none is installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.report.browser.audits import (
-    LoggedAudit,
-    claims_audit,
-    compared_audit,
-    crowded_audit,
-    harbour_audit,
-    hostile_audit,
-)
-from tests.report.browser.open_page import OpenPage, start_browser
+from tests.report.browser import audits
+from tests.report.browser.open_page import start_browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenPage]:
+def browser(tmp_path_factory):
     program, driver = _found("ATTRIBEAM_CHROMIUM", BROWSERS), _found("ATTRIBEAM_CHROMEDRIVER", ("chromedriver",))
     if program is None or driver is None:
         pytest.skip(
@@ -34,41 +24,28 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenPage]:
 
 
 @pytest.fixture
-def page(browser: OpenPage) -> OpenPage:
+def page(browser):
     """The browser, with no marks, a wide screen and light colours."""
     browser.forget()
     return browser
 
 
-@pytest.fixture(scope="session")
-def harbour(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
-    return harbour_audit(tmp_path_factory.mktemp("harbour"))
+def _audit(name):
+    """A session's fixture of the audit that ``NAME_audit`` makes."""
+
+    @pytest.fixture(scope="session", name=name)
+    def made(tmp_path_factory):
+        return getattr(audits, f"{name}_audit")(tmp_path_factory.mktemp(name))
+
+    return made
 
 
-@pytest.fixture(scope="session")
-def claims(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
-    return claims_audit(tmp_path_factory.mktemp("claims"))
+harbour, claims, compared, hostile, crowded = map(_audit, ("harbour", "claims", "compared", "hostile", "crowded"))
 
 
-@pytest.fixture(scope="session")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
-    return compared_audit(tmp_path_factory.mktemp("compared"))
-
-
-@pytest.fixture(scope="session")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
-    return hostile_audit(tmp_path_factory.mktemp("hostile"))
-
-
-@pytest.fixture(scope="session")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
-    return crowded_audit(tmp_path_factory.mktemp("crowded"))
-
-
-def _found(variable: str, names: tuple[str, ...]) -> str | None:
+def _found(variable, names):
     """The program that the environment variable names, else the first of ``names`` on PATH."""
-    named = os.environ.get(variable)
-    if named:
+    if named := os.environ.get(variable):
         assert Path(named).is_file(), f"{variable} should name a program, was: {named!r}"
         return named
     return next((found for found in map(shutil.which, names) if found), None)

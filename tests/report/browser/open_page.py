@@ -17,17 +17,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 WAIT_SECONDS = 20
 ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1400,900",
-)
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1400,900",
+)  # fmt: skip
 WATCH_POLICY = """
 window.brokenPolicies = [];
 addEventListener("securitypolicyviolation", (event) => window.brokenPolicies.push(event.violatedDirective));

@@ -53,10 +53,10 @@ def test_keys_go_from_claim_to_claim_and_open_what_is_folded(answer):
 
 
 def test_a_chosen_part_says_more_and_can_be_marked(answer):
-    chip = answer.one(".part-chip")
-    assert not answer.one(".part-chip .verdict").is_displayed()
+    chip, verdict = answer.one(".part-chip"), answer.one(".part-chip .verdict")
+    assert not verdict.is_displayed()
     chip.click()
-    assert answer.one(".part-chip .verdict").is_displayed()
+    assert verdict.is_displayed()
     assert answer.one("#mark-of").text == "“40”"
     answer.press("]")
     assert answer.texts(".span-row[aria-pressed=true] .span-text") == ["The ferry"]
@@ -77,17 +77,13 @@ def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(page, clai
     text = text.replace('"unmatched":["40"],"words":[]', f'"unmatched":["40"],"words":[[{start},{start + 4}]]', 1)
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     page.open(tmp_path / "page.html", "#answers/1")
-    assert page.texts(".answer-text em.suspect") == ["cars"]
-    assert page.texts(".spans > ol > li > .span-row em.suspect") == ["cars"]
-    assert page.texts("#first-answers em.suspect") == ["cars"]
+    for place in (".answer-text", ".spans > ol > li > .span-row", "#first-answers"):
+        assert page.texts(f"{place} em.suspect") == ["cars"], place
 
 
 def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer):
-    assert [one.partition(":")[0] for one in answer.texts("#worklist .group")] == [
-        "Refusals",
-        "Not judged",
-        "Dead letters",
-    ]
+    groups = [one.partition(":")[0] for one in answer.texts("#worklist .group")]
+    assert groups == ["Refusals", "Not judged", "Dead letters"]
     assert answer.texts("#worklist .risk")[0] == "88risk"
     assert answer.texts("#row-2 .risk") == ["refusal"]
     assert answer.texts("#row-3 .risk") == ["–"]

@@ -95,12 +95,20 @@ def findings(page):
     return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page, harbour, scheme):
+@pytest.mark.parametrize(
+    ("scheme", "width", "kind", "places"),
+    [
+        *((scheme, 1400, "harbour", ("", "#answers/1", "#answers/4", "#answers/5")) for scheme in ("light", "dark")),
+        ("light", 360, "harbour", ("#answers", "#answers/1")),
+        ("light", 1400, "hostile", ("#answers/1",)),
+    ],
+)
+def test_axe_finds_nothing(page, scheme, width, kind, places, request):
     page.colours(scheme)
-    page.open(harbour.page)
+    page.size(width, 740 if width < 1400 else 900)
+    page.open(request.getfixturevalue(kind).page)
     page.script("for (const node of document.querySelectorAll('details')) node.open = true")
-    for place in ("", "#answers/1", "#answers/4", "#answers/5"):
+    for place in places:
         page.go(place)
         assert findings(page) == [], place
 
@@ -115,18 +123,9 @@ def test_axe_finds_nothing_on_a_lit_and_marked_answer(page, harbour, scheme):
     assert findings(page) == []
 
 
-def test_axe_finds_nothing_on_a_narrow_screen(page, harbour):
-    page.size(360, 740)
-    page.open(harbour.page)
-    for place in ("#answers", "#answers/1"):
-        page.go(place)
-        assert findings(page) == [], place
-
-
-def test_axe_finds_nothing_where_the_log_is_gone_or_hostile(page, harbour, hostile):
-    for file in (harbour.page_without_log, hostile.page):
-        page.open(file, "#answers/1")
-        assert findings(page) == []
+def test_axe_finds_nothing_where_the_log_is_gone(page, harbour):
+    page.open(harbour.page_without_log, "#answers/1")
+    assert findings(page) == []
 
 
 def test_first_tab_leads_past_the_header(page, harbour):

@@ -1,0 +1,407 @@
+"""Phrases with which English answers talk about themselves, their sources and their reader, or refuse.
+
+Every function but ``is_bare_refusal`` takes one sentence and gives ranges within it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attribeam.attribution.answers.citation_pointers import SOURCE
+from attribeam.attribution.answers.plain_text import DATE
+
+Span = tuple[int, int]
+
+
+def _pattern(*alternatives: str) -> re.Pattern[str]:
+    """One pattern for all alternatives, in any case.
+
+    A blank stands for any white space, an apostrophe also for the curly one; so character classes should have neither.
+    """
+    joined = "|".join(f"(?:{one})" for one in alternatives)
+    return re.compile(joined.replace(" ", r"\s+").replace("'", "['’]"), re.IGNORECASE)
+
+
+def _words(text: str) -> str:
+    """A group that matches one of the words of a text."""
+    return f"(?:{'|'.join(text.split())})"
+
+
+_SAID = _words(
+    "stated mentioned described noted explained discussed outlined shown indicated provided given suggested reported"
+    " specified detailed listed said presented found included addressed covered defined"
+)
+"""Participles for what a source does with a statement."""
+
+_ADVERBS = r"(?:(?:\w+ly|also|further|then|only|just|even|still|both|all|each|do|does|did|may|can|could) )*"
+_REPORTED = _words(
+    "add advise argue assert claim compare cite conclude confirm contain cover define describe detail emphasi[sz]e"
+    " explain give highlight include indicate instruct list mention note offer outline present provide recommend"
+    " report reveal say show state suggest summari[sz]e tell"
+)
+_REPORTS = (
+    rf"(?:concludes? by \w+ing|{_REPORTED}(?:s|d|ed)?|(?:clarif|impl|identif|specif)(?:y|ies|ied)|discuss(?:es|ed)?"
+    r"|focus(?:es)? on|points? out|refers? to|talks? about|deals? with|(?:is|are) about|said|told|gave)"
+)
+"""Verbs for what a source does with a statement."""
+
+_INFORMATION = _words(
+    "information details? overview instructions? guidance description summary steps tips insights? fact"
+)
+_OBJECT = (
+    r"(?: (?:us|you|me))?"
+    r"(?: (?:some|additional|more|further|detailed|specific|general|the following|an?|the))*"
+    rf"(?: {_INFORMATION})?(?: (?:on|about|of|for|regarding|concerning))?(?: (?:that|how to))?\b"
+)
+_QUOTED_QUESTION = r"(?: \"[^\"]*\"| “[^”]*”)?"
+
+_CONNECTIVE = _pattern(
+    r"\s*[\"“(]*(?:(?:and|but|so) )?(?:(?:however|therefore|thus|hence|additionally|furthermore|moreover|overall"
+    r"|nevertheless|unfortunately|sorry|finally|lastly|firstly|secondly|thirdly|first|second|third|next|then|also|so"
+    r"|well)|in (?:addition|summary|conclusion|short|brief|sum|other words|general|this (?:case|context|regard))"
+    r"|to (?:summari[sz]e|sum up|conclude|clarify)|on the (?:other|one) hand|for (?:example|instance)"
+    r"|that (?:being )?said|as (?:mentioned|stated|noted|described)(?: (?:above|earlier|before|previously))?"
+    r"|in a nutshell|(?:simply put|to put it (?:simply|briefly)|long story short)"
+    r"|(?:the )?(?:bottom line|(?:key|main) takeaways?|(?:quick|short|final|direct) answer)(?: is)?|as far as i know"
+    r"|from what i can (?:see|tell|find)|based on (?:the above|this|your question)|as an ai(?: [\w-]+){0,3}"
+    r"|no (?:worries|problem)|(?:hi|hello|hey|dear)(?: [\w.-]+){1,2}|(?:i'?m|i am) sorry|i apologi[sz]e"
+    rf"|(?:to )?answer(?:ing)? (?:your|the|this) question{_QUOTED_QUESTION})\s*[,:]",
+    r"\s*(?:please )?(?:note|remember|keep in mind|be aware) that\b",
+    r"\s*it(?:'s| is| should be) (?:also )?"
+    r"(?:(?:very )?(?:important|worth|essential|crucial|necessary|interesting|good) )?"
+    r"(?:noted|noting|mentioning|remembering|to (?:also )?(?:note|mention|remember|keep in mind|know|be aware)) that\b",
+    r"\s*it (?:appears|seems|is clear) that\b",
+    r"\s*(?:without|with no) (?:any )?(?:further|additional|more|other) (?:information|context|details)\s*,",
+    r"\s*(?:we|i|you) can (?:see|conclude|infer|say|tell you|deduce|determine) that\b",
+    r"\s*it can be (?:inferred|concluded|seen|deduced|determined) that\b",
+    rf"\s*(?:the )?answer to (?:your|the|this) question{_QUOTED_QUESTION}(?: is(?: that)?\b)?",
+    r"\s*the answer is that\b",
+    r"\s*(?:but )?i(?:'m| am) afraid(?: that)?,?(?= )",
+    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+)
+_INTERJECTION = _pattern(
+    r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
+    r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
+    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?|no problem|i understand[^.!?]{0,60}|glad to help)"
+    r"\s*(?:[!.,:]+|$)"
+)
+_OWN_WORDS = _words("information answers? steps? methods? recommendations? summary response list overview conclusion")
+_CITED = r"\[\^?\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]"
+_LEAD = _pattern(
+    r"(?<!\w)(?:(?:based|judging|going|relying|drawing) (?:(?:solely|only|purely|mainly|strictly|primarily) )?"
+    rf"(?:up)?(?:on|by|from)|according to|(?:as )?per|as (?:{_SAID}|seen)(?: (?:in|by|on|from))?"
+    rf"|(?:which|that) (?:is|are|was|were) {_SAID} (?:in|by)|{_SAID} (?:in|by)|(?:with )?reference to"
+    rf"|(?:from|in|within|across|using)) (?:what (?:is|was) {_SAID} in )?(?:both )?"
+    rf"{SOURCE}(?: (?:and|or) {SOURCE})*(?!'s\b)\s*[,:]?",
+    rf"(?<!\w)th(?:is|ese|e) {_OWN_WORDS} (?:(?:is|are|was|were|can be|has been|have been) )?"
+    rf"(?:based|{_SAID}) (?:on|in|by|from) (?:the information provided in )?{SOURCE}",
+    rf"(?<!\w)it is (?:also )?{_SAID}(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
+    rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
+    rf"(?:\s*\([^()]{{0,60}}\))?,? {_ADVERBS}{_REPORTS}(?!\w){_OBJECT}",
+    rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {_SAID} in )?"
+    rf"{SOURCE}(?:\s*(?:,|;|and|&)\s*{SOURCE})*\s*\)",
+    r"(?<!\w)(?:as )?(?:mentioned|stated|described|noted) (?:above|earlier|previously)\b",
+)
+_NAMES_SOURCE = re.compile(
+    "passage|document|source|excerpt|snippet|paragraph|reference|context|text|search|article|story|information|data"
+    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|they|above|earlier|previously",
+    re.IGNORECASE,
+)
+"""A cheap test without which ``_LEAD`` cannot match."""
+
+_HERE = r"(?:here|below)(?:'s| is| are)"
+_ANNOUNCED = _words(
+    "summar(?:y|ies) answers? responses? steps? lists? overview breakdown instructions? guide examples? explanation"
+    " descriptions? comparison information details ways? tips? guidelines differences? reasons? methods? options"
+    " points? things facts how what why"
+)
+_ANNOUNCEMENT = _pattern(
+    rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
+    r"(?::|[.!]?\s*$)",
+    rf"(?:^|[,:;.!])\s*{_HERE}\b[^.:]*:",
+)
+_LET_ME = _pattern(
+    r"^\s*let(?:'s| us| me) (?:look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
+    r"[^.!?,;:]{0,60}[.:!]\s*$"
+)
+_FOLLOW = _pattern(
+    r"(?<!\w)follow(?:ing)? (?:these|the|those|this|some)(?: \w+){0,3} "
+    r"(?:steps?|instructions|guidelines|tips|directions)(?: below| outlined| in order)*\b",
+    r"(?<!\w)(?:follow|do) the following\b",
+    r"(?<!\w)as follows\b",
+)
+_WORDS_AFTER_STEPS = 4
+_NUMBERED = _words("step part section option method point item question day week chapter tip reason example")
+_LABEL = _pattern(
+    rf"\s*(?:{_NUMBERED} (?:\d{{1,3}}|[ivx]{{1,4}}|one|two|three|four|five|six)|{SOURCE})\s*(?:[:.)–-]+(?=\s|$)|$)"
+)
+_LISTED = _words("ways? steps? types? kinds? methods? options? things reasons? differences? factors? signs?")
+_INTRODUCTION = _pattern(
+    r"(?<!\w)(?:(?:the )?following|as follows|such as|here(?:'s)?|(?:these|below|include[sd]?|including|are|is|was|were"
+    rf"|like|by|follow|be)|there (?:is|are) (?:[\w-]+ ){{1,6}}?{_LISTED})\s*(?:[^\s:,]+ ){{0,12}}?[^\s:,]*\s*:$",
+)
+_PURPOSE = _pattern(
+    r"^\s*(?:to|for|when|before|after|if) [^,:]*:$",
+    r"^\s*(?:[\w-]+ ){0,3}(?:steps?|ways?|tips|instructions|methods?|options|how|things|requirements|rules) (?:to|for)"
+    r" [^,:]*:$",
+)
+_LONGEST_INTRODUCTION = 40
+_NUMBER_OR_ADDRESS = re.compile(
+    r"(?<!\d)\d{3}[\s.)–-]+\d{3,4}(?!\d)|\d{7}|\+\d|\b(?:call|dial|phone|ring)\b[^.!?]{0,20}\d{3}|\S@\S|\bwww\.|://",
+    re.IGNORECASE,
+)
+"""Phone numbers and addresses; a year or the number of a form is none."""
+_CONTACT = _words(
+    "us me the our your or and contact visit support help customer service sales team staff desk cent(?:er|re)"
+    " website site page documentation agent representative a an official manufacturer seller professional technician"
+    " qualified expert provider doctor manual dealer vendor retailer supplier physician pharmacist lawyer specialist"
+    " administrator insurer local authorit(?:y|ies)"
+)
+_OFFER = _pattern(
+    r"(?<!\w)(?:please )?let me know\b",
+    r"(?<!\w)(?:i )?hope (?:this|that|these|it|the|you)\b(?=[^.!?]*\b(?:help|find|useful|answer|clarif))",
+    r"(?<!\w)feel free to (?:ask|reach out|let me|contact me|provide|share)\b",
+    r"(?<!\w)(?:do not|don't) hesitate to (?:ask|reach|let|contact me)\b",
+    r"(?<!\w)if you(?:'d| have| need| want| would| require) (?:like )?(?:any|to|more|further|additional)\b[^.!?]{0,80}?"
+    r"(?:questions?|let me|feel free|happy to|please (?:ask|provide|let)|i can)\b",
+    r"(?<!\w)i(?:'d| would|'ll| will|'m| am) (?:be )?(?:more than )?(?:happy|glad|here) "
+    r"to (?:help|assist|provide|answer)\b",
+    r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
+    r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
+    r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
+    r"(?<!\w)is there anything else\b",
+    r"(?<!\w)(?:happy|glad) to help\b",
+    r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
+    r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"
+    r" (?:information|details|help|assistance|support|guidance)(?: (?:with|on|about) (?:this|that))?,?"
+    rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to)(?: {_CONTACT}){{1,8}}\s*[.!]*\s*$",
+    r"^\s*(?:(?:if you(?:'re| are) (?:unsure|in doubt)|instead|in this case|for [^,.;:!?\d]{1,60}), )?"
+    r"(?:please|(?:i|we)(?:'d| would)? "
+    r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
+    r"|it (?:would|may|might) be best to|your best option is to) (?:contact|consult|check|ask|visit|refer|reach"
+    rf"|speak)(?:ing)?(?: out)?(?: to| with)?(?: {_CONTACT}){{1,6}}"
+    r"(?: directly)?(?: (?:for|about|regarding) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
+    r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
+    r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+)
+_CHECKABLE = re.compile(
+    rf"{DATE.pattern}|[$€£¥]\s?\d|\d\s?(?:%|percent\b|€)|\b\d{{1,2}}(?::\d\d)?\s?(?:am|pm|a\.m|p\.m)\b"
+    r"|\b\d{1,2}:\d\d\b"
+    r"|\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen|thirty|sixty|ninety)[\s-]"
+    r"(?:(?:business|working|calendar)\s)?(?:minutes?|hours?|days?|weeks?|months?|years?)\b"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    re.IGNORECASE,
+)
+"""A date, a price, a time of day or a length of time."""
+_OWN_CLAUSE = _pattern(
+    r"\s*[;—]\s*| [–-] |,? (?:because|since|but|however|although|though|while|whereas) "
+    r"|, (?:which|who|whose|where|as|so|and) |: |(?<=[a-z)])! (?=[A-Z])"
+)
+"""What may separate a courtesy from a statement behind it."""
+_RELATIVE = _pattern(
+    r", (?:which|who|whose|where) (?:\S+ ){0,3}?(?:is|are|was|were|has|have|had|must|needs?|costs?|covers?|includes?"
+    r"|requires?|contains?|opens?|closes?|ends?|expires?|applies|takes?|runs?|holds?|comes?|provides?|offers?)\b"
+)
+
+
+def openings(sentence: str) -> Iterator[Span]:
+    """Interjections, connectives and notes before the first clause: "Sure!", "However,", "Note that"."""
+    start = 0
+    while True:
+        after_blanks = len(sentence) - len(sentence[start:].lstrip())
+        match = _INTERJECTION.match(sentence, start) or _CONNECTIVE.match(sentence, start)
+        match = match or _LEAD.match(sentence, after_blanks)
+        if match is None or match.end() == start:
+            return
+        yield start, match.end()
+        start = match.end()
+
+
+def leads(sentence: str) -> Iterator[Span]:
+    """Words anywhere that name the sources of a statement: "according to passage 2", "the article states that"."""
+    if _NAMES_SOURCE.search(sentence):
+        yield from (match.span() for match in _LEAD.finditer(sentence))
+
+
+def announcements(sentence: str) -> Iterator[Span]:
+    """What announces the answer or a list: "Here is a summary:", "To reset it, follow these steps"."""
+    yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern.finditer(sentence))
+    for match in _FOLLOW.finditer(sentence):
+        closes = len(sentence[match.end() :].split()) <= _WORDS_AFTER_STEPS
+        yield (0, len(sentence)) if closes else match.span()
+
+
+def label(sentence: str) -> Iterator[Span]:
+    """The label before a statement that only numbers or places it: "Step 2:", "Passage 3:"."""
+    match = _LABEL.match(sentence)
+    if match:
+        yield match.span()
+
+
+def introduces_list(sentence: str, *, has_verb: bool) -> bool:
+    """True for a line that ends with a colon and only names what comes: "Ingredients:", "To rotate the keys:"."""
+    line = sentence.rstrip()
+    if not line.endswith((":", "：")) or len(line.split()) > _LONGEST_INTRODUCTION:
+        return False
+    return not has_verb or any(pattern.search(line) for pattern in (_INTRODUCTION, _PURPOSE))
+
+
+def offer(sentence: str) -> Span | None:
+    """A courtesy to the reader: an offer of help, a request for more information, a good wish.
+
+    What names a phone number, an address, a price, a date or a length of time ("if you have questions, call 555 0100
+    within two days") claims something: the clause of its own that it stands in, where the courtesy is said before, else
+    the whole sentence.
+    """
+    courtesy = _OFFER.search(sentence)
+    if courtesy is None or _NUMBER_OR_ADDRESS.search(sentence):
+        return None
+    checkable = _CHECKABLE.search(sentence)
+    borders = [border.start() for border in _OWN_CLAUSE.finditer(sentence, courtesy.end())]
+    if checkable:
+        before = [border for border in borders if border <= checkable.start()]
+        return (0, before[-1]) if before else None
+    return 0, next((border for border in borders if _RELATIVE.match(sentence, border)), len(sentence))
+
+
+def is_question(sentence: str) -> bool:
+    """True where the sentence ends with a question mark, in any script."""
+    return sentence.rstrip(" \t\r\n\"'”’»)*_").endswith(("?", "？", "؟", "⁇"))
+
+
+_UNKNOWN = _words(
+    "information mention details? data context indication instructions? references? answers? steps explanation guidance"
+    " specifics discussion description hints? clues?"
+)
+_NOT_SAID = _words(
+    "provide mention say state contain specify give include discuss address offer explain describe cover indicate"
+    " clarify define detail directly answer have list reveal disclose tell identify refer elaborate present talk"
+    " compare contradict actually explicitly specifically necessarily support confirm suggest show relate name"
+)
+_NOT_SAID = f"(?:{_NOT_SAID}|go into|make (?:it )?(?:clear|mention)|(?:seem|appear) to)"
+_ANSWERING = _words(
+    "answer provide determine find say give tell confirm offer conclude locate identify verify assist help complete"
+    " fulfil generate summari[sz]e accurately directly definitively fully explicitly address respond recommend"
+    " speculate make"
+)
+_DOES_NOT = r"(?:(?:do|does|did)\s*(?:not|n't)|(?:don't|doesn't|didn't|never))"
+_CAN_NOT = (
+    "(?:(?:cannot|can't|couldn't)|(?:can|could) not|(?:am|are|was|were|'m|'re) (?:not able|unable) to"
+    "|may not be able to)"
+)
+_THERE_IS = r"there(?:'s| is| are| was| were| isn't| aren't| seems to be| does not (?:seem|appear) to be)"
+_BRACKETS = r"(?:\s*\([^()]{0,60}\))?"
+_IS_NOT = "(?:(?:is|are|was|were|has|have) not|(?:isn't|aren't|wasn't|weren't|hasn't|haven't))"
+_WRITTEN = "(?:mentioned|stated|specified)"
+_DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
+"""Sources, without the names that are often those of things an answer tells of."""
+
+_REFUSAL = _pattern(
+    rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
+    rf"(?:mention|specify|say|state|explain|provide (?:\w+ )*{_UNKNOWN})))"
+    rf"{_BRACKETS},? (?:(?:also|still|themselves|itself|alone|however,?|simply|unfortunately,?) )*"
+    rf"{_DOES_NOT} {_ADVERBS}{_NOT_SAID}\b",
+    rf"(?<!\w)(?:neither|none|no)(?: one)?(?: of)? {SOURCE} {_ADVERBS}{_REPORTS}\b",
+    rf"(?<!\w){SOURCE} (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))\b",
+    rf"(?<!\w){SOURCE} (?:lacks?|fails? to)\b",
+    rf"(?<!\w){SOURCE}{_BRACKETS} makes? no (?:mention|reference)\b",
+    rf"(?<!\w){_DOCUMENTS}{_BRACKETS} (?:(?:mention|state)s? no\b|(?:give|provide|contain|offer|include)s? no "
+    rf"(?:(?:specific|further|additional|relevant|other|direct|explicit|clear) )?(?:{_UNKNOWN}|evidence)\b)",
+    rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {_DOCUMENTS} "
+    rf"{_ADVERBS}(?:{_REPORTS}|about|on|regarding)\b",
+    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_DOCUMENTS}",
+    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in {_DOCUMENTS})",
+    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in {_DOCUMENTS})",
+    rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
+    rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
+    rf"(?<!\w)(?:this|that|the|such)(?: \w+)? information {_IS_NOT} (?:\w+ly )?(?:{_SAID}|available)(?=\s*[.;]?\s*$)",
+    rf"(?<!\w){_THERE_IS} (?:also )?(?:no|not (?:enough|any|sufficient|a)|insufficient|any|enough) "
+    rf"(?:[\w-]+ ){{0,3}}?{_UNKNOWN}\b",
+    rf"(?<!\w)(?:no|not enough|insufficient) (?:[\w-]+ ){{0,2}}?{_UNKNOWN} (?:(?:is|was|are|were|has been) )?"
+    rf"(?:{_SAID}|available|about|on|regarding)\b",
+    r"(?<!\w)(?:i|we)\s*(?:(?:am|are|was|were|'m|'re) (?:unable|not able)|(?:wasn't|weren't|aren't) able) to "
+    rf"(?:\w+ly )?{_ANSWERING}\b",
+    rf"(?<!\w)(?:i|we) {_DOES_NOT} (?:find|see) (?:(?:an?|any|enough|sufficient) (?:\w+ ){{0,2}}?"
+    rf"(?:information on|mention of|{_UNKNOWN} (?:about|regarding|in {SOURCE}))|anything (?:about|regarding))\b",
+    rf"(?:^\s*|, )(?:unable|not able) to (?:\w+ly )?{_ANSWERING}\b",
+    r"(?<!\w)it is unable to (?:answer|provide)\b",
+    r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult|hard) (?:for me )?to (?:\w+ly )?"
+    r"(?:(?:answer|determine|conclude|say)\b|(?:give|provide) (?:an?|any) (?:[\w-]+ ){0,2}(?:answer|figure|number)\b)",
+    r"(?<!\w)(?:i|we)\s*(?:am|are|'m|'re) not (?:sure|certain)\b",
+    r"(?<!\w)(?:this|that|it|which)\s*(?:'s|is) (?:(?:outside|beyond) (?:of )?(?:the scope|my (?:scope|knowledge))\b"
+    r"|not something (?:i|we) can\b)",
+    rf"(?<!\w)no (?:relevant |matching )?(?:passages|documents|results|sources|{_UNKNOWN})"
+    r" (?:were|was|could be) found\b",
+    r"(?<!\w)there (?:is no|is not an?|isn't an?) (?:definitive|clear|single|specific|exact) answer\b",
+    r"(?<!\w)(?:an?|the) (?:exact|specific|precise) [\w-]+ (?:is|was) not (?:given|provided)(?=\s*[.;]?\s*$)",
+    rf"(?<!\w)(?:i|we) (?:have|was|were)(?: not|n't) (?:been )?(?:given|provided)(?: with)?"
+    rf" (?:any |enough )?{_UNKNOWN}\b",
+    r"^\s*could not find (?:an? |any )?(?:answer|information)\b",
+    r"(?<!\w)i can only (?:answer|help with|assist with) (?:questions?|topics)\b",
+    rf"(?<!\w)(?:i|we)\s*{_CAN_NOT} (?:\w+ly )?{_ANSWERING}\b",
+    rf"(?<!\w)(?:i|we) (?:{_DOES_NOT} have|lack|would need|need) "
+    rf"(?:(?:access to|enough|sufficient|any|the|that|this|such|more|additional|further|specific|necessary) )*"
+    rf"{_UNKNOWN}\b",
+    rf"(?<!\w)(?:i|we) have no (?:\w+ )?{_UNKNOWN}\b",
+    rf"(?<!\w)(?:more|further|additional) {_UNKNOWN} (?:is|are|would be) (?:needed|required|necessary)"
+    r" (?:to|before|in order to|for)\b",
+    r"(?<!\w)i (?:don't|do not) know\b(?! (?:how|why|of|that|if)\b)",
+)
+"""What begins a refused clause."""
+
+_PASSIVE_REFUSAL = _pattern(
+    rf"(?<!\w)(?:{_IS_NOT}|(?<=[(, ])not) (?:been )?(?:\w+ly )?"
+    rf"(?:{_SAID} (?:in|by|within|anywhere in|from) {SOURCE}|(?:available|contained) (?:in|within) {_DOCUMENTS})",
+    r"(?<!\w)(?:cannot|can not|can't|could not|couldn't) be (?:\w+ly )?(?:found|inferred|derived)"
+    rf" (?:in|from) {_DOCUMENTS}",
+    r"(?<!\w)(?:(?:is|are|was|were|remains?) )?(?:unclear|not (?:\w+ly )?clear|unknown|unspecified)"
+    rf"(?= (?:from|in|based on|within) {SOURCE})",
+    rf"(?<!\w){_IS_NOT} (?:\w+ly )?{_WRITTEN}(?=\s*[.;]?\s*$)",
+    r"(?<!\w)(?:cannot|can not|can't|could not) be (?:\w+ly )?(?:answered|determined|concluded)\b",
+)
+"""What stands in a refused clause behind its subject."""
+
+_BORDER = _pattern(
+    r"\s*[;—]\s*| [–-] |,? (?:but|however|although|though|while|whereas|yet|nevertheless|instead)\b,?"
+    r"|, (?:so|only|just|rather|which|it|they|we|you|i|he|she|there|this)\b"
+    r"|, and (?=(?:it|they|he|she|there|this|i|we|you)\b"
+    r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)"
+)
+_MAY_REFUSE = re.compile(
+    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard"
+    r"|need(?:ed)?|required|necessary|outside|beyond|only|un(?:clear|known|specified))\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""A cheap test without which no refusal can match."""
+_REFUSED_LABEL = re.compile(r"\W*[^\W_][\w'’-]*(?:\s+[^\W_][\w'’-]*){0,2}\s*:\s*")
+"""What names the thing that is not said: "Body size: there is no mention of it"."""
+_BARE = _pattern(
+    r"\W*(?:n/a|unknown|not (?:mentioned|stated|specified|provided|given|available|found|applicable|known)"
+    r"|(?:insufficient|not enough|no) (?:information|context|mention|indication|answers?)"
+    rf"|(?:insufficient|not enough|no) {_UNKNOWN} (?:available|provided|given|found|to (?:answer|tell|say)))\W*"
+)
+
+
+def is_bare_refusal(answer: str) -> bool:
+    """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
+    return _BARE.fullmatch(answer) is not None
+
+
+def refusals(sentence: str) -> Iterator[Span]:
+    """The clauses of a sentence in which the answer says that it, or its sources, do not say something."""
+    if _MAY_REFUSE.search(sentence) is None:
+        return
+    borders = [match.span() for match in _BORDER.finditer(sentence)]
+    for pattern in (_REFUSAL, _PASSIVE_REFUSAL):
+        for match in pattern.finditer(sentence):
+            start = match.start()
+            if pattern is _PASSIVE_REFUSAL:
+                before = max((end for _, end in borders if end <= start), default=0)
+                start = max(before, 1 + max(sentence.rfind(mark, 0, start) for mark in "(:"))
+            elif _REFUSED_LABEL.fullmatch(sentence, 0, start):
+                start = 0
+            first_letter = next((at for at in range(start, len(sentence)) if sentence[at].isalnum()), start)
+            yield first_letter, next((border for border, _ in borders if border >= match.end()), len(sentence))

@@ -1,0 +1,483 @@
+"""Texts as the verdict compares them: words and their forms, a parsed answer, lines of records, passages' sentences."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.answers.answer_names import PassageContent
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
+from attribeam.schemas import EvidencePiece, Passage, SpanEvidence
+
+WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
+
+_STEM_LETTERS = 6
+_KNOWN_WORDS = 2**15
+"""How many words' forms are remembered: texts repeat their words."""
+_AMOUNT = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text that are separated by white space."""
+    return frozenset(text.split())
+
+
+NEGATIONS = word_set("not no never n't without none neither nor unable lack lacks")
+_OPPOSITES = """
+up upper above over higher high: down lower below under beneath low; before earlier early: after later late; first:
+last; more most many all every: less fewer least few none; rise rises rose risen rising increase increases increased
+increasing grow grows grew grown growing climb climbs climbed gain gains gained raise raises raised up: fall falls
+fell fallen falling decrease decreases decreased decreasing decline declines declined declining drop drops dropped
+shrink shrinks shrank lose loses lost cut cuts down; expand expands expanded: shrink shrinks shrank contract contracts
+contracted; win wins won: lose loses lost; profit profits: loss losses; open opens opened: close closes closed shut;
+include includes included including: exclude excludes excluded excluding; allowed permitted allows permits may:
+forbidden prohibited banned forbids prohibits; with: without; always often: never rarely seldom; everyone everybody:
+nobody; free: paid; cheap cheaper cheapest: expensive dearer dearest; large larger largest big bigger biggest: small
+smaller smallest; long longer longest: short shorter shortest; old older oldest: young younger youngest new newer
+newest; fast faster fastest quick quicker quickly: slow slower slowest slowly; loud louder: quiet quieter; hot hotter
+warm warmer: cold colder cool cooler; north northern: south southern; east eastern: west western; left: right; buy
+buys bought: sell sells sold; accept accepts accepted: reject rejects rejected refuse refuses refused; agree agrees
+agreed: disagree disagrees disagreed; approve approves approved: reject rejects rejected; safe: dangerous unsafe;
+strong stronger: weak weaker; heavy heavier: light lighter; wet: dry; full: empty; male man men: female woman women;
+father: mother; son: daughter; brother: sister; husband: wife; start starts started begin begins began: end ends ended
+stop stops stopped finish finishes finished; enter enters entered: leave leaves left exit exits; arrive arrives
+arrived: leave leaves left depart departs departed; day: night; morning: evening; summer: winter; spring: autumn;
+indoor indoors inside: outdoor outdoors outside; import imports imported: export exports exported; maximum: minimum;
+majority: minority; same: different; possible: impossible; required mandatory compulsory: optional voluntary; known:
+unknown; likely: unlikely; legal: illegal; public: private; success: failure; succeed succeeds succeeded: fail fails
+failed; pass passes passed: fail fails failed; improve improves improved better best: worsen worsens worsened worse
+worst; positive: negative; support supports supported: oppose opposes opposed; remember: forget; add adds added:
+remove removes removed; enable enables enabled: disable disables disabled; lend lends lent: borrow borrows borrowed;
+sunrise: sunset; strengthen strengthens strengthened: weaken weakens weakened; employer: employee
+"""
+
+
+def _both_ways(text: str) -> dict[str, frozenset[str]]:
+    found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for entry in text.split(";"):
+        sides = [*map(word_set, entry.split(":"))]
+        for words, opposites in (sides, sides[::-1]):
+            for word in words:
+                found[word] |= opposites
+    return dict(found)
+
+
+OPPOSITES = _both_ways(_OPPOSITES)
+"""Words of opposite meaning, each with its opposites."""
+MODALS = word_set("can could may might should must will would")
+
+
+@lru_cache(maxsize=_KNOWN_WORDS)
+def stem(word: str) -> str:
+    """The first six letters in lower case, without a possessive ending; of a number what it amounts to.
+
+    So "1,250.50" is "1250.5", and "4.8.2" stays as it is.
+    """
+    word = word.lower()
+    if not word[:1].isdigit():
+        return (word[:-2] if word.endswith(("'s", "’s")) else word)[:_STEM_LETTERS]
+    if _AMOUNT.fullmatch(word) is None:
+        return word
+    whole, _, decimals = word.replace(",", "").partition(".")
+    return f"{whole}.{decimals}".rstrip("0").rstrip(".") if decimals else whole
+
+
+@lru_cache(maxsize=_KNOWN_WORDS)
+def carries_content(word: str) -> bool:
+    """True for words of three letters and more that are no function words, and for everything with a digit."""
+    word = word.lower()
+    if any(map(str.isdigit, word)):
+        return True
+    return len(word) > 2 and word[0].isalpha() and word not in FUNCTION_WORDS
+
+
+_BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
+_SUBJECTS = word_set("the it they there customers he she we this its their")
+_SUBJECTS_OR_VERBS = _SUBJECTS | word_set(
+    "has have is are does do offers offer provides provide takes accepts features"
+)
+_BEGINS_BEHIND = {",": _SUBJECTS, "and": _SUBJECTS_OR_VERBS}
+DENIALS = NEGATIONS | word_set("unavailable absent absence closed cannot except excluding lacking limited")
+_DENYING = DENIALS | word_set(
+    "avoid avoids avoided denied denies deny doubt doubted doubts exempt fail failed fails hardly lacked nobody "
+    "nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
+)
+_NOT_DENIED = word_set("earlier fewer just later less matter merely more only other")
+"""After "no" and "not": words that they do not deny anything with."""
+_BEYOND = word_set(", ; : ( ) although as because but except if since so though unless whereas while")
+_DENIED_WORDS = 3
+"""How many words that carry content a negation before them reaches, up to a word or mark of ``_BEYOND``."""
+
+
+def negated_words(lowered: Sequence[str]) -> list[bool]:
+    """Whether each word of a text stands behind a negation that reaches it."""
+    found, reach = [], 0
+    for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
+        found.append(reach > 0)
+        if _denies(word, following):
+            reach = _DENIED_WORDS
+        elif word in _BEYOND:
+            reach = 0
+        elif reach and carries_content(word):
+            reach -= 1
+    return found
+
+
+def _denies(word: str, following: str) -> bool:
+    if word in ("no", "not"):
+        return following not in _NOT_DENIED
+    return word in _DENYING or word.endswith(("n't", "n’t"))
+
+
+class AnswerWords:
+    """One parsed answer.
+
+    Attributes:
+        texts, lowered, stems: each word as it is written, in lower case, and its stem.
+        content: whether each word carries content.
+        bounds: half-open word ranges of the sentences.
+        sentences: the sentence that each word stands in.
+        clauses: the words of each clause: those whose closest predicate is the same.
+        clause_of: the clause that each word belongs to.
+        heads: the head of each word, with conjuncts on the first conjunct.
+        is_word: False for marks.
+    """
+
+    def __init__(self, parsed: ParsedAnswer, answer: str) -> None:
+        self.parsed, self.answer = parsed, answer
+        self.texts = [chars.of(answer) for chars in parsed.words]
+        self.lowered = [text.lower() for text in self.texts]
+        self.stems = [stem(text) for text in self.texts]
+        self.is_word = [any(map(str.isalnum, text)) for text in self.texts]
+        self.content = [carries_content(text) for text in self.texts]
+        self.bounds = sentence_bounds(parsed)
+        self.sentences, self.clause_of = [0] * len(self.texts), [0] * len(self.texts)
+        self.heads = list(range(len(self.texts)))
+        clauses: dict[tuple[int, int | None], list[int]] = {}
+        for sentence, (start, end) in enumerate(self.bounds):
+            tree = sentence_tree(parsed, start, end)
+            for word in range(start, end):
+                self.sentences[word] = sentence
+                self.heads[word] = tree.heads[word - start] + start
+                clauses.setdefault((sentence, tree.closest_predicate(word - start)), []).append(word)
+        self.clauses = list(clauses.values())
+        for index, words in enumerate(self.clauses):
+            for word in words:
+                self.clause_of[word] = index
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def content_head(self, word: int) -> int | None:
+        """The closest ancestor that carries content, None if there is none."""
+        head = self.heads[word]
+        while not self.content[head] and self.heads[head] != head:
+            head = self.heads[head]
+        return head if head != word and self.content[head] else None
+
+    def denied_words(self) -> list[bool]:
+        """Whether each word stands in a part of a sentence that denies something.
+
+        A part ends at a conjunction of contrast, and before a new subject or verb after a comma or "and".
+        """
+        part, parts = 0, [0] * len(self.texts)
+        for start, end in self.bounds:
+            part += 1
+            for word, following in zip(range(start, end), [*self.lowered[start + 1 : end], ""], strict=True):
+                text = self.lowered[word]
+                part += text in _BREAKS or following in _BEGINS_BEHIND.get(text, ())
+                parts[word] = part
+        denying = {part for part, text in zip(parts, self.lowered, strict=True) if text in DENIALS}
+        return [part in denying for part in parts]
+
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+_NAMES_OF_A_PATH, _LONGEST_KEY = 3, 60
+_FIELD = re.compile(r"^([^:\n]{1,60}): (.*)$")
+_KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_GENERAL_KEY_WORDS = FUNCTION_WORDS - {"out", "up", "off"} | {"restaurants", "business", "good", "attributes"}
+
+
+class Truth(IntEnum):
+    """What the value of a field says."""
+
+    OTHER = 0
+    YES = 1
+    NO = 2
+    ABSENT = 3
+    """The value is null: the record does not say."""
+
+
+_TRUTHS = {
+    "true": Truth.YES, "yes": Truth.YES, "free": Truth.YES, "paid": Truth.YES,
+    "false": Truth.NO, "no": Truth.NO, "none": Truth.NO,
+    "null": Truth.ABSENT, "": Truth.ABSENT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """One line of a passage; ``key`` is None for plain text, ``text`` holds the key too, its words apart."""
+
+    text: str
+    key: str | None
+    value: str
+    truth: Truth
+
+    @property
+    def key_words(self) -> list[str]:
+        """The words of the key's last part that say something: "RestaurantsTakeOut" is take, out."""
+        parts = (self.key or "").split()
+        words = [word.lower() for word in _KEY_WORD.findall(parts[-1])] if parts else []
+        return [word for word in words if word not in _GENERAL_KEY_WORDS]
+
+    @property
+    def joined_names(self) -> list[str]:
+        """The last part of the key as one word where it is written as several: "TakeOut" is also "takeout"."""
+        words = self.key_words
+        return ["".join(words)] if len(words) > 1 else []
+
+
+def record_lines(text: str) -> Iterator[RecordLine]:
+    """The lines of a passage; one that is JSON is read as the lines ``path of names: value``."""
+    for line in (_json_text(text) or text).split("\n"):
+        match = _FIELD.match(line)
+        if match is None:
+            if line.strip():
+                yield RecordLine(line, None, line, Truth.OTHER)
+        else:
+            key, value = match.group(1), match.group(2).strip()
+            spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
+            yield RecordLine(f"{spread}: {value}", key, value, _TRUTHS.get(value.lower().strip('"'), Truth.OTHER))
+
+
+def _json_text(text: str) -> str | None:
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return "\n".join(_flat_lines(found))
+
+
+def _flat_lines(found: object) -> Iterator[str]:
+    """One line per value, in their order; of the names on the way to it, the last three."""
+    left: list[tuple[object, tuple[str, ...]]] = [(found, ())]
+    while left:
+        value, path = left.pop()
+        if isinstance(value, dict):
+            names = ((" ".join(str(name).split()), inner) for name, inner in value.items())
+            left += [(inner, (*path, name)[-_NAMES_OF_A_PATH:]) for name, inner in reversed([*names])]
+        elif isinstance(value, list):
+            left += [(inner, path) for inner in reversed(value)]
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            yield f"{' '.join(path)[-_LONGEST_KEY:]}: {text}" if path else text
+
+
+_FIELD_SHARE, _FIELD_WORDS = 0.5, 0.25
+"""The least shares of the lines of a record that are fields, and of its words that stand in them: a review in a record
+may have more lines than its other fields, but a page with a header such as "Date: 2020" is no record."""
+_LONGEST_FIELD = 5
+"""The most words that half of the fields of a record may exceed; a paragraph that begins "Note: ..." is longer."""
+_QUESTION_END = re.compile(r"[.?!]+(?=\s)")
+_ASKS_OF_SOMETHING = re.compile(
+    r"\W*(?:who|whose|which|when|where|why|how (?:do|does|did|to)|what (?:do|does|did)|is|are|was|were|do|does|did)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that asks for a fact, even where it speaks of summaries: "How do I write an abstract?"."""
+_ASKS_FOR_A_SUMMARY = re.compile(
+    r"\bsummari[sz](?:e|es|ing|ation)\b|\bsum (?:\w+ )?up\b|\btl;?dr\b|\bcondense\b"
+    r"|^\W*(?:(?:a|an|the|short|brief|concise|quick) )*(?:summary|synopsis|abstract)\b"
+    r"|\b(?:give|write|provide|create|make|draft|produce|generate|need|want|get)\b.{0,40}\b(?:summary|synopsis|abstract)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class RowKind(StrEnum):
+    """The kinds, by the names that a verdict's file has for them."""
+
+    QUESTION = "questions"
+    SUMMARY = "summaries"
+    RECORD = "records"
+
+
+def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
+    """The kind of a row with this question, and these ``lines`` of its passages' texts.
+
+    It is a record if at least half of the lines are fields, these hold at least a quarter of the words, and half of
+    them are short; else a summary if nothing is asked, or a summary is asked for in English. Titles do not count: many
+    look like a field ("Museum: ground floor").
+    """
+    fields = [line for line in lines if line.key is not None]
+    if fields and len(fields) >= _FIELD_SHARE * len(lines):
+        field_words, all_words = (sum(len(line.text.split()) for line in some) for some in (fields, lines))
+        length = median(len(line.value.split()) for line in fields)
+        if field_words >= _FIELD_WORDS * all_words and length <= _LONGEST_FIELD:
+            return RowKind.RECORD
+    is_summary = not question.strip() or any(
+        _ASKS_FOR_A_SUMMARY.search(sentence) and not _ASKS_OF_SOMETHING.match(sentence)
+        for sentence in _QUESTION_END.split(question)
+    )
+    return RowKind.SUMMARY if is_summary else RowKind.QUESTION
+
+
+_SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
+_CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
+_PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
+
+    ``line`` is its line among those that are not blank, and ``named`` says of each clause whether it has a name.
+    """
+
+    text: str
+    start: int
+    end: int
+    line: int
+    words: tuple[str, ...]
+    lowered: tuple[str, ...]
+    stems: tuple[str, ...]
+    clauses: tuple[range, ...]
+    named: tuple[bool, ...]
+
+
+class PassageSentences:
+    """The sentences of one row's passages, titles included, in their order.
+
+    ``ranges`` has for each passage those of its title, and those of its text.
+    """
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.all: list[Sentence] = []
+        self.ranges: list[tuple[range, range]] = []
+        self._passage_of: list[int] = []
+        for index, passage in enumerate(passages):
+            start = len(self.all)
+            self.all += read_sentences(passage.title or "")
+            border = len(self.all)
+            self.all += read_sentences(passage.text)
+            self.ranges.append((range(start, border), range(border, len(self.all))))
+            self._passage_of += [index] * (len(self.all) - start)
+        self._contents: dict[tuple[int, ...], PassageContent] = {}
+        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def titles_of(self, place: int) -> range:
+        """The sentences of the title over a sentence of a text."""
+        title, text = self.ranges[self._passage_of[place]]
+        return title if place in text else range(0)
+
+    def carried(self) -> list[int]:
+        """The sentences whose pronoun at the beginning refers to the one before, in the same passage; ascending."""
+        return [
+            place
+            for place, (before, own) in enumerate(pairwise(self._passage_of), 1)
+            if before == own and not _PRONOUNS.isdisjoint(self.all[place].lowered[:2])
+        ]
+
+    def window(self, place: int) -> list[int]:
+        """A sentence with its neighbours in the same text, and the title, ascending."""
+        title, text = self.ranges[self._passage_of[place]]
+        own = text if place in text else title
+        return [*self.titles_of(place), *range(max(place - 1, own.start), min(place + 2, own.stop))]
+
+    def content_of(self, places: Sequence[int]) -> PassageContent:
+        """What these sentences say, in the form in which values are compared."""
+        key = tuple(places)
+        if key not in self._contents:
+            self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
+        return self._contents[key]
+
+    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
+        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
+        if place not in self._sequences:
+            sequence = [one for where in self.window(place) for one in self.all[where].stems]
+            places: dict[str, list[int]] = {}
+            for number, one in enumerate(sequence):
+                places.setdefault(one, []).append(number)
+            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
+        return self._sequences[place]
+
+    def attention(self, evidence: SpanEvidence) -> npt.NDArray[np.float64]:
+        """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
+        found = np.zeros(len(self.all))
+        for piece in evidence.evidence:
+            shared = self._shared(piece)
+            total = sum(shared.values())
+            score = float(np.float32(piece.score))  # as it is written
+            for place, count in shared.items():
+                found[place] += score * count / total
+        return found
+
+    def _shared(self, piece: EvidencePiece) -> dict[int, int]:
+        """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
+        title, text = self.ranges[piece.passage_index]
+        own = title if piece.in_title else text
+        if own and self.all[own.start].start < 0:
+            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
+            counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
+            return {place: count for place, count in counts if count}
+        start, end = piece.chars.char_start, piece.chars.char_end
+        first = bisect_right(self.all, start, own.start, own.stop, key=lambda sentence: sentence.end)
+        overlapping = takewhile(lambda place: self.all[place].start < end, range(first, own.stop))
+        return {place: min(end, self.all[place].end) - max(start, self.all[place].start) for place in overlapping}
+
+
+@remembered
+def read_sentences(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value."""
+    found: list[Sentence] = []
+    if _json_text(text) is not None:
+        for number, field in enumerate(record_lines(text)):
+            (_, first), *others = _texts_of_sentences(field.text)
+            found.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
+            found += (_sentence(sentence, number, -1) for _, sentence in others)
+        return tuple(found)
+    offset = number = 0
+    for line in text.split("\n"):
+        found += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
+        offset += len(line) + 1
+        number += bool(line.strip())
+    return tuple(found)
+
+
+def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
+    """Where each sentence of a line begins, and its text."""
+    for start, end in pairwise((0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line))):
+        text = line[start:end].lstrip()
+        if text:
+            yield end - len(text), text.rstrip()
+
+
+def _sentence(
+    text: str, line: int, start: int, *, also: Sequence[str] = (), breaks: frozenset[str] = _CLAUSE_BREAKS
+) -> Sentence:
+    """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides."""
+    words = (*WORD_OR_MARK.findall(text), *also)
+    lowered = tuple(map(str.lower, words))
+    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(words)]
+    clauses = tuple([range(one, two) for one, two in pairwise(bounds) if two - one > 1])
+    is_capital = [word[:1].isupper() for word in words]
+    named = tuple([any(is_capital[max(clause.start, 1) : clause.stop]) for clause in clauses])
+    end = -1 if start < 0 else start + len(text)
+    return Sentence(text, start, end, line, words, lowered, tuple(map(stem, words)), clauses, named)

@@ -1,1 +1,0 @@
-"""Verifiers: models of the hub, or of a directory, that say how far passages support the claims of an answer."""

@@ -1,0 +1,481 @@
+"""The metrics of one audit, under the names used in ``metrics.json``, and the quality gates of ``--fail-if`` on them.
+
+Most metrics come from the run manifest, the others from sums over all evidence, made in one pass over its columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import operator
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import accumulate, chain
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.overview import AgreementTally, ShareBy, ShareTally
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
+from attribeam.schemas.errors import UsageError, did_you_mean
+from attribeam.schemas.evidence_record import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+
+Value = float | None
+RISK_THRESHOLD = "answer_risk_threshold"
+"""What the provenance of a verdict calls the risk from which an answer is at risk."""
+_DEFAULT_RISK_THRESHOLD = 0.5
+_SUMMED_COLUMNS = (
+    *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
+    "reason", "how", "evidence_agrees", "citation_agrees", "answered_at",
+)  # fmt: skip
+_COUNTED = 1 + len(VERDICTS)
+"""What is counted of an answer: its claims, and those of each verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class RiskTotals:
+    """The answers that have a risk, the sums of their risks and squares, and how many have at least the threshold."""
+
+    answers: int = 0
+    risk: float = 0.0
+    at_risk: int = 0
+    squared_risk: float = 0.0
+
+    @property
+    def mean_error(self) -> float | None:
+        """The standard error of the mean risk; None for fewer than two answers."""
+        if self.answers < 2:
+            return None
+        spread = max(self.squared_risk - self.risk**2 / self.answers, 0.0)
+        return sqrt(spread / (self.answers - 1) / self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTotals:
+    """How claims lie in answers: claims of one answer stand or fall together, so they tell less than as many others.
+
+    Attributes:
+        answers: those that have a claim.
+        claims: claims, and those of each verdict, in the order of ``VERDICTS``.
+        products: sums over the answers of the products of these numbers, by their places.
+    """
+
+    answers: int = 0
+    claims: tuple[float, ...] = (0.0,) * _COUNTED
+    products: tuple[tuple[float, ...], ...] = ((0.0,) * _COUNTED,) * _COUNTED
+
+    def share_error(self, support: Support) -> float | None:
+        """The standard error of the share of one verdict among the claims, of answers drawn by chance.
+
+        It is that of a ratio of two sums over answers (linearised); None for fewer than two answers.
+        """
+        if self.answers < 2:
+            return None
+        index = 1 + VERDICTS.index(support)
+        share = self.claims[index] / self.claims[0]
+        own, both, all_claims = self.products[index][index], self.products[index][0], self.products[0][0]
+        spread = max(own - 2 * share * both + share**2 * all_claims, 0.0)
+        return sqrt(spread * self.answers / (self.answers - 1)) / self.claims[0]
+
+
+class AnswerTally:
+    """Adds up ``AnswerTotals`` over batches in which the rows of an answer follow each other, the first of index 0."""
+
+    def __init__(self) -> None:
+        self._open = np.zeros((1, _COUNTED))
+        self._claims, self._products, self._answers = np.zeros(_COUNTED), np.zeros((_COUNTED, _COUNTED)), 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch; its last answer may go on in the next."""
+        answers = np.cumsum(_as_numpy(pc.equal(batch["span_index"], 0)))
+        claims = _as_numpy(claim_mask(batch))
+        masks = [claims, *(claims & _as_numpy(pc.equal(batch["support"], one.value)) for one in VERDICTS)]
+        last = int(answers[-1]) if len(answers) else 0
+        columns = [np.bincount(answers, weights=mask, minlength=last + 1) for mask in masks]
+        counts = np.stack(columns, axis=1).astype(np.float64)
+        counts[0] += self._open[0]
+        self._finish(counts[:-1])
+        self._open = counts[-1:]
+
+    def result(self) -> AnswerTotals:
+        """The sums so far, with the answer that is open."""
+        self._finish(self._open)
+        self._open = np.zeros_like(self._open)
+        return AnswerTotals(self._answers, tuple(self._claims.tolist()), tuple(map(tuple, self._products.tolist())))
+
+    def _finish(self, counts: npt.NDArray[np.float64]) -> None:
+        self._answers += int(np.count_nonzero(counts[:, 0]))
+        self._claims += counts.sum(axis=0)
+        self._products += counts.T @ counts
+
+
+def _as_numpy(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    values: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTotals:
+    """Sums over evidence records.
+
+    Attributes:
+        spans: target spans by (span kind, support), those within a claim too.
+        claims: claims, each counted once.
+        evidence_mass: sum of the claims' evidence masses, None if no claim has one.
+        unmatched_spans, isolated_spans: claims with an unmatched value, and those whose whole evidence was isolated.
+        groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
+        cited_claims, agreeing_claims: claims with a citation, and those whose best passages include a cited one.
+        told_claims, attended_claims: claims whose words some passage sentences have, and those with evidence there.
+        reasons, hows: unsupported claims by ``reason``, supported ones by ``how``.
+        answered_at: the hour (UTC) at which half of the answers that have a time were given; None where none has one.
+    """
+
+    spans: Mapping[tuple[str, str], int]
+    claims: int
+    evidence_mass: float | None
+    unmatched_spans: int
+    isolated_spans: int
+    risks: RiskTotals = RiskTotals()
+    answers: AnswerTotals = AnswerTotals()
+    groups: tuple[ShareBy, ...] = field(default=())
+    cited_claims: int = 0
+    agreeing_claims: int = 0
+    told_claims: int = 0
+    attended_claims: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    hows: Mapping[str, int] = field(default_factory=dict)
+    answered_at: datetime | None = None
+
+
+def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
+    """Sum up the evidence in one pass over the columns that are needed, in small batches.
+
+    Raises:
+        RunError: if a file cannot be read.
+    """
+    threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
+    carried = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
+    groups = [ShareTally(column) for column in ("generator", *carried)]
+    spans: Counter[tuple[str, str]] = Counter()
+    reasons, hows, hours = Counter[str](), Counter[str](), Counter[datetime]()
+    mass: float | None = None
+    claims = unmatched = isolated = 0
+    citations, words = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
+    risks, answers = RiskTotals(), AnswerTally()
+    for batch in audit.evidence_batches((*_SUMMED_COLUMNS, "generator", *carried)):
+        spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
+        answers.add(batch)
+        firsts = batch.filter(pc.equal(batch["span_index"], 0))
+        risks = _with_risks(risks, firsts, threshold)
+        hours.update(pc.floor_temporal(firsts["answered_at"].drop_null(), unit="hour").to_pylist())
+        judged, of_claims = judged_rows(batch), claim_rows(batch)
+        for tally in groups:
+            tally.add(judged)
+        citations.add(of_claims)
+        words.add(of_claims)
+        claims += of_claims.num_rows
+        of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
+        mass = mass if of_batch is None else (mass or 0.0) + of_batch
+        isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
+        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
+        reasons.update(of_claims["reason"].drop_null().to_pylist())
+        hows.update(of_claims["how"].drop_null().to_pylist())
+    ordered = sorted(hours)
+    middle = bisect_left([*accumulate(hours[hour] for hour in ordered)], hours.total() / 2)  # the earlier one of two
+    return EvidenceTotals(
+        spans=dict(sorted(spans.items())),
+        claims=claims,
+        evidence_mass=mass,
+        unmatched_spans=unmatched,
+        isolated_spans=isolated,
+        risks=risks,
+        answers=answers.result(),
+        groups=tuple(tally.result() for tally in groups),
+        cited_claims=citations.told,
+        agreeing_claims=citations.agreeing,
+        told_claims=words.told,
+        attended_claims=words.agreeing,
+        reasons=reasons,
+        hows=hows,
+        answered_at=ordered[middle] if ordered else None,
+    )
+
+
+def _with_risks(risks: RiskTotals, firsts: pa.RecordBatch, threshold: float) -> RiskTotals:
+    """With the risks of the answers that have these first spans."""
+    known = pc.drop_null(firsts["answer_risk"]).cast(pa.float64())
+    return RiskTotals(
+        risks.answers + len(known),
+        risks.risk + (pc.sum(known).as_py() or 0.0),
+        risks.at_risk + (pc.sum(pc.greater_equal(known, threshold)).as_py() or 0),
+        risks.squared_risk + (pc.sum(pc.multiply(known, known)).as_py() or 0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """The outcome of one run: its manifest, and the sums over its evidence, None if the run did not finish."""
+
+    manifest: RunManifest
+    evidence: EvidenceTotals | None = None
+
+    @property
+    def counts(self) -> AuditCounts:
+        """What became of the rows."""
+        return self.manifest.counts
+
+    @property
+    def started(self) -> float:
+        """Seconds since 1970 in UTC."""
+        return datetime.fromisoformat(self.manifest.started_at).timestamp()
+
+    @property
+    def ended(self) -> float:
+        """Seconds since 1970 in UTC."""
+        return self.started + self.manifest.seconds
+
+    def value(self, name: str) -> Value:
+        """The value of one metric; None if it has none, such as a share of nothing."""
+        return METRICS[name].value(self)
+
+    def values(self) -> dict[str, Value]:
+        """All metrics by name."""
+        return {name: metric.value(self) for name, metric in METRICS.items()}
+
+    def standard_errors(self) -> dict[str, float]:
+        """How far a metric lies from its true value by chance, where that is known: its standard error by name."""
+        errors = {name: metric.error(self) for name, metric in METRICS.items() if metric.error is not None}
+        return {name: error for name, error in errors.items() if error is not None}
+
+    def dead_letters(self, reason: Reason) -> int:
+        """Rows refused for one reason, at any stage."""
+        return sum(count.rows for count in self.counts.dead_letters if count.reason == reason)
+
+    def claims(self, support: Support) -> int:
+        """Claims of one support, and spans that claim nothing or cannot be judged."""
+        return self.counts.claims.get(support, 0)
+
+    def answers(self, kind: AnswerKind) -> int:
+        """Audited rows of one kind."""
+        return self.counts.answers.get(kind, 0)
+
+    def spans_of_kind(self, kind: SpanKind, support: Support | None = None) -> int | None:
+        """Target spans of one kind, claims or within one, of one support or all that have a verdict."""
+        if self.evidence is None:
+            return None
+        return sum(self.evidence.spans.get((kind, one), 0) for one in (VERDICTS if support is None else (support,)))
+
+    @property
+    def risks(self) -> RiskTotals:
+        """The risks of the answers; those of none where the run did not finish."""
+        return RiskTotals() if self.evidence is None else self.evidence.risks
+
+
+_ValueOf = Callable[[RunMetrics], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of an audit; docs/nightly.md says what each is.
+
+    Attributes:
+        unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
+        of_run: describes the last run, not the audit, so the same command gives another value next time.
+        error: its standard error, if one can be told.
+    """
+
+    name: str
+    unit: str
+    value: _ValueOf
+    error: _ValueOf | None = None
+    of_run: bool = False
+
+
+def share(part: float | None, whole: float | None) -> Value:
+    """``part / whole``; None if there is no whole."""
+    return part / whole if part is not None and whole else None
+
+
+def _share_error(part: int, whole: int) -> Value:
+    """The standard error of a share of things that do not depend on each other."""
+    return sqrt(part * (whole - part) / whole) / whole if whole else None
+
+
+def _summed(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
+    """A value of the sums over the evidence; None where there are none."""
+    return lambda run: None if run.evidence is None else value(run.evidence)
+
+
+def _reason_count(reason: UnsupportedReason, sums: EvidenceTotals) -> int:
+    return sums.reasons.get(reason, 0)
+
+
+def _how_count(how: SupportedHow, sums: EvidenceTotals) -> int:
+    return sums.hows.get(how, 0)
+
+
+def _claim_shares(support: Support) -> Iterator[Metric]:
+    """The share of one verdict among all claims, and among the spans of each kind that have a verdict."""
+
+    def of_kind(run: RunMetrics, kind: SpanKind) -> Value:
+        return share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
+
+    error = _summed(lambda sums: sums.answers.share_error(support))
+    yield Metric(f"{support}_share", "share", lambda run: share(run.claims(support), run.counts.claim_count), error)
+    yield from (Metric(f"{support}_share.{kind}", "share", partial(of_kind, kind=kind)) for kind in SpanKind)
+
+
+_ALL = (
+    Metric("rows", "rows", lambda run: run.counts.rows),
+    Metric("audited_rows", "rows", lambda run: run.counts.audited),
+    Metric("dead_letters", "rows", lambda run: run.counts.dead_lettered),
+    Metric(
+        "dead_letter_share", "share", lambda run: share(run.counts.dead_lettered, run.counts.rows),
+        lambda run: _share_error(run.counts.dead_lettered, run.counts.rows),
+    ),
+    *(Metric(f"dead_letters.{why}", "rows", partial(RunMetrics.dead_letters, reason=why)) for why in Reason),
+    Metric("spans", "spans", lambda run: run.counts.span_count),
+    Metric("claims", "claims", lambda run: run.counts.claim_count),
+    *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
+    *(
+        Metric(f"unsupported_spans.{why}", "claims", _summed(partial(_reason_count, why)))
+        for why in UnsupportedReason
+    ),
+    *(
+        Metric(f"supported_spans.{how}", "claims", _summed(partial(_how_count, how)))
+        for how in SupportedHow
+    ),
+    Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),
+    Metric("no_claim_spans", "spans", lambda run: run.claims(Support.NO_CLAIM)),
+    Metric("not_judged_spans", "spans", lambda run: run.counts.not_judged_count),
+    Metric(
+        "not_judged_share", "share",
+        lambda run: share(run.counts.not_judged_count, run.counts.not_judged_count + run.counts.claim_count),
+    ),
+    *chain.from_iterable(map(_claim_shares, VERDICTS)),
+    Metric("unsupported_claims_share", "share", lambda run: run.value("unsupported_share")),
+    Metric("refusals", "rows", lambda run: run.answers(AnswerKind.REFUSAL)),
+    Metric("partial_refusals", "rows", lambda run: run.answers(AnswerKind.PARTIAL)),
+    Metric(
+        "mean_answer_risk", "share", lambda run: share(run.risks.risk, run.risks.answers),
+        lambda run: run.risks.mean_error,
+    ),
+    Metric(
+        "answers_at_risk", "share", lambda run: share(run.risks.at_risk, run.risks.answers),
+        lambda run: _share_error(run.risks.at_risk, run.risks.answers),
+    ),
+    Metric("cited_claims", "claims", _summed(lambda sums: sums.cited_claims)),
+    Metric("cited_share", "share", _summed(lambda sums: share(sums.cited_claims, sums.claims))),
+    Metric("citation_agreement", "share", _summed(lambda sums: share(sums.agreeing_claims, sums.cited_claims))),
+    Metric("evidence_agreement", "share", _summed(lambda sums: share(sums.attended_claims, sums.told_claims))),
+    Metric("unmatched_spans", "claims", _summed(lambda sums: sums.unmatched_spans)),
+    Metric("unmatched_share", "share", _summed(lambda sums: share(sums.unmatched_spans, sums.claims))),
+    Metric("isolated_spans", "claims", _summed(lambda sums: sums.isolated_spans)),
+    Metric("isolated_share", "share", _summed(lambda sums: share(sums.isolated_spans, sums.claims))),
+    Metric("evidence_mass_mean", "share", _summed(lambda sums: share(sums.evidence_mass, sums.claims))),
+    Metric("tokens", "tokens", lambda run: run.counts.tokens),
+    Metric("seconds", "seconds", lambda run: run.manifest.seconds, of_run=True),
+    Metric("load_seconds", "seconds", lambda run: run.manifest.load_seconds, of_run=True),
+    Metric("rows_per_second", "rows/s", lambda run: run.manifest.rows_per_second or None, of_run=True),
+)  # fmt: skip
+METRICS = {metric.name: metric for metric in _ALL}
+GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_GATE = re.compile(r"\s*([^\s<>=!]+)\s*([<>=!]+)\s*(\S+)\s*")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class QualityGate:
+    """The audit fails if the metric compares to the limit as the operator says."""
+
+    metric: str
+    operator: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.operator} {_exact(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """One judged gate; a gate whose metric has no value (None) has failed."""
+
+    gate: QualityGate
+    value: float | None
+    failed: bool
+
+
+def quality_gate(text: str) -> QualityGate:
+    """Parse the gate of ``--fail-if TEXT``.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is not NAME OP NUMBER, or can never be judged.
+    """
+    parts = _GATE.fullmatch(text)
+    if parts is None:
+        raise argparse.ArgumentTypeError(f"should be NAME OP NUMBER, such as 'unsupported_share > 0.05', was: {text!r}")
+    name, relation, number = parts.groups()
+    if name not in GATE_NAMES:
+        hint = did_you_mean(name, GATE_NAMES, otherwise=f"there are: {', '.join(GATE_NAMES)}")
+        of_run = f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
+        raise argparse.ArgumentTypeError(of_run if name in METRICS else f"unknown metric {name!r}; {hint}")
+    if relation not in _OPERATORS:
+        raise argparse.ArgumentTypeError(f"should have one of {' '.join(_OPERATORS)} as operator, was: {relation!r}")
+    limit = float(number) if _NUMBER.fullmatch(number) else math.nan
+    if not math.isfinite(limit):
+        raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {number!r}")
+    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
+        raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {number}")
+    return QualityGate(name, relation, limit)
+
+
+def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
+    """One verdict per gate, in order."""
+    values = [metrics.value(gate.metric) for gate in gates]
+    return tuple(
+        GateVerdict(gate, value, failed=value is None or _OPERATORS[gate.operator](value, gate.limit))
+        for gate, value in zip(gates, values, strict=True)
+    )
+
+
+def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind]) -> None:
+    """Refuse gates on metrics that this run will not have.
+
+    Raises:
+        UsageError: if one needs a kind of span that is not chosen.
+    """
+    for gate in gates:
+        kind = gate.metric.partition("_share.")[2]
+        if kind and SpanKind(kind) not in span_kinds:
+            raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
+
+
+def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
+    """One line per failed gate, with value and limit."""
+    for verdict in verdicts:
+        if verdict.value is None:
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} has no value, there is nothing to count"
+        elif verdict.failed:
+            value, limit = f"{verdict.value:.10g}", _exact(verdict.gate.limit)
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} is {value}, the limit is {limit}"
+
+
+def _exact(number: float) -> str:
+    """The shortest text of this very number, so that different gates never look the same."""
+    return repr(number).removesuffix(".0")

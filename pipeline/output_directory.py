@@ -1,0 +1,229 @@
+"""The output directory of an audit: its layout and its lock.
+
+The lock is one of the kernel (``flock``) on the file ``_attribeam``: it holds between all processes of a machine, those
+of containers included, and between machines as far as the file system passes it on, as NFS does unless it is mounted
+with ``nolock`` or ``local_lock``. Nothing that a link leads to is ever written to, for whoever may write here could
+else let an audit write elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, RUN_MANIFEST
+from attribeam.schemas.errors import UsageError
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+
+MARKER = "_attribeam"
+REPORT_PAGE, METRICS_JSON, METRICS_PROM = "report.html", "metrics.json", "metrics.prom"
+RESULTS = (REPORT_PAGE, METRICS_JSON, METRICS_PROM)
+"""What a run writes at its end, about all chunks."""
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_ATTEMPTS = "_attempts"
+_CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
+_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet")
+OWN_FOLDERS: Mapping[str, re.Pattern[str]] = {
+    EVIDENCE: _PARQUET,
+    DEAD_LETTERS: _PARQUET,
+    CHUNKS: re.compile(rf"{_CHUNK}\.json"),
+    _ATTEMPTS: re.compile(r".+-[0-9a-f]{32}"),
+}
+"""The folders of an audit, and the names in each; a distributed run adds a mark of the attempt."""
+
+
+class OutputDirectory:
+    """The paths of one audit: ``evidence/``, ``dead_letters/``, ``run_manifest.json`` and working folders."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.attempts = root / _ATTEMPTS
+        self.run_manifest = root / RUN_MANIFEST
+        self._folders = [root / name for name in OWN_FOLDERS]
+
+    def check(self) -> None:
+        """Refuse a directory that cannot be written to, or holds other things than audits write; changes nothing.
+
+        Raises:
+            UsageError: if it is one; the message names what is in the way.
+        """
+        with self._refused():
+            if self.root.exists() and not self.root.is_dir():
+                raise UsageError(f"--output should be a directory, but {str(self.root)!r} is a file")
+            self._check_writable()
+            if not self.root.exists() or not any(self.root.iterdir()):
+                return
+            if not os.path.lexists(self.root / MARKER):
+                raise UsageError(
+                    f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} "
+                    "holds other files; choose another directory"
+                )
+            self.check_foreign()
+
+    def check_foreign(self) -> None:
+        """Refuse what no audit wrote where an audit writes: other files in its folders, links in place of its files.
+
+        Raises:
+            UsageError: if there is something; the message names it.
+        """
+        foreign = next(_foreign_paths(self.root), None) if self.root.is_dir() else None
+        if foreign is not None:
+            raise UsageError(f"--output holds {str(foreign)!r}, which no audit wrote; move it away")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the directory and hold its lock, which ends with this process at the latest.
+
+        What it created is removed again if the block fails, as far as it is still empty.
+
+        Raises:
+            UsageError: if another audit holds the lock, the directory holds other things than audits write, or it
+                cannot be written to.
+            OSError: if the disk is full.
+        """
+        made: list[Path] = []
+        with ExitStack() as stack:
+            stack.callback(lambda: self._remove_made(made))
+            with self._refused():
+                self.check()
+                _make_folders(self.root, made)
+                marker = stack.enter_context(self._open_marker(made))
+                stack.callback(lambda: self._remove_made(made))  # before the lock ends
+                self._hold(marker)
+                for folder in self._folders:
+                    _make_folders(folder, made)
+            yield
+            made.clear()
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Turn what the file system refuses into a ``UsageError``; a full disk or `ulimit -f` is none."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (*FULL_DISK, errno.EFBIG):
+                raise
+            raise UsageError(self._unwritable(error.strerror or str(error))) from error
+
+    def _unwritable(self, reason: str) -> str:
+        return (
+            f"--output {str(self.root)!r} cannot be written to: {reason}; make it writable, or choose another directory"
+        )
+
+    def _check_writable(self) -> None:
+        there = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise UsageError(self._unwritable(f"{str(there)!r} is no directory"))
+        for folder in (there, *(folder for folder in self._folders if folder.is_dir())):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
+
+    def _open_marker(self, made: list[Path]) -> TextIO:
+        """The file that the lock is on; a link in its place is not followed."""
+        path = self.root / MARKER
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            made.append(path)
+        except FileExistsError:
+            descriptor = os.open(path, flags)
+        return os.fdopen(descriptor, "r+", encoding="utf-8")
+
+    def _hold(self, marker: TextIO) -> None:
+        """Take the lock of the marker, and say in it who has it."""
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(marker.fileno()), (self.root / MARKER).lstat()):
+                raise BlockingIOError
+        except (BlockingIOError, FileNotFoundError):
+            raise UsageError(
+                f"another audit is writing to {str(self.root)!r} ({marker.read().strip() or 'just started'}); "
+                "wait for it to end, or choose another --output"
+            ) from None
+        marker.truncate(0)
+        marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
+        marker.flush()
+
+    def _remove_made(self, made: list[Path]) -> None:
+        """Remove what this run made, as far as nothing was written into it."""
+        while made:
+            path = made.pop()
+            with suppress(OSError):
+                if path.name != MARKER:
+                    path.rmdir()
+                elif [*self.root.iterdir()] == [path]:
+                    path.unlink()
+
+    def earlier_manifest(self) -> RunManifest | None:
+        """The run manifest of an earlier run; None if there is no readable one."""
+        try:
+            return RunManifest.from_json(self.run_manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def remove_attempts(self) -> None:
+        """Remove the unfinished work of interrupted runs; nothing hidden, such as what a file manager left."""
+        for attempt in self.attempts.iterdir():
+            if OWN_FOLDERS[_ATTEMPTS].fullmatch(attempt.name) and not attempt.name.startswith("."):
+                shutil.rmtree(attempt)
+
+    def remove_working_folders(self) -> None:
+        """Remove the folder of the attempts, which readers do not need, unless it holds a hidden file."""
+        self.remove_attempts()
+        with suppress(OSError):
+            self.attempts.rmdir()
+
+    def end_running(self, status: RunStatus) -> None:
+        """Let a manifest that says "running" say how the run ended, as far as it can be written."""
+        manifest = self.earlier_manifest()
+        if manifest is not None and manifest.status is RunStatus.RUNNING:
+            with suppress(OSError, ValueError):
+                replace_status(self.run_manifest, status)
+
+
+def _foreign_paths(root: Path) -> Iterator[Path]:
+    files = (root / name for name in sorted((MARKER, RUN_MANIFEST, *RESULTS)))
+    yield from (path for path in files if os.path.lexists(path) and (path.is_symlink() or not path.is_file()))
+    for name, pattern in OWN_FOLDERS.items():
+        folder = root / name
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            yield folder
+            continue
+        for path in sorted(folder.iterdir()) if folder.exists() else ():
+            own = pattern.fullmatch(path.name) and not path.is_symlink() and path.is_dir() == (name == _ATTEMPTS)
+            if not own and not path.name.startswith("."):
+                yield path
+
+
+def _make_folders(path: Path, made: list[Path]) -> None:
+    """Make a folder and those above it that are missing; adds them to ``made``."""
+    for folder in [folder for folder in (*reversed(path.parents), path) if not folder.exists()]:
+        try:
+            folder.mkdir()
+            made.append(folder)
+        except FileExistsError:  # another process was faster, or it is a link that leads nowhere
+            if not folder.is_dir():
+                raise
+
+
+def replace_status(path: Path, status: RunStatus) -> None:
+    """Change the status of a manifest in place, keeping its length, which needs no free space.
+
+    Raises:
+        OSError, ValueError: if there is no readable manifest.
+    """
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
+        old = file.read()
+        fields = json.loads(old) | {"status": status}
+        file.seek(0)
+        file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))

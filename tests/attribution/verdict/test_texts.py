@@ -1,0 +1,187 @@
+"""What an answer was asked for, as its row shows."""
+
+import json
+
+import pytest
+from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
+
+from attribeam.attribution.verdict.claims import word_kinds
+from attribeam.attribution.verdict.fitted_parts import word_table
+from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
+from attribeam.attribution.verdict.texts import AnswerWords, RowKind, Truth, record_lines, row_kind
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_matches import (
+    ABSENT,
+    AGREES,
+    CONFLICTS,
+    UNTOLD,
+    field_agreement,
+    open_days,
+    time_agreement,
+)
+from attribeam.schemas import Passage, QARecord
+
+QUESTION = "Who trimmed the lamp?"
+
+
+def kind_of(question, *passages):
+    return row_kind(question, [line for text in passages for line in record_lines(text)])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "",
+        "  \n",
+        "Summarize the article in 100 words.",
+        "please summarise this for me",
+        "Can you sum it up?",
+        "TL;DR",
+        "A short summary of the text",
+        "Give me a one-paragraph summary of what the keeper did",
+        "Who trimmed the lamp? Please write a summary.",
+    ],
+)
+def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question):
+    assert kind_of(question, LANTERN) is RowKind.SUMMARY
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION,
+        "lamp keeper lighthouse",
+        "What does the summary of the ledger say?",
+        "How do I write an abstract?",
+        "What does TL;DR mean?",
+        "Why does fog condense on the lens?",
+        "In 1902 the lamp was lit. Where can I get a summary of its costs?",
+    ],
+)
+def test_row_that_asks_something_is_a_question(question):
+    assert kind_of(question, LANTERN) is RowKind.QUESTION
+
+
+@pytest.mark.parametrize("question", ["", QUESTION, "Write a summary of this business."])
+def test_passages_of_short_fields_are_records_whatever_is_asked(question):
+    assert kind_of(question, RECORD) is RowKind.RECORD
+    assert (
+        kind_of(question, json.dumps({"name": "The Copper Kettle", "WiFi": False}), "Tea was fine.") is RowKind.RECORD
+    )
+
+
+def test_paragraph_that_begins_like_a_field_is_no_record():
+    assert kind_of(QUESTION, f"Note: {LANTERN}") is RowKind.QUESTION
+    assert kind_of("", f"Note: {LANTERN}", f"Weather: {LANTERN}") is RowKind.SUMMARY
+
+
+def test_few_fields_among_plain_lines_are_no_record():
+    assert kind_of("", "height: 12 m", LANTERN, LANTERN) is RowKind.SUMMARY
+    assert kind_of("", "height: 12 m", "lamp: oil", "It stands at the end of the pier.") is RowKind.RECORD
+
+
+def test_text_below_a_header_of_fields_is_no_record():
+    page = f"Title: Lighthouse\nDate: 1902\n{LANTERN} {LANTERN} {LANTERN}"
+    assert kind_of(QUESTION, page) is RowKind.QUESTION
+    assert kind_of("", page, page) is RowKind.SUMMARY
+
+
+def test_record_with_a_long_review_in_several_lines_is_a_record():
+    business = {"name": "The Copper Kettle", "city": "Marl", "WiFi": "no", "stars": 4, "hours": {"Monday": "9:0-17:0"}}
+    review = "\n".join(["They make good tea and wait for you without a clock on the wall"] * 3)
+    assert kind_of("", json.dumps({**business, "reviews": [{"text": review}]})) is RowKind.RECORD
+
+
+def kind_of_signals(row):
+    parsed = parse(row.answer)
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    return found.kind
+
+
+def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count():
+    answer = "The keeper trimmed the lamp."
+    assert kind_of_signals(record(answer, RECORD, question=QUESTION)) is RowKind.RECORD
+    assert kind_of_signals(record(answer, LANTERN)) is RowKind.SUMMARY
+    titled = record(answer, LANTERN, question=QUESTION)
+    titled = QARecord(
+        titled.record_id, titled.question, (Passage(text=LANTERN, title="Museum: ground floor"),), answer, titled.source
+    )
+    assert kind_of_signals(titled) is RowKind.QUESTION
+
+
+def test_json_is_read_as_lines_of_paths():
+    text = '{"name": "Kettle", "attributes": {"WiFi": true, "Music": null}, "tags": ["tea", "cake"]}'
+    lines = [(line.key, line.value, line.truth) for line in record_lines(text)]
+    assert lines == [
+        ("name", "Kettle", Truth.OTHER),
+        ("attributes WiFi", "true", Truth.YES),
+        ("attributes Music", "null", Truth.ABSENT),
+        ("tags", "tea", Truth.OTHER),
+        ("tags", "cake", Truth.OTHER),
+    ]
+
+
+def test_open_days_are_those_with_hours():
+    closed = "hours Sunday: 0:0-0:0"
+    assert open_days([*record_lines(RECORD), *record_lines(closed)]) == {0, 1}
+    assert open_days([*record_lines("We open on Monday: come early")]) == frozenset()
+
+
+def test_a_deep_record_keeps_the_last_names_of_a_path():
+    text = '{"a": {"b": {"c": {"d": {"WiFi": false}}}}}'
+    (line,) = record_lines(text)
+    assert (line.key, line.truth) == ("c d WiFi", Truth.NO)
+
+
+def test_a_deep_record_is_read_and_one_too_deep_for_json_stays_text():
+    (read,) = record_lines('{"a": ' * 900 + "true" + "}" * 900)
+    assert (read.key, read.truth) == ("a a a", Truth.YES)
+    too_deep = '{"a":' * 200_000
+    (text,) = record_lines(too_deep)
+    assert text.text == too_deep
+
+
+SOURCES = (Passage(text=RECORD),)
+LINES = [*record_lines(RECORD)]
+
+
+def verdicts(answer):
+    words = AnswerWords(parse(answer), answer)
+    found = field_agreement(words, LINES)
+    return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
+
+
+def times(answer):
+    words = AnswerWords(parse(answer), answer)
+    found = time_agreement(words, LINES, SOURCES)
+    return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The cafe has outdoor seating.", {"outdoor": AGREES, "seating": AGREES}),
+        ("The cafe has no outdoor seating.", {"outdoor": CONFLICTS, "seating": CONFLICTS}),
+        ("The cafe offers takeout.", {"takeout": CONFLICTS}),
+        ("The cafe does not offer takeout, but it has outdoor seating.",
+         {"takeout": AGREES, "outdoor": AGREES, "seating": AGREES}),
+        ("There is live music.", {"music": ABSENT}),
+        ("Guests can park in the garage.", {"garage": CONFLICTS}),
+        ("The tea is good.", {}),
+    ],
+)  # fmt: skip
+def test_what_is_offered_is_compared_with_its_field(answer, expected):
+    assert verdicts(answer) == expected
+
+
+def test_days_are_compared_with_opening_hours():
+    assert set(times("It is open from Monday to Tuesday.").values()) == {AGREES}
+    assert set(times("It is open from Monday to Sunday.").values()) == {CONFLICTS}
+    assert times("It is open on Wednesday.") == {"wednesday": CONFLICTS}
+    assert times("It is closed on Wednesday.") == {"wednesday": AGREES}
+    assert set(times("It is open seven days a week.").values()) == {CONFLICTS}
+
+
+def test_times_of_day_are_compared_in_either_form():
+    assert set(times("It closes at 5 pm.").values()) == {AGREES}
+    assert set(times("It closes at 7:30 pm.").values()) == {CONFLICTS}

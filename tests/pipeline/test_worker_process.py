@@ -1,0 +1,158 @@
+"""The import server that workers are forked from, and the plain path where it cannot run."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing import forkserver
+from pathlib import Path
+
+import psutil
+import pytest
+
+from attribeam.pipeline import worker_process
+from attribeam.pipeline.worker_pool import WorkerPool
+from attribeam.pipeline.worker_process import stop_import_server
+from attribeam.schemas.errors import RunError
+from attribeam.transforms.audit_settings import AuditSettings
+
+PATIENCE_SECONDS = 60
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts on its own")
+
+
+@pytest.fixture
+def driver_file(tmp_path, monkeypatch):
+    """Where the driver of a GPU would be, were there one."""
+    path = tmp_path / "gpu"
+    monkeypatch.setattr(worker_process, "_GPU_DRIVERS", (str(path),))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("beside", "method"),
+    [("nothing", "forkserver"), ("a GPU", "spawn"), ("messages of libraries", "spawn"), ("a long path", "spawn")],
+)
+def test_workers_are_forked_unless_they_have_to_start_on_their_own(beside, method, driver_file, tmp_path, monkeypatch):
+    if beside == "a GPU":
+        driver_file.touch()
+    if beside == "a long path":
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("deep" * 25)))
+    context = worker_process.start_context(verbose=beside == "messages of libraries")
+    assert context.get_start_method() == method
+
+
+@pytest.fixture
+def other_imports(tmp_path, monkeypatch):
+    """The module that is imported for all workers."""
+    stop_import_server()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(worker_process, "_IMPORTS", "imports_for_workers")
+    yield tmp_path / "imports_for_workers.py"
+    stop_import_server()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_process_that_imports_is_never_interrupted(other_imports):
+    other_imports.write_text("")
+    worker_process.start_import_server(1, verbose=False)
+    status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()
+    (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_imports_that_fail_are_a_failed_audit(other_imports):
+    other_imports.write_text("raise OSError('a library is missing')")
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(RunError, match="ended before it had imported"):
+        pool.start()
+    pool.kill()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_interrupt_while_a_worker_starts_does_not_wait_for_it(other_imports, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    other_imports.write_text("import signal; signal.pause()")
+    monkeypatch.setattr(forkserver, "read_signed", interrupt)
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(KeyboardInterrupt):
+        pool.start()
+    ending = threading.Thread(target=pool.kill, daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive()
+
+
+ENDLESS_LIBRARY = """
+import ctypes
+import os
+from pathlib import Path
+
+Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+ctypes.PyDLL(None).sleep(600)  # keeps the interpreter's lock, as a library does while it is loaded
+"""
+
+
+@pytest.fixture
+def endless_imports(tmp_path, monkeypatch):
+    """A spaCy whose import takes ten minutes; the file says which process imports it."""
+    (tmp_path / "spacy.py").write_text(ENDLESS_LIBRARY)
+    pid_file = tmp_path / "pid"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PID_FILE", str(pid_file))
+    return pid_file
+
+
+def _importing_process(pid_file):
+    """The process that imports, once it does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (pid_file.is_file() and pid_file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return psutil.Process(int(pid_file.read_text()))
+
+
+DRIVER = """
+from attribeam.pipeline import worker_process
+
+worker_process._GPU_DRIVERS = ()
+worker_process.start_import_server(1, verbose=False)
+input()
+"""
+
+
+def test_process_that_imports_ends_with_its_driver(endless_imports):
+    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
+        importing = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([importing], timeout=PATIENCE_SECONDS)[1] == []
+
+
+LOADING_WORKER = """
+import ctypes
+import multiprocessing
+import os
+from pathlib import Path
+
+from attribeam.pipeline.worker_process import end_with_driver
+
+def load():
+    end_with_driver()
+    Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+    ctypes.PyDLL(None).sleep(600)
+
+multiprocessing.get_context("fork").Process(target=load).start()
+"""
+
+
+def test_worker_that_loads_ends_with_its_driver(endless_imports):
+    with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
+        loading = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
