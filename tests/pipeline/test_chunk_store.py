@@ -314,7 +314,7 @@ def _marked(directory, mark):
 
 def _files(directory):
     """Those that lie there, and those that the manifests name."""
-    manifests = _store(directory).committed.manifests()
+    manifests = _store(directory).committed.manifests_by_name().values()
     named = {file.path for one in manifests for file in (one.evidence, one.dead_letters)}
     return {name for name in _names(directory) if name.endswith(".parquet")}, named
 

@@ -312,7 +312,7 @@ def test_a_chunk_is_passed_on_by_its_first_attempt_and_isolated_by_the_second(ta
     assert not store.is_committed(chunk)
     assert not take(chunk)
     assert store.is_committed(chunk)
-    (manifest,) = store.committed.manifests()
+    (manifest,) = store.committed.manifests_by_name().values()
     assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (RANGE, RANGE - 1, 1)
     (letter,) = pq.read_table(tmp_path / "out" / manifest.dead_letters.path).to_pylist()
     assert (letter["source_row"], letter["reason"]) == (FATAL, "worker_died")
