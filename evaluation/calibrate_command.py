@@ -1,4 +1,4 @@
-"""``attribeam calibrate``: fit the thresholds of the verdict to what people marked on the page of an audit.
+"""Fit the thresholds of the verdict to one's own answers: to what people marked on the page of an audit.
 
 Writes a directory for ``attribeam audit --verdict DIR``. With ``--verdict mass``, the two thresholds of evidence mass
 are fitted instead, for the audit's model; so a model that has no thresholds gets some. So does a verifier, whose scores

@@ -1,4 +1,4 @@
-"""``attribeam models check``: load a model and try it: memory, speed, a worked example, and the passages that it finds.
+"""Load a model and try it: memory, speed, a worked example, and how many passages each method finds with it.
 
 The yardsticks are chance, and ``words``, which counts shared words and needs no model: a model that finds no more
 passages than the one, or fewer than the other, does not serve.

@@ -1,7 +1,7 @@
-"""``attribeam evaluate``: compare methods on a labelled data set, or by ``--suite paper`` on all of the paper's.
+"""Compare methods on a labelled data set, or with ``--suite paper`` on all data sets of the paper below ``--data``.
 
-The suite is a loop over the data sets below ``--data``, and over what each has labels for; each step is what the
-command runs for one data set. What cannot run is listed with the reason and the way to fill it.
+What of the suite cannot run is listed with the reason and the way to fill it. Options that do not apply to the measure
+are refused, so that none is silently ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``attribeam send``: what an audit says of each answer, as scores for the trace store that its log came from.
+"""Send what an audit found of each answer, as scores, to the trace store that its log came from.
 
 Scores have ids, and no texts unless asked for. Each store is reached by its product's own client and its variables.
 """

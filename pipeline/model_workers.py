@@ -51,6 +51,9 @@ from attribeam.transforms.row_groups import add_stage_seconds
 _BLOCKS_AHEAD = 2
 """The most blocks that one worker has with the model workers: one to wait for, and the next one."""
 _MOST_IDLE_DEATHS = 3
+"""How many model workers may end one after the other without a block, none of which has finished one meanwhile."""
+_WHICH_MODELS, _BLOCK = b"?", b" "
+"""What a worker asks a model worker for."""
 
 
 class ModelWorkers:
@@ -92,10 +95,11 @@ class ModelWorkers:
             worker.is_busy = message.is_taken
             self._waited += message.seconds if message.is_taken else 0.0
             self._worked += 0.0 if message.is_taken else message.seconds
+            self._idle_deaths = 0
         elif isinstance(message, WorkerDied):
             self._idle_deaths += not worker.is_busy
             if not worker.is_loaded or self._idle_deaths > _MOST_IDLE_DEATHS:
-                when = "before it had any rows" if worker.is_loaded else "while the models were loaded"
+                when = "between blocks of rows, as others did" if worker.is_loaded else "while the models were loaded"
                 raise RunError(describe_failure(message, when))
             self._ended[worker.process.pid] = message
             self._start(self.running.pop(worker))
@@ -161,15 +165,17 @@ def serve_asked(connection: Connection, asked: socket, models: ModelsLoaded, run
     """Tell the driver of the models, then ``run`` a block of whoever asks first, again and again."""
     connection.send(models)
     finished: float | None = None
-    while descriptors := recv_fds(asked, 1, 1)[1]:
-        with Connection(descriptors[0]) as worker, suppress(EOFError, OSError):  # of a worker that has ended
+    while (question := recv_fds(asked, 1, 1))[1]:
+        with Connection(question[1][0]) as worker, suppress(EOFError, OSError):  # of a worker that has ended
             worker.send(os.getpid())
-            if not (block := worker.recv_bytes()):
+            if question[0] == _WHICH_MODELS:
                 worker.send(models)
                 continue
-            taken = time.monotonic()
+            taken = time.monotonic()  # from here on the block may end this process, even as it arrives
             connection.send(BlockStep(True, 0.0 if finished is None else taken - finished))
-            reply = run(block)
+            reply = b""
+            with suppress(EOFError, OSError):
+                reply = run(worker.recv_bytes())
             finished = time.monotonic()
             connection.send(BlockStep(False, finished - taken))
             worker.send_bytes(reply)
@@ -215,7 +221,7 @@ class RemoteModels:
         loaded: ModelsLoaded | None = None
         while loaded is None:
             with suppress(ModelWorkerDiedError):
-                loaded = self._ask(b"")
+                loaded = self._ask(None)
         self.models, self.settings = loaded.models, loaded.settings
 
     def start(self, rows: Sequence[AuditRow]) -> Future[list[Outcome]]:
@@ -240,8 +246,8 @@ class RemoteModels:
         add_stage_seconds("attribute", reply.wall, reply.cpu)
         return reply.outcomes
 
-    def _ask(self, block: bytes) -> Any:
-        """What a model worker makes of the block; without rows, which models it has.
+    def _ask(self, block: bytes | None) -> Any:
+        """What a model worker makes of the block; without one, which models it has.
 
         A thread waits for it, so that no model worker waits until its reply is read.
         """
@@ -249,10 +255,11 @@ class RemoteModels:
         ours, theirs = Pipe()
         with ours:
             with theirs:
-                send_fds(self._asking, [b" "], [theirs.fileno()])
+                send_fds(self._asking, [_WHICH_MODELS if block is None else _BLOCK], [theirs.fileno()])
             try:
                 pid = ours.recv()
-                ours.send_bytes(block)
+                if block is not None:
+                    ours.send_bytes(block)
                 return ours.recv()
             except (EOFError, OSError) as error:
                 raise ModelWorkerDiedError(pid) from error

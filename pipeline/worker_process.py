@@ -124,10 +124,12 @@ class WorkerDied:
 
     @property
     def how(self) -> str:
-        """``signal SIGKILL``, ``a lack of memory`` or ``exit code 1``."""
+        """``signal SIGKILL``, ``a lack of memory``, ``exit code 1``, or ``an unknown cause`` that nobody saw."""
+        if self.exit_code is None:
+            return "an unknown cause"
         if self.exit_code == OUT_OF_MEMORY:
             return "a lack of memory"
-        if self.exit_code is not None and self.exit_code < 0:
+        if self.exit_code < 0:
             return f"signal {signal.Signals(-self.exit_code).name}"
         return f"exit code {self.exit_code}"
 

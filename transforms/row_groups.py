@@ -66,8 +66,9 @@ def add_stage_seconds(name: str, wall: float, cpu: float) -> None:
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:
     """The stages' seconds since the last call, in the order of the graph; idle stages are left out."""
-    taken = {name: _stage_totals[name] for name in _STAGES if name in _stage_totals}
-    _stage_totals.clear()
+    with _totals_lock:
+        taken = {name: _stage_totals[name] for name in _STAGES if name in _stage_totals}
+        _stage_totals.clear()
     return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in taken.items())
 
 

@@ -130,13 +130,39 @@ def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_tak
 def test_model_workers_that_end_without_rows_are_replaced_but_not_for_ever(start):
     workers = start()
     for deaths in range(1, 5):
+        workers.client()
+        (worker,) = workers.running
+        worker.process.kill()
+        workers.wait_until(lambda worker=worker: worker not in workers.running)
+        assert (workers.error is None) == (deaths < 4)
+    assert "ended by signal SIGKILL between blocks of rows" in str(workers.error)
+
+
+def test_model_workers_that_end_now_and_then_are_replaced_each_time(start):
+    workers = start()
+    for _ in range(5):
         assert run(workers.client(), "fine") == ("fine",)
         (worker,) = workers.running
         workers.wait_until(lambda worker=worker: not worker.is_busy)
         worker.process.kill()
         workers.wait_until(lambda worker=worker: worker not in workers.running)
-        assert (workers.error is None) == (deaths < 4)
-    assert "ended by signal SIGKILL before it had any rows" in str(workers.error)
+    assert workers.error is None
+
+
+def test_a_model_worker_that_ends_as_a_block_arrives_has_ended_on_it(start):
+    workers = start()
+    for _ in range(5):
+        workers.client()
+        (worker,) = workers.running
+        ours, theirs = Pipe()
+        with ours, theirs:
+            send_fds(workers.asking, [b" "], [theirs.fileno()])
+            assert ours.recv() == worker.process.pid
+            workers.wait_until(lambda worker=worker: worker.is_busy)
+            worker.process.kill()
+            workers.wait_until(lambda worker=worker: worker not in workers.running)
+    assert workers.error is None
+    assert run(workers.client(), "fine") == ("fine",)
 
 
 def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start):
