@@ -48,6 +48,12 @@ def claims(attributor, answer, *passages):
         ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
         ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
+        (
+            "Dogs are allowed on the pier.",
+            ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
+            UnsupportedReason.NEGATED,
+            "Dogs are not allowed on the pier.",
+        ),
     ],
 )
 def test_an_unsupported_claim_says_why_and_what_the_evidence_has(attributor, answer, passages, reason, expected):
