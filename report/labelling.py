@@ -1,4 +1,4 @@
-"""``attribeam export``: write answers of an audit as tasks for people who label spans, for Label Studio or Argilla 2.
+"""Write answers of an audit as tasks for people who label spans, for Label Studio or Argilla 2.
 
 A task shows question, passages and answer, and suggests the claims with their verdicts. People correct ranges and
 labels; ``attribeam import`` makes a labelled log of what they did.

@@ -69,8 +69,9 @@ lacks, or has instead. A *gap* says how much better the claim is covered by sent
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
 where attention points, and how much of it lies on the premise. ``swapped_...``: words of the claim in whose place the
 sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
-has in the same order, -1 where it has all of the claim's values. ``carried``: covered by the best
-sentence (clause) together with its title and what its pronouns refer to.
+has in the same order, -1 where it has all of the claim's values. ``denied``: the share of the words that claim and
+sentence have in the same order which only one of them denies. ``opposed``: words whose opposite the best clause has.
+``carried``: covered by the best sentence (clause) together with its title and what its pronouns refer to.
 """
 
 _MISSING = ("missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers")

@@ -1,4 +1,4 @@
-"""``attribeam import``: turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
+"""Turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
 
 Answers that an audit of the log would refuse are left out, each with a reason. Logs of trace stores get a file of dead
 letters beside the log; a data set brings its labels, and so does an export of Label Studio or Argilla.
