@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 from tqdm import tqdm
 
-from attribeam.attribution.record_input import Refusal, SpanOutcome
+from attribeam.attribution.rows import Refusal, SpanOutcome
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
 from attribeam.logs.qa_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow

@@ -27,7 +27,8 @@ from attribeam.attribution.methods.models import (
 )
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
-from attribeam.attribution.record_input import (
+from attribeam.attribution.rows import (
+    EncodedRow,
     PassageLike,
     Refusal,
     RowLike,
@@ -37,7 +38,6 @@ from attribeam.attribution.record_input import (
     record_of,
     records_of,
 )
-from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage

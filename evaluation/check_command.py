@@ -20,8 +20,8 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.methods.models import with_chosen_dtype
+from attribeam.attribution.models.loading import CONFIG_FILE
 from attribeam.attribution.models.model_directory import choose_layer, read_model_directory
-from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
     ATTN_UNION,

@@ -17,12 +17,12 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import (
     LayerChoice,
     ModelDirectory,
+    RowEncoder,
     configured_layer,
     read_model_directory,
     runs_own_code,
 )
 from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype, stored_quantization
-from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import (
     WeightGroup,
@@ -33,7 +33,7 @@ from attribeam.attribution.models.weight_loading import (
     total_size,
 )
 from attribeam.attribution.options import ModelOptions, Quantization
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -18,19 +18,19 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.chunk_store import ChunkAttempt
 from attribeam.pipeline.console import print_outcome, readable_duration
-from attribeam.pipeline.devices import plan_model_workers, with_auto_dtype
 from attribeam.pipeline.input_plan import (
     CheckedFile,
     Chunk,
     InputCheck,
+    ReusedAudit,
     check_input,
     check_input_unchanged,
     make_plan,
     part_of,
 )
 from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.model_workers import plan_model_workers, with_auto_dtype
 from attribeam.pipeline.output_directory import OutputDirectory
-from attribeam.pipeline.reused_evidence import ReusedAudit
 from attribeam.pipeline.run_record import RunClock, RunRecord, end_status, finish_run
 from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.pipeline.worker_process import (

@@ -18,8 +18,8 @@ from attribeam.attribution.methods.models import load_audit_models
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt, read_attempt
+from attribeam.pipeline.input_plan import ReusedAudit, ReusedEvidence
 from attribeam.pipeline.model_workers import ModelWorkerDiedError, RemoteModels
-from attribeam.pipeline.reused_evidence import ReusedAudit, ReusedEvidence
 from attribeam.pipeline.worker_process import (
     ModelsLoaded,
     ModelWorkerDied,

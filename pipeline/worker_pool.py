@@ -13,10 +13,8 @@ from uuid import uuid4
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt
-from attribeam.pipeline.devices import ModelWorkerPlan
-from attribeam.pipeline.input_plan import part_of
-from attribeam.pipeline.model_workers import ModelWorkers
-from attribeam.pipeline.reused_evidence import ReusedAudit
+from attribeam.pipeline.input_plan import ReusedAudit, part_of
+from attribeam.pipeline.model_workers import ModelWorkerPlan, ModelWorkers
 from attribeam.pipeline.worker_process import (
     MODEL_WORKER,
     ModelsLoaded,

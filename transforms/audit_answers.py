@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
-from attribeam.attribution.record_input import check_record, outcome_of
+from attribeam.attribution.rows import check_record, outcome_of
 from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.qa_log import in_python

@@ -30,9 +30,9 @@ from attribeam.attribution.methods.audit_row import (
 )
 from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_audit_models
-from attribeam.attribution.models.row_encoder import load_row_encoder
+from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.attribution.verdict.fitted_parts import UNREAD
 from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy import MASK, Redactor, SlowPatternError, masked_record

@@ -24,16 +24,17 @@ from attribeam.attribution.models.loading import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
     LayerChoice,
     ModelDirectory,
+    RowEncoder,
     configured_layer,
+    load_row_encoder,
     read_light_directory,
     runs_own_code,
 )
 from attribeam.attribution.models.precision import choose_device, choose_dtype, quantization_provenance
-from attribeam.attribution.models.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
 if TYPE_CHECKING:

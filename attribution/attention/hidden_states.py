@@ -16,7 +16,7 @@ from torch.nn.functional import avg_pool1d, normalize
 
 from attribeam.attribution.attention.reduction import MAX_WEIGHTS, passage_mass, sink_mass, top_columns
 from attribeam.attribution.prompts.token_offsets import merge_windows
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 

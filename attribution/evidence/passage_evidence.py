@@ -23,7 +23,7 @@ import regex
 from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage, TokenEvidence
 
 _WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAlignment
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 
 _Places = npt.NDArray[np.intp]

@@ -25,7 +25,7 @@ from attribeam.attribution.evidence.union import (
     split_unions,
 )
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import (
     CharRange,
     EvidencePiece,

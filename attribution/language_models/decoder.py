@@ -38,9 +38,8 @@ from attribeam.attribution.language_models.language_model import (
     language_model_provenance,
 )
 from attribeam.attribution.models.loading import as_load_errors, is_out_of_memory
-from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, read_model_directory
+from attribeam.attribution.models.model_directory import ModelDirectory, RowEncoder, layer_types, read_model_directory
 from attribeam.attribution.models.precision import choose_device, choose_dtype
-from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import (
     drop_unused_weights,
@@ -50,7 +49,7 @@ from attribeam.attribution.models.weight_loading import (
 )
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.token_offsets import windows_or_whole
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.attribution.verdict.fitted_parts import AnswerStates, StateProbe
 from attribeam.attribution.verdict.verified import AnswerToRead, Reading, or_unread
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

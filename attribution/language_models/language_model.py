@@ -27,6 +27,7 @@ from attribeam.attribution.attention.batching import (
 from attribeam.attribution.models.loading import as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
+    RowEncoder,
     layer_types,
     load_tokenizer,
     read_model_directory,
@@ -40,11 +41,10 @@ from attribeam.attribution.models.precision import (
     quantization_name,
     resolve_dtype,
 )
-from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers, weights_to_load
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

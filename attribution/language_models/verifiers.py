@@ -27,14 +27,13 @@ from transformers import (
 )
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
-from attribeam.attribution.models.loading import as_load_errors
+from attribeam.attribution.models.loading import as_load_errors, model_folder
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.model_files import model_folder
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
 from attribeam.attribution.models.weight_loading import quiet_transformers

@@ -22,7 +22,7 @@ from attribeam.attribution.methods.method import (
 )
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import RowToJudge, judge_of
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, TargetSpan

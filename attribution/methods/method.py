@@ -22,7 +22,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.union_results import MethodError, SpanResult, union_results
 from attribeam.attribution.option_declaration import Value, WholeNumber, option
 from attribeam.attribution.options import UNIONS, MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.judge import judge_of, probe_of
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault
 from attribeam.schemas.errors import UsageError, did_you_mean

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer
 
 from attribeam.attribution.prompts.prompt_template import RenderedPrompt
-from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 _ANCHOR_OPEN, _ANCHOR_CLOSE = "\ufdd0", "\ufdd1"

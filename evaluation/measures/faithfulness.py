@@ -30,7 +30,7 @@ from attribeam.evaluation.measures.figures import (
     text_table,
 )
 from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, outcome_of
-from attribeam.evaluation.methods.gradients import LanguageContext, language_of, sensitive_spans
+from attribeam.evaluation.methods.baselines import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
 from attribeam.schemas.errors import ModelLoadError

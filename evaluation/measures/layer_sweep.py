@@ -26,11 +26,11 @@ from attribeam.attribution.attention.hidden_states import HiddenSimilarity, stat
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
+from attribeam.attribution.models.loading import CONFIG_FILE
 from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, layers_with_attention
-from attribeam.attribution.models.model_files import CONFIG_FILE
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
 from attribeam.evaluation.measures.figures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table

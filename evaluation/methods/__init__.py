@@ -15,7 +15,7 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import AnswerContext, LoadedModels, MethodSettings, Need, method_named
 from attribeam.attribution.options import UNIONS
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods.gradients import ContrastiveGradients
+from attribeam.evaluation.methods.baselines import ContrastiveGradients, FactWords, SentenceWords, SpanWords
 from attribeam.evaluation.methods.unions import (
     AugmentedUnion,
     AugmentedUnionInSentence,
@@ -26,7 +26,6 @@ from attribeam.evaluation.methods.unions import (
     ScoredUnion,
     SentenceUnion,
 )
-from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.schemas import RowFault
 
 

@@ -20,7 +20,7 @@ from attribeam.attribution.evidence.union_results import SpanResult, union_resul
 from attribeam.attribution.methods.method import AnswerContext, MethodSettings, Need, PassageScore
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
 from attribeam.attribution.prompts.token_offsets import windows_or_whole
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, EvidencePiece, RowFault
 
 if TYPE_CHECKING:

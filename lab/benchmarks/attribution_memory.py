@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas.errors import RunError
 from lab.benchmarks.machine import machine_description, peak_bytes
 from lab.benchmarks.random_model import SHAPES, BenchmarkModel, NamedModel, RandomModel

@@ -26,8 +26,8 @@ from attribeam.attribution.attention.reduction import passage_mass, sink_mass, t
 from attribeam.attribution.evidence.union_results import evidence_records, union_results
 from attribeam.attribution.language_models.language_model import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.evaluation.methods.gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
+from attribeam.evaluation.methods.baselines import contrast_tokens, contrastive_saliency
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource, SpanKind, TargetSpan
 from lab.benchmarks.generated_rows import PageWords, made_up_pages
 from lab.benchmarks.random_model import BenchmarkModel

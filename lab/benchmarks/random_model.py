@@ -18,18 +18,17 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import try_model
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.language_models.language_model import LanguageModel, load_causal_weights
-from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.loading import BUNDLED_MODEL, CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.model_directory import (
     AttributionConfig,
     ModelDirectory,
+    RowEncoder,
     choose_layer,
     configured_layer,
     read_model_directory,
     without_layers_above,
 )
-from attribeam.attribution.models.model_files import BUNDLED_MODEL
 from attribeam.attribution.models.precision import choose_device, choose_dtype, keep_weights_as_loaded
-from attribeam.attribution.models.row_encoder import RowEncoder
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
 

@@ -16,7 +16,7 @@ from attribeam.schemas.evidence_record import VERDICTS
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
-    from attribeam.attribution.record_input import PassageLike
+    from attribeam.attribution.rows import PassageLike
 
 _MOST_PIECES, _MOST_CHARS = 3, 200
 

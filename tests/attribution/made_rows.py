@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 
 Ranges = Sequence[tuple[int, int]]
 

@@ -6,7 +6,7 @@ import pytest
 from tests.logs.log_files import log_row
 
 from attribeam.attribution.attribute_table import Refusal, TableAudit, table_log
-from attribeam.attribution.record_input import check_record, record_of, records_of
+from attribeam.attribution.rows import check_record, record_of, records_of
 from attribeam.schemas import (
     CharRange,
     Passage,

@@ -19,7 +19,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
 )
 from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]

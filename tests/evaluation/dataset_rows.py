@@ -150,9 +150,9 @@ def write_own_rows(path: Path, count: int) -> Path:
 
 
 # How an audit names methods of the evaluation
-WORDS = "attribeam.evaluation.methods.words:SpanWords"
-FACT_WORDS = "attribeam.evaluation.methods.words:FactWords"
-GRADIENTS = "attribeam.evaluation.methods.gradients:ContrastiveGradients"
+WORDS = "attribeam.evaluation.methods.baselines:SpanWords"
+FACT_WORDS = "attribeam.evaluation.methods.baselines:FactWords"
+GRADIENTS = "attribeam.evaluation.methods.baselines:ContrastiveGradients"
 HIDDEN_AVERAGE = "attribeam.evaluation.methods.unions:HiddenAverage"
 HIDDEN_UNION = "attribeam.evaluation.methods.unions:HiddenUnion"
 

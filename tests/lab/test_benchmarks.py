@@ -15,7 +15,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas import Passage, QARecord, RowSource, SpanKind

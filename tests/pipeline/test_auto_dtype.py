@@ -14,9 +14,9 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.models.loading import half_precision_instructions
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline import devices
+from attribeam.pipeline import model_workers
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.devices import with_auto_dtype
+from attribeam.pipeline.model_workers import with_auto_dtype
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, plain_settings
 
@@ -34,8 +34,8 @@ def asked(monkeypatch):
         asked.append(model)
         return CHOSEN
 
-    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
-    monkeypatch.setattr(devices, "_chosen", chosen)
+    monkeypatch.setattr(model_workers, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(model_workers, "_chosen", chosen)
     return asked
 
 
@@ -75,7 +75,7 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(a
     capsys.readouterr()
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
     assert not capsys.readouterr().err
-    monkeypatch.setattr(devices, "half_precision_instructions", dict)
+    monkeypatch.setattr(model_workers, "half_precision_instructions", dict)
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
     assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
     assert asked == [SETTINGS.model]
@@ -122,11 +122,11 @@ def test_nothing_is_chosen_for_a_decoder_where(changed, asked, probed):
 def test_run_that_continues_keeps_the_decoders_choice(asked, probed, monkeypatch, capsys):
     first = with_auto_dtype(probed, RunOptions(), None)
     earlier = with_decoders_manifest(*first, dtype="bfloat16")
-    monkeypatch.setattr(devices, "half_precision_instructions", dict)
+    monkeypatch.setattr(model_workers, "half_precision_instructions", dict)
     assert with_auto_dtype(probed, RunOptions(), earlier) == first
     assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
     slow = with_auto_dtype(probed, RunOptions(), None)
-    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(model_workers, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
     assert with_auto_dtype(probed, RunOptions(), with_decoders_manifest(*slow, dtype="float32")) == slow
     assert len(asked) == 1
     other = replace(probed, method=probed.method.replaced(language_model="brigg/other"))
@@ -146,8 +146,8 @@ def audit(tmp_path_factory):
 
 
 def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(audit, tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
-    monkeypatch.setattr(devices, "_chosen", lambda *_, **__: CHOSEN)
+    monkeypatch.setattr(model_workers, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(model_workers, "_chosen", lambda *_, **__: CHOSEN)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
     manifest = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
     model, run = manifest.options["model"], manifest.options["run"]
@@ -156,7 +156,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
     assert model["dtype"] == manifest.models["dtype"] == "bfloat16"
     assert run["dtype_choice"] == "bfloat16: products are faster"
     written = output_digests(tmp_path)
-    monkeypatch.setattr(devices, "half_precision_instructions", dict)
+    monkeypatch.setattr(model_workers, "half_precision_instructions", dict)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "bfloat16") == 0
     assert output_digests(tmp_path) == written
     again = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
@@ -165,7 +165,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
 
 def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit):
     settings = AuditSettings(model=ModelOptions(model=str(audit.model), device="cpu"))
-    found = devices._chosen(settings.model, threads=1)
+    found = model_workers._chosen(settings.model, threads=1)
     assert (found is None) is not bool(half_precision_instructions())
     assert found is None or found[0] in ("float32", "bfloat16")
 
@@ -180,5 +180,5 @@ def test_process_is_told_of_the_attribution_config_that_is_named(code, said, mon
 
     monkeypatch.setattr(subprocess, "run", run)
     settings = replace(SETTINGS, model=SETTINGS.model.replaced(attribution_config="own_config.json"))
-    assert devices._chosen(settings.model, threads=1) is None
+    assert model_workers._chosen(settings.model, threads=1) is None
     assert json.loads(told[0])["attribution_config"] == "own_config.json"

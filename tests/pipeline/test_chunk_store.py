@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.made_metrics import made_manifest
 
-from attribeam.attribution.models.row_encoder import load_row_encoder
+from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt, ChunkStore, ReconciliationError, count_rows

@@ -4,19 +4,19 @@ import pytest
 from tests.evaluation.dataset_rows import WORDS
 
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline import devices
+from attribeam.pipeline import model_workers
 from attribeam.pipeline.audit_options import RunOptions, named_gpus
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.devices import plan_model_workers
+from attribeam.pipeline.model_workers import plan_model_workers
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
-COUNT_GPUS = devices.gpu_count
+COUNT_GPUS = model_workers.gpu_count
 
 
 @pytest.fixture(autouse=True)
 def _two_gpus(monkeypatch):
-    monkeypatch.setattr(devices, "gpu_count", lambda: 2)
+    monkeypatch.setattr(model_workers, "gpu_count", lambda: 2)
 
 
 def _devices(device, *, method=None, **options):
@@ -84,7 +84,7 @@ def test_devices_that_cannot_be_used_are_refused_with_the_way_out(device, option
 
 @pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
 def test_a_machine_without_a_gpu_is_told_before_anything_is_written(device, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(devices, "gpu_count", lambda: 0)
+    monkeypatch.setattr(model_workers, "gpu_count", lambda: 0)
     output = tmp_path / "out"
     assert main(["audit", "--input", "nowhere.parquet", "--output", str(output), "--device", device]) == 2
     assert f"--device {device}: torch finds no CUDA here; use --device cpu" in capsys.readouterr().err

@@ -22,8 +22,7 @@ from tests.pipeline.stand_in_model_worker import (
 
 from attribeam.attribution.options import MethodOptions
 from attribeam.pipeline import model_workers, worker_process
-from attribeam.pipeline.devices import ModelWorkerPlan
-from attribeam.pipeline.model_workers import ModelWorkerDiedError, ModelWorkers, RemoteModels
+from attribeam.pipeline.model_workers import ModelWorkerDiedError, ModelWorkerPlan, ModelWorkers, RemoteModels
 from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings

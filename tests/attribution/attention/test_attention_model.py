@@ -24,7 +24,7 @@ from attribeam.attribution.attention.reduction import (
 )
 from attribeam.attribution.models.loading import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.model_description import (
     agreement_with_float32,
     attention_shares,

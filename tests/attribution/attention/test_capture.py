@@ -41,7 +41,7 @@ from attribeam.attribution.models.model_directory import choose_layer, layer_typ
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 TOLERANCE = 1e-5

@@ -43,7 +43,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
 )
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from lab.benchmarks.attribution_memory import random_row
 

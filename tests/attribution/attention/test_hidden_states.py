@@ -21,7 +21,7 @@ from attribeam.attribution.attention.hidden_states import (
     layer_modules,
 )
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.token_attribution import PassageWindow, TokenAttribution
+from attribeam.attribution.rows import PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 RECORD = QARecord(

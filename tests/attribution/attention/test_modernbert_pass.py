@@ -18,10 +18,14 @@ from attribeam.attribution.attention.batching import RowLayout, shared_lengths
 from attribeam.attribution.attention.capture import LayerCapture
 from attribeam.attribution.attention.modernbert_pass import fused_capture
 from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models.model_directory import AttributionConfig, ModelDirectory, read_model_directory
-from attribeam.attribution.models.row_encoder import RowEncoder
+from attribeam.attribution.models.model_directory import (
+    AttributionConfig,
+    ModelDirectory,
+    RowEncoder,
+    read_model_directory,
+)
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver, TrainedOptions
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.model_description import EXAMPLE_RECORD
 from attribeam.schemas.errors import ModelLoadError
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attribeam.attribution.evidence import passage_evidence
 from attribeam.attribution.evidence.passage_evidence import WordOverlap, on_word_borders, readable_runs, text_of
-from attribeam.evaluation.methods.words import match_words
+from attribeam.evaluation.methods.baselines import match_words
 from attribeam.schemas import CharRange, Passage
 
 HARBOUR = (

@@ -11,8 +11,7 @@ from tests.attribution.tiny_models import CONFIGS, SENTENCES, save_tiny_model, t
 from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.language_models.language_model import LanguageModel
-from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.row_encoder import load_row_encoder
+from attribeam.attribution.models.model_directory import load_row_encoder, read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError

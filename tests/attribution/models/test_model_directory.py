@@ -42,7 +42,7 @@ from attribeam.attribution.models.weight_loading import load_weights, weight_gro
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -29,7 +29,7 @@ from attribeam.attribution.models.precision import (
 )
 from attribeam.attribution.models.weight_loading import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
 
 READS_ATTENTION = frozenset({Need.ATTENTION})

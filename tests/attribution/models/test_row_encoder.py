@@ -12,7 +12,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_audit_models
 from attribeam.attribution.models.loading import loaded_once
-from attribeam.attribution.models.row_encoder import load_row_encoder
+from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 

@@ -47,7 +47,7 @@ from attribeam.attribution.models.weight_loading import (
     weight_groups,
 )
 from attribeam.attribution.options import MethodOptions, ModelOptions, Quantization
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
 
 CPU = torch.device("cpu")

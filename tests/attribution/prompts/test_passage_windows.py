@@ -23,7 +23,7 @@ from attribeam.attribution.prompts.token_offsets import (
     encode_page,
     merge_windows,
 )
-from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
+from attribeam.attribution.rows import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource, SpanKind
 
 TOKENIZER = PageTokenizer(tiny_tokenizer())

@@ -10,7 +10,7 @@ from tests.attribution.small_tokenizers import byte_level, hostile_answers, host
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import PreTrainedTokenizerFast
 
-from attribeam.attribution.models.row_encoder import load_row_encoder
+from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.attribution.prompts.prompt_template import (

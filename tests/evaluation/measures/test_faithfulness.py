@@ -18,8 +18,7 @@ from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures import faithfulness
 from attribeam.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
 from attribeam.evaluation.methods import LabelledContext, OraclePassage, RandomPassage
-from attribeam.evaluation.methods.gradients import LanguageContext
-from attribeam.evaluation.methods.words import SpanWords
+from attribeam.evaluation.methods.baselines import LanguageContext, SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 
 

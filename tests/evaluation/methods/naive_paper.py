@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 
 Matrix = np.ndarray
 

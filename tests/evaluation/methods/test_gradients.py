@@ -22,7 +22,7 @@ from attribeam.evaluation.methods import (
     chosen_methods,
     lab_methods,
 )
-from attribeam.evaluation.methods.gradients import (
+from attribeam.evaluation.methods.baselines import (
     ContrastiveGradients,
     LanguageContext,
     contrast_tokens,

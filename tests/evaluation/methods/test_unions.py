@@ -23,12 +23,12 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, PassageScore
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.methods import LabelledContext, lab_methods
+from attribeam.evaluation.methods.baselines import FactWords, SentenceWords, SpanWords
 from attribeam.evaluation.methods.unions import passage_scores
-from attribeam.evaluation.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))

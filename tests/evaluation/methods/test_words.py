@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.evaluation.methods.words import best_runs, match_words
+from attribeam.evaluation.methods.baselines import best_runs, match_words
 from attribeam.schemas import CharRange, Passage
 
 ANSWER = "The tower of Brigg opened in 1874."
