@@ -1,8 +1,9 @@
 """Methods without attention: ``cci``, by a causal language model's gradients, and those that compare words.
 
-A model's distributions with and without passages show the context-sensitive tokens (CTI), its probabilities without single
-passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI): as in PECoRe (Sarti et
-al., 2024) and Yin and Neubig (2022), the L2 norm per token of the gradient of a contrast of log-probabilities.
+A model's distributions with and without passages show the context-sensitive tokens (CTI), its probabilities without
+single passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI): as in PECoRe
+(Sarti et al., 2024) and Yin and Neubig (2022), the L2 norm per token of the gradient of a contrast of
+log-probabilities.
 """
 
 from __future__ import annotations

@@ -18,7 +18,10 @@ from attribeam.logs.traces.values import (
     is_nothing,
     microseconds,
     nested,
+    object_of,
+    objects_in,
     opened_text,
+    otlp_attributes,
     parsed,
     text_or_none,
 )
@@ -118,17 +121,6 @@ def _paths(places: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(one.split(".")) for one in places.split())
 
 
-def _object(value: object) -> Record:
-    """An object, also one that stands as JSON in a text; {} for anything else."""
-    value = parsed(value)
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> Iterator[Record]:
-    value = parsed(value)
-    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
-
-
 def _langfuse_spans(record: Record) -> Iterator[Record]:
     """An observation (enriched or legacy), or a legacy trace, perhaps with its observations."""
     if "value" in record and "type" not in record:
@@ -142,7 +134,7 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         sides = {side: parsed(record.get(side)) for side in ("input", "output")}
         own = {"id": f"trace {trace_id}", "trace_id": trace_id, "type": "TRACE", "start_time": record.get("timestamp")}
         yield {**kept, **own, **sides, "is_trace": True}
-        yield from (_observation({**one, "trace_id": trace_id}) for one in _objects(record.get("observations")))
+        yield from (_observation({**one, "trace_id": trace_id}) for one in objects_in(record.get("observations")))
     elif is_observation or "files" not in record:
         yield _observation(record)
 
@@ -201,7 +193,7 @@ def _langsmith_runs(
         "metadata": parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata")),
         "status": "error" if record.get("error") else record.get("status"),
     }
-    for one in _objects(record.get("child_runs")) if depth < _DEEPEST else ():
+    for one in objects_in(record.get("child_runs")) if depth < _DEEPEST else ():
         yield from _langsmith_runs(one, trace_id, span_id, depth + 1)
 
 
@@ -228,8 +220,8 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
 
     Attributes are JSON texts; the schema is MLflow's second, third or fourth.
     """
-    record = {**record, **_object(record.get("trace"))}
-    info = _object(record.get("info") or record.get("trace_info")) or record
+    record = {**record, **object_of(record.get("trace"))}
+    info = object_of(record.get("info") or record.get("trace_info")) or record
     data = parsed(record.get("data"))
     spans = parsed(data.get("spans") if isinstance(data, dict) else record.get("spans"))
     ids = (first_of(one, ("trace_id", "request_id")) for one in (info, record))
@@ -239,9 +231,9 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
     if not isinstance(spans, list) or not spans:
         message = "trace should have spans, has none; export it with them, as search_traces(include_spans=True) does"
         raise RowFault(Reason.INCOMPLETE_TRACE, message, column="spans")
-    session = _object(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
-    for one in _objects(spans):
-        own = {name: parsed(value) for name, value in _object(one.get("attributes")).items()}
+    session = object_of(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
+    for one in objects_in(spans):
+        own = {name: parsed(value) for name, value in object_of(one.get("attributes")).items()}
         given, gave = own.get("mlflow.spanInputs"), own.get("mlflow.spanOutputs")
         yield {
             **one,
@@ -286,7 +278,6 @@ _MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
 _RESULT_EVENTS = ("db.query.result", "db.search.result")
 """Events of OpenLLMetry, one for each document that a vector store found."""
-_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _OTLP_LISTS = (
     ("resourceSpans", "resource_spans"),
     ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"),
@@ -329,8 +320,8 @@ def _whole_attributes(span: Record) -> dict[str, object]:
     """The attributes of a span, with what its events say of messages, and of the results of a vector store."""
     whole: dict[str, object] = {}
     documents = []
-    for event in _objects(span.get("events")):
-        own, name = _attributes(event.get("attributes")), str(event.get("name"))
+    for event in objects_in(span.get("events")):
+        own, name = otlp_attributes(event.get("attributes")), str(event.get("name"))
         if name == _MESSAGES_EVENT:
             whole.update(own)
         elif name in _RESULT_EVENTS:
@@ -338,38 +329,13 @@ def _whole_attributes(span: Record) -> dict[str, object]:
             documents.append({**result, "metadata": result.get("metadata") or result.get("entity")})
     if documents:
         whole["gen_ai.retrieval.documents"] = documents
-    return whole | _attributes(parsed(span.get("attributes")))
-
-
-def _attributes(value: object) -> dict[str, object]:
-    """Attributes as an object, whether they are a list of keys and values or an object already."""
-    if isinstance(value, dict):
-        return dict(value)
-    return {one["key"]: _otlp_value(one.get("value")) for one in _objects(value) if isinstance(one.get("key"), str)}  # type: ignore[misc]
-
-
-def _otlp_value(value: object) -> object:
-    """An OTLP value as JSON."""
-    if not isinstance(value, dict):
-        return value
-    for name, one in value.items():
-        kind = name.replace("_", "").lower()
-        values = one.get("values") if isinstance(one, dict) else None
-        if kind == "intvalue" and isinstance(one, str):
-            return int(one) if _INTEGER.fullmatch(one) else one
-        if kind == "arrayvalue":
-            return [_otlp_value(item) for item in values] if isinstance(values, list) else []
-        if kind == "kvlistvalue":
-            return _attributes(values)
-        if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
-            return one
-    return None
+    return whole | otlp_attributes(parsed(span.get("attributes")))
 
 
 def _openinference_spans(record: Record) -> Iterator[Record]:
     """Spans as Arize Phoenix exports them: attributes flattened or nested, rows of a data frame, or OTLP."""
     for whole in _opened_spans(record):
-        attributes = _object(whole["attributes"])
+        attributes = object_of(whole["attributes"])
         named = at(attributes, "openinference", "span", "kind")
         kind = (text_or_none(named) or text_or_none(whole.get("span_kind")) or "").upper()
         role = OPENINFERENCE.roles.get(kind, Role.CHAIN if kind.startswith("SPAN_KIND") else Role.OTHER)
@@ -433,7 +399,7 @@ def _otel_spans(record: Record) -> Iterator[Record]:
     if record.keys().isdisjoint(_OTLP_LISTS[0]):
         record = {**record, "attributes": _whole_attributes(record)}
     for whole in _opened_spans(record):
-        own = _object(at(whole, "attributes", "gen_ai"))
+        own = object_of(at(whole, "attributes", "gen_ai"))
         operation = text_or_none(at(own, "operation", "name")) or ""
         documents = documents_of(at(own, "retrieval", "documents"))
         role = OTEL_GENAI.roles.get(operation, Role.CHAIN if documents is None else Role.RETRIEVER)

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import tokenize
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -205,6 +205,46 @@ def shown_keys(value: Mapping[str, object]) -> str:
     """The first keys of an object that are names, and no texts."""
     keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
     return ", ".join([*keys, *(["..."] if len(value) > len(keys) else [])])
+
+
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+
+
+def object_of(value: object) -> Record:
+    """An object, also one that stands as JSON in a text; {} for anything else."""
+    value = parsed(value)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: object) -> Iterator[Record]:
+    """The objects of a list, also of one that stands as JSON in a text; none in anything else."""
+    value = parsed(value)
+    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+
+
+def otlp_attributes(value: object) -> dict[str, object]:
+    """Attributes as an object, whether they are a list of keys and values or an object already."""
+    if isinstance(value, dict):
+        return dict(value)
+    return {one["key"]: _otlp_value(one.get("value")) for one in objects_in(value) if isinstance(one.get("key"), str)}  # type: ignore[misc]
+
+
+def _otlp_value(value: object) -> object:
+    """An OTLP value as JSON."""
+    if not isinstance(value, dict):
+        return value
+    for name, one in value.items():
+        kind = name.replace("_", "").lower()
+        values = one.get("values") if isinstance(one, dict) else None
+        if kind == "intvalue" and isinstance(one, str):
+            return int(one) if _INTEGER.fullmatch(one) else one
+        if kind == "arrayvalue":
+            return [_otlp_value(item) for item in values] if isinstance(values, list) else []
+        if kind == "kvlistvalue":
+            return otlp_attributes(values)
+        if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
+            return one
+    return None
 
 
 _CONSTANTS = dict.fromkeys(("None", "null", "nan", "NaN")) | {
