@@ -39,7 +39,7 @@ from typing import (
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
+from attribeam.attribution.prompts import TEMPLATE_NAMES
 
 _T = TypeVar("_T")
 _G = TypeVar("_G")

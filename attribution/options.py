@@ -38,7 +38,7 @@ from attribeam.attribution.option_declaration import (
     prompt_template,
     verdict_source,
 )
-from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.attribution.prompts import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SpanKind
 
 LOADING, READING, LAYER = "loading", "reading", "layer"

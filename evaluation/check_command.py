@@ -20,7 +20,7 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import LoadedModels, Need
 from attribeam.attribution.methods.models import with_chosen_dtype
-from attribeam.attribution.models.loading import CONFIG_FILE
+from attribeam.attribution.models import CONFIG_FILE
 from attribeam.attribution.models.model_directory import choose_layer, read_model_directory
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
@@ -35,6 +35,7 @@ from attribeam.attribution.options import (
 )
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log
+from attribeam.evaluation.measures import Interval, RowBootstrap, skip_remarks, text_table, write_json
 from attribeam.evaluation.measures.accuracy import (
     REFERENCE_METHOD,
     MethodScore,
@@ -44,7 +45,6 @@ from attribeam.evaluation.measures.accuracy import (
     score_methods,
     shown,
 )
-from attribeam.evaluation.measures.figures import Interval, RowBootstrap, skip_remarks, text_table, write_json
 from attribeam.evaluation.methods import audit_name, lab_methods
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import add_log_arguments, log_options

@@ -28,9 +28,9 @@ from attribeam.evaluation.datasets import (
     SpanChoice,
     measure_of,
 )
+from attribeam.evaluation.measures import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.measures.accuracy import score_methods, shown
 from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
-from attribeam.evaluation.measures.figures import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.methods import LabMethod, lab_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
 from attribeam.evaluation.runs import (

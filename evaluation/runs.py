@@ -16,7 +16,7 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.method import SCORE, LoadedModels, MethodSettings, Need, required
 from attribeam.attribution.methods.models import ModelChoice, load_models
-from attribeam.attribution.models.loading import loaded_once
+from attribeam.attribution.models import loaded_once
 from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.verified import with_calibrated_mass
@@ -39,6 +39,19 @@ from attribeam.evaluation.datasets.dataset_file import (
     of_split,
 )
 from attribeam.evaluation.datasets.labelled_log import load_marks
+from attribeam.evaluation.measures import (
+    CONFIDENCE,
+    Estimate,
+    FailedRow,
+    Figures,
+    RowBootstrap,
+    data_digest,
+    failure_remarks,
+    interval_cell,
+    skip_remarks,
+    text_table,
+    verdict_in_use,
+)
 from attribeam.evaluation.measures.accuracy import (
     comparison_remarks,
     comparison_table,
@@ -57,19 +70,6 @@ from attribeam.evaluation.measures.faithfulness import (
     run_drops,
     score_citations,
     score_drops,
-)
-from attribeam.evaluation.measures.figures import (
-    CONFIDENCE,
-    Estimate,
-    FailedRow,
-    Figures,
-    RowBootstrap,
-    data_digest,
-    failure_remarks,
-    interval_cell,
-    skip_remarks,
-    text_table,
-    verdict_in_use,
 )
 from attribeam.evaluation.measures.judged_answers import (
     audited_answer,

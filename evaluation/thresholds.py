@@ -26,7 +26,7 @@ from attribeam.attribution.verdict.verdict_model import (
 )
 from attribeam.attribution.verdict.verified import Blend
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
-from attribeam.evaluation.measures.figures import Interval, best_threshold, percentile_interval, row_draws, source_folds
+from attribeam.evaluation.measures import Interval, best_threshold, percentile_interval, row_draws, source_folds
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.labelling import Mark, Marks, marks_by_answer

@@ -26,10 +26,10 @@ from attribeam.logs.files import ArrowStorage, LogStorage, match_files
 from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named, with_reading_notes
 from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
+from attribeam.logs.traces import valid_text
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions, guess_lines, guessed
 from attribeam.logs.traces.trace_log import ExportRows, Seen, checked, log_schema, passages_table, table_file
-from attribeam.logs.traces.values import valid_text
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
 from attribeam.schemas.qa_record import labelled_log_schema, reading_stage

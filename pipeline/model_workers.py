@@ -38,7 +38,7 @@ from attribeam.attribution.methods.audit_row import (
 )
 from attribeam.attribution.methods.method import LoadedModels, Method, resolve_method
 from attribeam.attribution.methods.models import decoder_to_choose_for, load_audit_models, may_leave_float32
-from attribeam.attribution.models.loading import half_precision_instructions
+from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list

@@ -21,7 +21,7 @@ from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.attribution.prompts import TEMPLATE_NAMES, TemplateText
 from attribeam.logs.columns import PARQUET, LogOptions, TableVersion
 from attribeam.logs.privacy import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, SpanKind, dead_letter_schema, evidence_schema

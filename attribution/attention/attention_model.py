@@ -20,7 +20,7 @@ from attribeam.attribution.attention.batching import (
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.loading import as_load_errors, loaded_once
+from attribeam.attribution.models import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
     LayerChoice,
     ModelDirectory,

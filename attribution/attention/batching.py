@@ -17,7 +17,7 @@ import torch
 
 from attribeam.attribution.attention.end_to_end_attention import EndToEndRows
 from attribeam.attribution.attention.reduction import Capture, PendingRows, RowRequest, to_device
-from attribeam.attribution.models.loading import is_out_of_memory
+from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.options import QueryPosition, SoftmaxOver
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault

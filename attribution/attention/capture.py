@@ -46,8 +46,8 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     to_device,
 )
-from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models.loading import is_out_of_memory
+from attribeam.attribution.models import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.models.model_directory import LayerChoice, ModelDirectory, RowEncoder, read_model_directory
 from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.weight_loading import (

@@ -26,7 +26,7 @@ from attribeam.attribution.attention.reduction import (
     to_device,
     weighted_values,
 )
-from attribeam.attribution.models.loading import half_precision_instructions
+from attribeam.attribution.models import half_precision_instructions
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,324 @@
-"""Language models that are read beside the attention model: hidden states of a decoder, probabilities of answers."""
+"""Models that read an answer beside the attention model; here a causal one, which scores how probable each token is.
+
+It is loaded in full, with its language-model head; models that are not causal are refused. The same answer can be
+scored after a prompt that lacks some of its passages.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from tokenizers import Tokenizer
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
+
+from attribeam.attribution.attention.batching import (
+    pack_by_token_budget,
+    padded_token_ids,
+    run_halving,
+    token_budget_on,
+)
+from attribeam.attribution.models import as_load_errors
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    RowEncoder,
+    layer_types,
+    load_tokenizer,
+    read_model_directory,
+)
+from attribeam.attribution.models.precision import (
+    choose_device,
+    choose_dtype,
+    keep_weights_as_loaded,
+    loading_arguments,
+    quantization_config,
+    quantization_name,
+    resolve_dtype,
+)
+from attribeam.attribution.models.weight_files import revision_of, weights_folder
+from attribeam.attribution.models.weight_loading import quiet_transformers, weights_to_load
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.rows import EncodedRow
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
+
+_PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
+_NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
+_GREEDY_SETTINGS = {
+    "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "temperature": 1.0,
+    "top_p": 1.0, "top_k": 50,
+}  # fmt: skip
+"""transformers' defaults; they override the model's generation_config.json."""
+
+_Outcome = npt.NDArray[np.float64] | RowFault
+
+
+class LanguageModel:
+    """A causal language model with its tokenizer and prompt; keeps no state between calls.
+
+    Probabilities are always computed in float32. Rows are at most ``max_tokens`` long, None is no limit, and share a
+    batch of up to ``token_budget`` tokens, padding included.
+    """
+
+    def __init__(self, *, directory: ModelDirectory, model: PreTrainedModel, encoder: RowEncoder) -> None:
+        self.directory, self.encoder, self._model = directory, encoder, model
+        self.max_tokens = encoder.max_tokens
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.token_budget = token_budget_on(self.device, directory.options.token_budget)
+        self._tokenizer: Tokenizer = load_tokenizer(directory)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._probe()
+
+    @classmethod
+    def from_pretrained(cls, options: ModelOptions, *, threads: int | None = None) -> LanguageModel:
+        """Load a model and try it on one small row; ``options`` as for the attention model, except for its layer.
+
+        ``threads`` sets torch's CPU threads for the whole process.
+
+        Raises:
+            NotCausalError: if the model does not predict a next token.
+            ModelLoadError: if it cannot be loaded for another reason.
+        """
+        if threads is not None:
+            torch.set_num_threads(threads)
+        with as_load_errors(options.model):
+            directory = read_model_directory(options)
+            device = choose_device(options.device)
+            model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
+            return cls(directory=directory, model=model, encoder=RowEncoder(directory))
+
+    @property
+    def network(self) -> PreTrainedModel:
+        """The model without its language-model head."""
+        return cast(PreTrainedModel, self._model.base_model)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens and the characters that each covers.
+
+        Raises:
+            RowFault: as for ``RowEncoder.encode_whole``; INVALID_VALUE if no token precedes the answer.
+        """
+        row = self.encoder.encode_whole(record)
+        if row.prompt_length == 0:
+            raise RowFault(
+                Reason.INVALID_VALUE, "at least one token should precede the answer; use another prompt template"
+            )
+        return row
+
+    def token_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
+        """log p(r_i | prompt, r_1 ... r_{i-1}) of every response token: float64 [responses] per row, in row order.
+
+        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails on its
+        own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        """
+        outcomes: dict[int, _Outcome] = {}
+        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
+            found = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
+            outcomes.update(zip(batch, found, strict=True))
+        return [outcomes[index] for index in range(len(rows))]
+
+    @torch.inference_mode()
+    def next_token_log_probabilities(self, row: EncodedRow) -> torch.Tensor:
+        """The full distribution that predicts each response token: float32 [responses, vocabulary], on the device.
+
+        Raises:
+            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        """
+        (found,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
+        if isinstance(found, RowFault):
+            raise found
+        if bool(found.isnan().any()):
+            raise RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
+        return found
+
+    def response_logits(
+        self, rows: Sequence[EncodedRow], *, embeddings: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
+        """The logits that predict each response token of one batch: float32 [responses, vocabulary] per row.
+
+        ``embeddings`` [rows, longest, size], if given, replace the token ids. Rows are padded on the right, where
+        causality hides the padding. Gradients flow if the caller enables them.
+        """
+        token_ids = self.token_ids(rows)
+        inputs = {"input_ids": token_ids} if embeddings is None else {"inputs_embeds": embeddings}
+        width = token_ids.shape[1]
+        first = min(row.prompt_length for row in rows) - 1
+        keep = {"logits_to_keep": width - first} if self._keeps_logits else {}
+        logits = self._model(**inputs, use_cache=False, **keep).logits
+        first = first if self._keeps_logits else 0
+        return [
+            logits[place, row.prompt_length - 1 - first : len(row.token_ids) - 1 - first].float()
+            for place, row in enumerate(rows)
+        ]
+
+    def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
+        """int64 [rows, longest], each row padded with its own last token."""
+        return padded_token_ids(rows, self.device)
+
+    def embeddings(self, row: EncodedRow) -> torch.Tensor:
+        """The input embeddings of one row's tokens: [1, tokens, size]."""
+        embedded: torch.Tensor = self._model.get_input_embeddings()(self.token_ids([row]))
+        return embedded
+
+    def generate(self, record: QARecord, *, max_new_tokens: int = 256) -> str:
+        """The answer by greedy decoding, stripped of surrounding white space; ignores the record's own answer.
+
+        It ends at the limit of the model's context at the latest. The model's own settings for sampling, beams and
+        repetition are ignored.
+
+        Raises:
+            RowFault: OUT_OF_MEMORY, or a fault of ``encode``.
+        """
+        prompt = self.encode(replace(record, answer="?"))
+        if self.max_tokens is not None:
+            max_new_tokens = min(max_new_tokens, self.max_tokens - prompt.prompt_length)
+        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
+        mask = torch.ones_like(ids)
+
+        @torch.inference_mode()
+        def greedy(_: Sequence[EncodedRow]) -> list[torch.Tensor]:
+            make: Any = self._model.generate
+            return [make(input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, **_GREEDY_SETTINGS)]
+
+        (found,) = run_halving([prompt], greedy)
+        if isinstance(found, RowFault):
+            raise found
+        return self._tokenizer.decode(found[0, prompt.prompt_length :].tolist()).strip()
+
+    def provenance(self) -> dict[str, str]:
+        """Everything that the probabilities depend on, for the report."""
+        return language_model_provenance(self.directory, self.encoder, self._model)
+
+    @torch.inference_mode()
+    def _batch_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
+        outcomes: list[_Outcome] = []
+        for logits, row in zip(self.response_logits(rows), rows, strict=True):
+            targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
+            found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+            is_finite = bool(found.isfinite().all())
+            outcomes.append(found.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
+        return outcomes
+
+    @torch.inference_mode()
+    def _probe(self) -> None:
+        """Try one small row twice: later tokens must not change what is predicted before them.
+
+        Raises:
+            ModelLoadError: if they do, or if probabilities are not finite.
+        """
+        row = self.encoder.encode_any_length(_PROBE)
+        other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
+        first, second = self._batch_log_probabilities([row])[0], self._batch_log_probabilities([other])[0]
+        name = self.directory.options.model
+        if isinstance(first, RowFault) or isinstance(second, RowFault):
+            raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
+        if not np.allclose(first[:-1], second[:-1], atol=1e-2):
+            raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
+
+
+def language_model_provenance(directory: ModelDirectory, encoder: RowEncoder, model: PreTrainedModel) -> dict[str, str]:
+    """What identifies a language model and how it runs; the revision of a local one counts all of its weights."""
+    return {
+        "language_model": directory.options.model,
+        "language_model_revision": revision_of(directory),
+        "language_model_prompt_template": encoder.template.digest,
+        "language_model_dtype": str(model.dtype).removeprefix("torch."),
+        "language_model_device": model.device.type,
+        "language_model_quantization": quantization_name(directory.options.quantization, directory.config),
+        "torch_version": torch.__version__,
+        "transformers_version": transformers.__version__,
+    }
+
+
+class NotCausalError(ModelLoadError):
+    """The model does not predict a next token: it is an encoder, or has no language-model head."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"{fault}; name one with --language-model")
+
+
+def load_causal_weights(
+    directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
+) -> PreTrainedModel:
+    """Load all layers and the language-model head, in evaluation mode on ``device``.
+
+    All weights but the head are quantised if the options say so.
+
+    Raises:
+        NotCausalError: if the model is not a causal language model, or lacks its head.
+        ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
+    """
+    options = directory.options
+    check_causal(directory)
+    settled = resolve_dtype(directory, dtype)
+    quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
+    needed = sum(group.weights for group in weights_to_load(directory, len(layer_types(directory.config))))
+    with as_load_errors(options.model), weights_folder(directory, needed=needed) as folder, quiet_transformers():
+        loaded = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            config=directory.config,
+            trust_remote_code=options.trust_remote_code,
+            use_safetensors=True,
+            dtype=dtype,
+            output_loading_info=True,
+            **loading_arguments(quantised, device),
+        )
+        model, report = cast(tuple[Any, Mapping[str, set[str]]], loaded)
+        model.eval().requires_grad_(False)
+        if quantised is None:
+            model.to(device)
+        keep_weights_as_loaded(model)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise NotCausalError(
+            f"model {options.model!r} should have all weights of a causal language model, lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}"
+        )
+    return cast(PreTrainedModel, model)
+
+
+def check_causal(directory: ModelDirectory) -> None:
+    """Check by its config that transformers, or the model's own code, has a causal language model of its kind.
+
+    Raises:
+        NotCausalError: if it does not.
+    """
+    own = getattr(directory.config, "auto_map", None) or {}
+    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own:
+        raise NotCausalError(
+            f"model {directory.options.model!r} should be a causal language model, is an encoder "
+            f"({directory.config.model_type})"
+        )
+
+
+def ablated_row(
+    model: LanguageModel, record: QARecord, *, kept: Collection[int], response_of: EncodedRow
+) -> EncodedRow:
+    """The row with its prompt rendered again from the ``kept`` passages only, renumbered; ``kept`` may be empty.
+
+    The answer's tokens and their characters come from ``response_of``, the whole record's row, so they never change
+    with the prompt.
+
+    Raises:
+        RowFault: a fault of ``LanguageModel.encode``.
+        ValueError: if ``kept`` names a passage that the record does not have.
+    """
+    passages = range(len(record.passages))
+    if not set(kept) <= set(passages):
+        raise ValueError(f"kept passages should lie in [0, {len(passages)}), were: {sorted(kept)}")
+    left = tuple(record.passages[index] for index in passages if index in kept)
+    prompt = model.encode(replace(record, passages=left))
+    token_ids = (prompt.token_ids[: prompt.prompt_length], response_of.token_ids[response_of.prompt_length :])
+    return replace(
+        prompt,
+        token_ids=np.concatenate(token_ids),
+        response_char_start=response_of.response_char_start,
+        response_char_end=response_of.response_char_end,
+    )

@@ -31,13 +31,13 @@ from attribeam.attribution.attention.batching import (
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_attention import rows_end_to_end
 from attribeam.attribution.attention.hidden_states import layer_states
-from attribeam.attribution.language_models.language_model import (
+from attribeam.attribution.language_models import (
     LanguageModel,
     NotCausalError,
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models.loading import as_load_errors, is_out_of_memory
+from attribeam.attribution.models import as_load_errors, is_out_of_memory
 from attribeam.attribution.models.model_directory import ModelDirectory, RowEncoder, layer_types, read_model_directory
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_digest

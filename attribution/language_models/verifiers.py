@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
-from attribeam.attribution.models.loading import as_load_errors, model_folder
+from attribeam.attribution.models import as_load_errors, model_folder
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,

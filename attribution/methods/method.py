@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.language_model import LanguageModel
+    from attribeam.attribution.language_models import LanguageModel
     from attribeam.attribution.verdict.verified import VerdictReader
 
 _T = TypeVar("_T")

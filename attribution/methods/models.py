@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.method import LoadedModels, Need
-from attribeam.attribution.models.loading import loaded_once
+from attribeam.attribution.models import loaded_once
 from attribeam.attribution.option_declaration import AUTO_DTYPE, declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import judge_of, probe_of
@@ -18,7 +18,7 @@ from attribeam.schemas.errors import ModelLoadError
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
-    from attribeam.attribution.language_models.language_model import LanguageModel
+    from attribeam.attribution.language_models import LanguageModel
     from attribeam.attribution.verdict.fitted_parts import StateProbe
     from attribeam.attribution.verdict.verified import VerdictReader, Verifier
 
@@ -141,7 +141,7 @@ def load_models(
     """
     language = None
     if Need.LANGUAGE_MODEL in needs:
-        from attribeam.attribution.language_models.language_model import LanguageModel
+        from attribeam.attribution.language_models import LanguageModel
 
         with _naming_who_needs_it(choice):  # the whole model, which shares no weights with that of attention
             language = LanguageModel.from_pretrained(choice.language, threads=choice.threads)
@@ -231,7 +231,7 @@ def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
 @contextmanager
 def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
     """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
-    from attribeam.attribution.language_models.language_model import NotCausalError
+    from attribeam.attribution.language_models import NotCausalError
 
     try:
         yield

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenizers import Tokenizer
 
-from attribeam.attribution.models.loading import (
+from attribeam.attribution.models import (
     BUNDLED_MODEL,
     CONFIG_FILE,
     TOKENIZER,
@@ -32,7 +32,7 @@ from attribeam.attribution.models.loading import (
 )
 from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME, Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
-from attribeam.attribution.prompts.prompt_template import PromptTemplate, choose_template
+from attribeam.attribution.prompts import PromptTemplate, choose_template
 from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
 from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import QARecord, Reason, RowFault

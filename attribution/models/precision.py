@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 
-from attribeam.attribution.models.loading import half_precision_instructions
+from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.models.model_directory import ModelDirectory, read_light_directory
 from attribeam.attribution.option_declaration import AUTO_DTYPE
 from attribeam.attribution.options import ModelOptions, Quantization

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attribeam.attribution.models.loading import CONFIG_FILE, fetch_weights, refuse_gguf
+from attribeam.attribution.models import CONFIG_FILE, fetch_weights, refuse_gguf
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.schemas.errors import DataError, ModelLoadError
 

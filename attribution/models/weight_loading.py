@@ -28,7 +28,7 @@ from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig, PreTrainedM
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
-from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION, as_load_errors
+from attribeam.attribution.models import CAPTURE_IMPLEMENTATION, as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     layer_types,

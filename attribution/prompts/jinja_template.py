@@ -18,7 +18,7 @@ import jinja2
 from jinja2.nodes import Getattr, Name
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TextRegion
+from attribeam.attribution.prompts import PromptPage, RenderedPrompt, TextRegion
 from attribeam.schemas import Passage, Reason, RowFault
 
 if TYPE_CHECKING:

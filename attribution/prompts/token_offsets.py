@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer
 
-from attribeam.attribution.prompts.prompt_template import RenderedPrompt
+from attribeam.attribution.prompts import RenderedPrompt
 from attribeam.attribution.rows import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 

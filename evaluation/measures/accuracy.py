@@ -16,7 +16,7 @@ from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, PassageRange, SkippedRow
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     FailedRow,
     Interval,
     RowBootstrap,

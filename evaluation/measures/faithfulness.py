@@ -17,8 +17,7 @@ from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.models.model_directory import model_context
 from attribeam.evaluation.datasets import AnswerChoice, SpanChoice
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, SkippedRow
-from attribeam.evaluation.measures.accuracy import best_passages
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     Counts,
     FailedRow,
     Interval,
@@ -29,6 +28,7 @@ from attribeam.evaluation.measures.figures import (
     row_draws,
     text_table,
 )
+from attribeam.evaluation.measures.accuracy import best_passages
 from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, outcome_of
 from attribeam.evaluation.methods.baselines import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from attribeam.attribution.language_models.language_model import LanguageModel
+    from attribeam.attribution.language_models import LanguageModel
 
 Claim = tuple[str, str]
 """A premise and a statement."""

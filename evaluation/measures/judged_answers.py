@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     Counts,
     Estimate,
     F1Figures,

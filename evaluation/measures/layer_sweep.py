@@ -26,14 +26,14 @@ from attribeam.attribution.attention.hidden_states import HiddenSimilarity, stat
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
-from attribeam.attribution.models.loading import CONFIG_FILE
+from attribeam.attribution.models import CONFIG_FILE
 from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, layers_with_attention
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
 from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
+from attribeam.evaluation.measures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
-from attribeam.evaluation.measures.figures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
 from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault

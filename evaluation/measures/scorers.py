@@ -17,7 +17,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     Counts,
     Estimate,
     F1Figures,

@@ -30,7 +30,7 @@ from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, Reaso
 if TYPE_CHECKING:
     import torch
 
-    from attribeam.attribution.language_models.language_model import LanguageModel
+    from attribeam.attribution.language_models import LanguageModel
 
 _Floats = npt.NDArray[np.float64]
 
@@ -125,7 +125,7 @@ class LanguageContext:
         return [outcome for outcome in outcomes if not isinstance(outcome, RowFault)]
 
     def _ablated(self, kept: set[int]) -> EncodedRow:
-        from attribeam.attribution.language_models.language_model import ablated_row
+        from attribeam.attribution.language_models import ablated_row
 
         return ablated_row(self._model, self._record, kept=kept, response_of=self.encoded)
 

@@ -24,7 +24,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
 from attribeam.attribution.evidence.union_results import evidence_records, union_results
-from attribeam.attribution.language_models.language_model import ablated_row
+from attribeam.attribution.language_models import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.evaluation.methods.baselines import contrast_tokens, contrastive_saliency

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaModel
 
-from attribeam.attribution.models.loading import BUNDLED_MODEL
+from attribeam.attribution.models import BUNDLED_MODEL
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 from lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log

@@ -29,7 +29,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor, torch_threads
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.attribution.models.loading import BUNDLED_MODEL
+from attribeam.attribution.models import BUNDLED_MODEL
 from attribeam.attribution.options import ATTN_UNION_DEP
 from attribeam.evaluation.datasets.published import load_quotesum
 from attribeam.schemas import Passage, QARecord, RowSource

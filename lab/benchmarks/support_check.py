@@ -20,7 +20,7 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     FailedRow,
     auroc,
     estimate_cells,

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import text_bytes
+from attribeam.logs.traces import at, fault, shape
 from attribeam.logs.traces.documents import (
     FROM_PROMPT,
     SOURCE_KEYS,
@@ -31,7 +32,6 @@ from attribeam.logs.traces.documents import (
 )
 from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
 from attribeam.logs.traces.paths import PathSet, TraceOptions
-from attribeam.logs.traces.values import at, fault, shape
 from attribeam.schemas import Reason, RowFault
 
 

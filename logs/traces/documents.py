@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
+from attribeam.logs.traces import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 from attribeam.logs.traces.messages import Asked
-from attribeam.logs.traces.values import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from attribeam.logs.traces.assembly import Role, Span
-from attribeam.logs.traces.documents import Document, document_of, documents_of
-from attribeam.logs.traces.rows import ResponseRows, Rows
-from attribeam.logs.traces.values import (
+from attribeam.logs.traces import (
     Record,
     at,
     first_of,
@@ -25,6 +22,9 @@ from attribeam.logs.traces.values import (
     parsed,
     text_or_none,
 )
+from attribeam.logs.traces.assembly import Role, Span
+from attribeam.logs.traces.documents import Document, document_of, documents_of
+from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.schemas import Reason, RowFault
 
 _USUAL_PLACES = {

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces.values import at, nested, parsed
+from attribeam.logs.traces import at, nested, parsed
 
 
 class Speaker(StrEnum):

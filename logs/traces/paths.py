@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from attribeam.logs.traces import is_nothing
 from attribeam.logs.traces.documents import LIST_KEYS, Document, documents_of
 from attribeam.logs.traces.messages import ANSWER_KEYS, QUESTION_KEYS, answer_of, messages_of, question_of
-from attribeam.logs.traces.values import is_nothing
 from attribeam.schemas.errors import UsageError
 
 if TYPE_CHECKING:

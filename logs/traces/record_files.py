@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, cast
 
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
+from attribeam.logs.traces import FileRecord, by_name
 from attribeam.logs.traces.table_rows import ARROW_STREAM, csv_rows, table_rows
-from attribeam.logs.traces.values import FileRecord, by_name
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 

@@ -14,6 +14,21 @@ from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE, words
 from attribeam.logs.rows import unreadable_moment
+from attribeam.logs.traces import (
+    Record,
+    by_name,
+    fault,
+    first_of,
+    is_nothing,
+    microseconds,
+    nested,
+    opened_text,
+    parsed,
+    printed_value,
+    shape,
+    shown_keys,
+    text_or_none,
+)
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
 from attribeam.logs.traces.documents import FROM_PROMPT, Document, document_of, documents_of, once_each, prompt_parts
 from attribeam.logs.traces.messages import (
@@ -30,21 +45,6 @@ from attribeam.logs.traces.messages import (
     with_history,
 )
 from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, TraceOptions, compiled_path
-from attribeam.logs.traces.values import (
-    Record,
-    by_name,
-    fault,
-    first_of,
-    is_nothing,
-    microseconds,
-    nested,
-    opened_text,
-    parsed,
-    printed_value,
-    shape,
-    shown_keys,
-    text_or_none,
-)
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, with_
 from attribeam.logs.jsonl_log import BLOCK_BYTES
 from attribeam.logs.reader import BATCH_ROWS, ParquetLog, open_parquet
 from attribeam.logs.rows import BATCH_BYTES
-from attribeam.logs.traces.values import FileRecord
+from attribeam.logs.traces import FileRecord
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 

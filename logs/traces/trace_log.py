@@ -34,6 +34,7 @@ from attribeam.logs.rows import (
     text_bytes,
     unreadable_moment,
 )
+from attribeam.logs.traces import FileRecord, fault, in_snake_case, is_nothing, microseconds, shape, valid_text
 from attribeam.logs.traces.assembly import (
     SpooledTrace,
     TraceRow,
@@ -50,7 +51,6 @@ from attribeam.logs.traces.formats import LOG_KINDS, LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.rows import Rows
-from attribeam.logs.traces.values import FileRecord, fault, in_snake_case, is_nothing, microseconds, shape, valid_text
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.qa_record import RETRIEVALS

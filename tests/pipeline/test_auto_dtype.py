@@ -12,7 +12,7 @@ from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests,
 from tests.pipeline.made_metrics import made_manifest
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.attribution.models.loading import half_precision_instructions
+from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.pipeline import model_workers
 from attribeam.pipeline.audit_options import RunOptions

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from torch.nn.functional import conv1d
 from transformers import ModernBertModel
 
-from attribeam.attribution.models.loading import BUNDLED_MODEL
+from attribeam.attribution.models import BUNDLED_MODEL
 from attribeam.report.messages import CommandParser
 from lab.training.attributor.corpus import Corpus, read_pages, split_held_out
 from lab.training.attributor.network import answer_attention, collate, load_tokenizer

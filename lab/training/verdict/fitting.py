@@ -37,7 +37,7 @@ from attribeam.attribution.verdict.verdict_model import (
     claim_log_odds,
     claim_numbers,
 )
-from attribeam.evaluation.measures.figures import FOLDS
+from attribeam.evaluation.measures import FOLDS
 from attribeam.schemas.errors import UsageError
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
 

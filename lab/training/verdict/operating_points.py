@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import VerdictThresholds
-from attribeam.evaluation.measures.figures import text_table
+from attribeam.evaluation.measures import text_table
 from attribeam.evaluation.thresholds import operating_points
 from lab.training.verdict.fitting import Scored
 from lab.training.verdict.verdict_rows import VerdictRow

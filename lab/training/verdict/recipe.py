@@ -38,7 +38,7 @@ from attribeam.attribution.verdict.fitted_parts import (
 from attribeam.attribution.verdict.texts import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
-from attribeam.evaluation.measures.figures import FOLDS
+from attribeam.evaluation.measures import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 from lab.training.attributor.corpus import read_pages

@@ -22,7 +22,7 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     top_columns,
 )
-from attribeam.attribution.models.loading import is_out_of_memory
+from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.model_description import (

@@ -39,7 +39,7 @@ from attribeam.attribution.attention.end_to_end_attention import EndToEndRows, r
 from attribeam.attribution.attention.reduction import Capture, RowRequest
 from attribeam.attribution.models.model_directory import choose_layer, layer_types
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
-from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.prompts import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -17,7 +17,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, shared_lengths
 from attribeam.attribution.attention.capture import LayerCapture
 from attribeam.attribution.attention.modernbert_pass import fused_capture
-from attribeam.attribution.models.loading import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.model_directory import (
     AttributionConfig,
     ModelDirectory,

@@ -24,7 +24,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import states_of_layers
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.language_models.language_model import LanguageModel
+from attribeam.attribution.language_models import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory

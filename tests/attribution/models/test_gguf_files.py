@@ -10,7 +10,7 @@ import torch
 from tests.attribution.tiny_models import CONFIGS, SENTENCES, save_tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.language_models.language_model import LanguageModel
+from attribeam.attribution.language_models import LanguageModel
 from attribeam.attribution.models.model_directory import load_row_encoder, read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.attribution.tiny_models import CONFIGS, VOCABULARY_SIZE
 
 from attribeam import Attributor
-from attribeam.attribution.models import loading
+from attribeam.attribution import models
 from attribeam.schemas.errors import UsageError
 
 CONFIG, TOKENIZER, TOKENIZER_CONFIG = "config.json", "tokenizer.json", "tokenizer_config.json"
@@ -437,5 +437,5 @@ def test_nothing_is_allocated_for_weights_that_the_files_do_not_hold(llama, tmp_
 
 
 def test_an_ordinary_tokenizer_is_read_without_a_process_of_its_own(llama, monkeypatch):
-    monkeypatch.setattr(loading.subprocess, "run", pytest.fail)
-    loading.check_tokenizer(llama / loading.TOKENIZER)
+    monkeypatch.setattr(models.subprocess, "run", pytest.fail)
+    models.check_tokenizer(llama / models.TOKENIZER)

@@ -28,7 +28,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.language_models.language_model import load_causal_weights
+from attribeam.attribution.language_models import load_causal_weights
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     AttributionConfig,
@@ -41,7 +41,7 @@ from attribeam.attribution.models.precision import choose_device
 from attribeam.attribution.models.weight_loading import load_weights, weight_groups
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
-from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.prompts import PromptTemplate
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError

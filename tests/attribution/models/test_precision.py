@@ -14,12 +14,12 @@ from tests.attribution.verdict.judged_rows import save_probed_verdict
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam import Attributor
+from attribeam.attribution import models
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.language_models.language_model import load_causal_weights
+from attribeam.attribution.language_models import load_causal_weights
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import with_chosen_dtype
-from attribeam.attribution.models import loading, precision
-from attribeam.attribution.models.loading import half_precision_instructions
+from attribeam.attribution.models import half_precision_instructions, precision
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.precision import (
     choose_half_precision,
@@ -171,7 +171,7 @@ ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd bf16 asimdhp i8
 )
 def test_instructions_are_those_of_the_line_of_flags(tmp_path, monkeypatch, description, expected):
     (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
-    monkeypatch.setattr(loading, "_PROCESSOR", tmp_path / "cpuinfo")
+    monkeypatch.setattr(models, "_PROCESSOR", tmp_path / "cpuinfo")
     assert half_precision_instructions() == expected
 
 
@@ -179,7 +179,7 @@ def test_instructions_are_those_of_the_line_of_flags(tmp_path, monkeypatch, desc
 def test_torch_is_asked_where_the_system_says_nothing(tmp_path, monkeypatch, description):
     if description is not None:
         (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
-    monkeypatch.setattr(loading, "_PROCESSOR", tmp_path / "cpuinfo")
+    monkeypatch.setattr(models, "_PROCESSOR", tmp_path / "cpuinfo")
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.delattr(torch.cpu, "_is_amx_fp16_supported")

@@ -11,7 +11,7 @@ import pytest
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_audit_models
-from attribeam.attribution.models.loading import loaded_once
+from attribeam.attribution.models import loaded_once
 from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

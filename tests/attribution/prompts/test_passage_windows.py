@@ -13,8 +13,8 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.attribution.prompts import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
-from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.token_offsets import (
     EncodedPrompt,
     PageTokenizer,

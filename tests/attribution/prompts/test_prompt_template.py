@@ -12,8 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from attribeam.attribution.models.model_directory import load_row_encoder
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.prompts.jinja_template import JinjaTemplate
-from attribeam.attribution.prompts.prompt_template import (
+from attribeam.attribution.prompts import (
     PAPER_TEMPLATE,
     PLAIN_TEMPLATE,
     USER_MESSAGE,
@@ -22,6 +21,7 @@ from attribeam.attribution.prompts.prompt_template import (
     chat_prompt_template,
     choose_template,
 )
+from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError

@@ -17,7 +17,7 @@ from tests.attribution.small_tokenizers import (
 from tests.attribution.tiny_models import tiny_tokenizer
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
-from attribeam.attribution.prompts.prompt_template import PLAIN_TEMPLATE, PromptTemplate
+from attribeam.attribution.prompts import PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.schemas import Passage, Reason, RowFault
 

@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.evaluation.datasets.dataset_file import PassageRange
-from attribeam.evaluation.measures.accuracy import (
-    HighlightOverlap,
-    best_sentences,
-    highlight_overlap,
-    highlight_score,
-    span_credit,
-)
-from attribeam.evaluation.measures.figures import (
+from attribeam.evaluation.measures import (
     Interval,
     RowBootstrap,
     auroc,
@@ -23,6 +16,13 @@ from attribeam.evaluation.measures.figures import (
     reliability,
     row_draws,
     verdict_figures,
+)
+from attribeam.evaluation.measures.accuracy import (
+    HighlightOverlap,
+    best_sentences,
+    highlight_overlap,
+    highlight_score,
+    span_credit,
 )
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 

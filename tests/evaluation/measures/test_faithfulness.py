@@ -10,7 +10,7 @@ from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
 from tests.evaluation.methods.test_gradients import PASSAGES, SPANS, labelled
 
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.language_models.language_model import LanguageModel
+from attribeam.attribution.language_models import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings
 from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets import AnswerChoice, SpanChoice

@@ -19,9 +19,8 @@ from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, M
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures import accuracy
+from attribeam.evaluation.measures import FOLDS, accuracy, best_threshold, source_folds
 from attribeam.evaluation.measures.accuracy import Cost, run_methods, score_methods
-from attribeam.evaluation.measures.figures import FOLDS, best_threshold, source_folds
 from attribeam.evaluation.measures.layer_sweep import (
     SWEPT,
     AtLayer,

@@ -10,7 +10,7 @@ from tests.attribution.made_rows import made_row
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.language_models.language_model import LanguageModel
+from attribeam.attribution.language_models import LanguageModel
 from attribeam.attribution.methods.method import LoadedModels, MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.logs.traces.exports import csv_of, lines_of, opened
 
-from attribeam.logs.traces import values
+from attribeam.logs import traces
+from attribeam.logs.traces import microseconds, nested, parsed, printed_value, shape
 from attribeam.logs.traces.documents import documents_of, prompt_parts
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.messages import Asked, answer_of, messages_of, question_of
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
-from attribeam.logs.traces.values import microseconds, nested, parsed, printed_value, shape
 from attribeam.schemas import Reason
 
 Q = "How long is the pump under warranty?"
@@ -596,7 +596,7 @@ def test_what_is_no_list_is_an_error_and_runs_nothing(text):
 
 
 def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch):
-    monkeypatch.setattr(values, "_MOST_LITERAL_CHARS", 100)
+    monkeypatch.setattr(traces, "_MOST_LITERAL_CHARS", 100)
     assert printed_value(f'["{"x" * 200}"]') == ["x" * 200]
     with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
         printed_value(f"['{'x' * 200}']")
