@@ -192,16 +192,14 @@ class Options(BaseModel):
     def replaced(self, **changes: object) -> Self:
         """The same options with ``changes``; None unsets a value.
 
-        Raises:
-            ValueError: as for the constructor.
+        Raises ``ValueError`` as for the constructor.
         """
         return type(self)(**(self.explicit() | changes))
 
     def over(self, defaults: Self) -> Self:
         """These options where they were given, else those of ``defaults``.
 
-        Raises:
-            ValueError: if they do not fit together.
+        Raises ``ValueError`` if they do not fit together.
         """
         return defaults.replaced(**self.explicit())
 
@@ -215,11 +213,7 @@ class Options(BaseModel):
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, *groups: str) -> Self:
-        """The options of these groups from a parsed command line.
-
-        Raises:
-            ValueError: if they do not fit together.
-        """
+        """The options of these groups from a parsed command line; ``ValueError`` if they do not fit together."""
         return cls(**{name: getattr(arguments, name) for name, one in declared(cls).items() if one.group in groups})
 
 

@@ -88,10 +88,8 @@ def _share(text: str) -> float:
 def run(arguments: argparse.Namespace) -> None:
     """Fit, print what the thresholds give, and write them.
 
-    Raises:
-        UsageError: if the marks cannot be read or are too few, the output is not new, or the audit's verdict is not
-            there any more.
-        RunError: if the audit cannot be read or the thresholds not be written.
+    Raises ``UsageError`` if the marks cannot be read or are too few, the output is not new, or the audit's verdict is
+    not there any more; ``RunError`` if the audit cannot be read or the thresholds not be written.
     """
     output, rate = arguments.output, arguments.false_alarm_rate
     if os.path.lexists(output):  # audits may name the verdict in it, and are judged by its thresholds

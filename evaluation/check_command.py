@@ -84,10 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print what the model is, what it needs, what it does with an example, and which method serves.
 
-    Raises:
-        ModelLoadError: if it cannot be used; the message says why, and the way out.
-        UsageError: if there is no such layer, the labelled rows cannot be used, or the choice cannot be written.
-        RunError: if it could not be written after all.
+    Raises ``ModelLoadError`` if it cannot be used; the message says why, and the way out; ``UsageError`` if there is no
+    such layer, the labelled rows cannot be used, or the choice cannot be written; ``RunError`` if it could not be
+    written after all.
     """
     output: Path | None = arguments.output
     if output is not None and not arguments.sweep_layers:
@@ -123,8 +122,7 @@ def run(arguments: argparse.Namespace) -> None:
 def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAnswer, ...]:
     """The answers of the user's labelled log, which ``options`` say how to read; of the package's rows for None.
 
-    Raises:
-        UsageError: if the log cannot be read, or none of its spans has a label.
+    Raises ``UsageError`` if the log cannot be read, or none of its spans has a label.
     """
     if data is None:
         return load_log(LABELLED_ROWS, LogOptions(format="jsonl")).answers
@@ -189,8 +187,7 @@ def _try_model(
 def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) -> Iterator[str]:
     """The worked example: texts, and each target span with its passage, support and best evidence.
 
-    Raises:
-        ModelLoadError: if the example could not be attributed.
+    Raises ``ModelLoadError`` if the example could not be attributed.
     """
     if isinstance(outcome, RowFault):
         raise ModelLoadError(f"the worked example could not be attributed: {outcome}")

@@ -139,9 +139,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run the evaluation.
 
-    Raises:
-        UsageError: if the options contradict each other.
-        DataError, ModelLoadError, RunError: if it cannot be run as asked; the message says why and the way out.
+    Raises ``UsageError`` if the options contradict each other; ``DataError`` or ``ModelLoadError`` or ``RunError`` if
+    it cannot be run as asked; the message says why and the way out.
     """
     if args.suite is None:
         _check(args)

@@ -82,10 +82,8 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     """Find the marked claims and answers in the evidence.
 
     A mark on a name or number within a claim counts for the claim where it lacks support. An answer without a mark of
-    its own lacks support if one of its claims does, and is supported if all its claims are marked as supported.
-
-    Raises:
-        RunError: if a file of the audit cannot be read.
+    its own lacks support if one of its claims does, and is supported if all its claims are marked as supported. Raises
+    ``RunError`` if a file of the audit cannot be read.
     """
     audited = [*audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks.marks})))]
     by_answer = marks_by_answer(marks.marks, ((answer.record_id, answer.source) for answer in audited))
@@ -262,9 +260,8 @@ def verdict_of(audit: AuditDirectory) -> str:
 def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     """The fitted verdict that judged the audit.
 
-    Raises:
-        UsageError: if it was judged by evidence mass, or the verdict is not there as it was.
-        ModelLoadError: if the verdict cannot be read.
+    Raises ``UsageError`` if it was judged by evidence mass, or the verdict is not there as it was; ``ModelLoadError``
+    if the verdict cannot be read.
     """
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
@@ -282,8 +279,7 @@ def write_verdict(
 ) -> None:
     """Write the base verdict with other thresholds, and what thresholds of risk give on the marked items.
 
-    Raises:
-        OSError: if it cannot be written.
+    Raises ``OSError`` if it cannot be written.
     """
     output.mkdir(parents=True, exist_ok=True)
     for file in sorted(base.iterdir()):

@@ -36,10 +36,9 @@ class AttribeamFaithfulnessMetric(BaseMetric):
     def measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
         """The score of one test case.
 
-        Raises:
-            MissingTestCaseParamsError: if it has no input, actual output or retrieval context.
-            ValueError: if nothing in the answer can be judged, as in another language.
-            RowFault, UsageError: if the row or the model cannot be judged at all.
+        Raises ``MissingTestCaseParamsError`` if it has no input, actual output or retrieval context; ``ValueError`` if
+        nothing in the answer can be judged, as in another language; ``RowFault`` or ``UsageError`` if the row or the
+        model cannot be judged at all.
         """
         check_llm_test_case_params(test_case, self._required_params, None, None, self, None, test_case.multimodal)
         found = (self.attributor or bundled_attributor()).explain(

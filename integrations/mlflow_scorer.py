@@ -70,11 +70,7 @@ def _feedback(name: str, value: str | float, rationale: str | None = None) -> Fe
 
 
 def _row(trace: Any, options: TraceOptions) -> dict[str, object]:
-    """The trace's row for ``Attributor.attribute_many``.
-
-    Raises:
-        RowFault: if it has none.
-    """
+    """The trace's row for ``Attributor.attribute_many``; ``RowFault`` if it has none."""
     spans = MLFLOW.spans(json.loads(trace.to_json()))
     row = row_of_trace(trace.info.trace_id, spans, options, no_texts, path_set(options))
     if row.fault is not None:

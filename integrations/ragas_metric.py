@@ -31,9 +31,8 @@ class AttribeamFaithfulness(BaseMetric):
     async def ascore(self, *, response: str, retrieved_contexts: Sequence[str], user_input: str = "") -> MetricResult:
         """The score of one answer; ``batch_score`` takes dicts of the same names.
 
-        Raises:
-            DataError: if a value is None or has another type than it should.
-            UsageError: if no thresholds are known for the attributor's model.
+        Raises ``DataError`` if a value is None or has another type than it should; ``UsageError`` if no thresholds are
+        known for the attributor's model.
         """
         return await asyncio.to_thread(self._score, user_input, retrieved_contexts, response)
 

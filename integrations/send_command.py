@@ -77,8 +77,7 @@ class AnswerScores:
 def answer_scores(audit: AuditDirectory, *, texts: bool) -> Iterator[AnswerScores]:
     """The scores of every answer, in the order of the log; memory use stays constant.
 
-    Raises:
-        RunError: if a file of the audit cannot be read.
+    Raises ``RunError`` if a file of the audit cannot be read.
     """
     started = datetime.fromisoformat(audit.manifest.started_at)
     rows = chain.from_iterable(map(evidence_rows, audit.evidence_batches()))
@@ -144,8 +143,7 @@ class Target:
     def send(self, scores: Sequence[Score]) -> None:
         """Send all; what was sent before is replaced where the store knows ids.
 
-        Raises:
-            Exception: what the client raises, or a ValueError where the store refuses a score.
+        Raises ``Exception`` what the client raises, or a ValueError where the store refuses a score.
         """
         raise NotImplementedError
 
@@ -308,11 +306,7 @@ TARGETS: dict[str, type[Target]] = {
 
 
 def target_named(name: str) -> Target:
-    """The target, with its client.
-
-    Raises:
-        UsageError: if its client is not installed, or a key is missing.
-    """
+    """The target, with its client; ``UsageError`` if its client is not installed, or a key is missing."""
     try:
         return TARGETS[name]()
     except ModuleNotFoundError as error:
@@ -340,9 +334,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Send the scores of all answers that were not sent yet; ``FAILED`` if the store refused some of them.
 
-    Raises:
-        UsageError: if there is no such audit, no answer has ids, the audit wrote no texts, or a client is missing.
-        RunError: if something cannot be read or written, or the store cannot be reached.
+    Raises ``UsageError`` if there is no such audit, no answer has ids, the audit wrote no texts, or a client is
+    missing; ``RunError`` if something cannot be read or written, or the store cannot be reached.
     """
     if "://" in str(arguments.audit):
         raise UsageError(f"AUDIT should be a local directory, was: {arguments.audit}; copy it here first")
@@ -380,8 +373,7 @@ class Sending:
     def send_all(self, answers: Iterable[AnswerScores]) -> None:
         """Send what was not sent yet, and write what failed to ``send_failures.jsonl``.
 
-        Raises:
-            RunError: if the store cannot be reached, lets nobody in, or a file cannot be written.
+        Raises ``RunError`` if the store cannot be reached, lets nobody in, or a file cannot be written.
         """
         try:
             known = set((self.root / SENT).read_text().split()) if (self.root / SENT).exists() else set()

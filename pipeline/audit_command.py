@@ -25,9 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Run the audit; ``DONE`` if every row was audited or dead-lettered and no quality gate failed.
 
-    Raises:
-        UsageError: if it cannot be run as asked.
-        RunError: if it failed or does not reconcile.
+    Raises ``UsageError`` if it cannot be run as asked; ``RunError`` if it failed or does not reconcile.
     """
     given = read_options(arguments)
     set_verbosity(verbose=given.verbose)

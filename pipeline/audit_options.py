@@ -75,8 +75,7 @@ _GPU = re.compile(r"cuda(:\d+)?")
 def named_gpus(device: str) -> tuple[str, ...]:
     """The GPUs that ``--device`` names: ``("cuda:0", "cuda:1")``, ``("all",)``, or none for ``auto`` and ``cpu``.
 
-    Raises:
-        UsageError: if a list names something else, or a GPU twice.
+    Raises ``UsageError`` if a list names something else, or a GPU twice.
     """
     if device == ALL_GPUS or _GPU.fullmatch(device):
         return (device,)
@@ -267,8 +266,7 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
 def read_settings(options: AuditOptions) -> AuditSettings:
     """The settings that decide the records.
 
-    Raises:
-        UsageError: if options contradict each other, say nothing to the method, or it cannot be used.
+    Raises ``UsageError`` if options contradict each other, say nothing to the method, or it cannot be used.
     """
     method = _method(options)
     resolve_method(method)
@@ -310,8 +308,7 @@ def _method(options: AuditOptions) -> MethodOptions:
 def read_run_options(options: AuditOptions) -> RunOptions:
     """How to run the audit; paths are absolute where workers are started elsewhere.
 
-    Raises:
-        UsageError: if an argument is unknown, or no output is named.
+    Raises ``UsageError`` if an argument is unknown, or no output is named.
     """
     _check_run(options)
 
@@ -329,8 +326,7 @@ def read_run_options(options: AuditOptions) -> RunOptions:
 def _check_run(options: AuditOptions) -> None:
     """Refuse what cannot be run, before anything is read.
 
-    Raises:
-        UsageError: with the way out.
+    Raises ``UsageError`` with the way out.
     """
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:

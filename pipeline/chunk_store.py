@@ -82,11 +82,9 @@ def read_attempt(
 ) -> ChunkAttempt:
     """The attempt of ``rows`` that lies in ``folder``; its files are on the disk when this returns.
 
-    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``.
-
-    Raises:
-        ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
-        LeakError: if a file shows what should be masked.
+    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``. Raises
+    ``ReconciliationError`` if audited rows and dead letters are not exactly the rows of the range; ``LeakError`` if a
+    file shows what should be masked.
     """
     evidence, dead_letters = folder / EVIDENCE_FILE, folder / DEAD_LETTER_FILE
     encoded, probed = settings.encodes_rows, has_own_model(settings.method)
@@ -112,8 +110,7 @@ def read_attempt(
 def count_rows(rows: RowRange, *, evidence: Path, dead_letters: Path) -> AuditCounts:
     """Count what became of ``rows`` by reading the written files; takes one byte per row.
 
-    Raises:
-        ReconciliationError: if a row is in neither output, in both, or twice in one, or lies outside the range.
+    Raises ``ReconciliationError`` if a row is in neither output, in both, or twice in one, or lies outside the range.
     """
     outcomes = np.zeros(rows.row_count, np.uint8)
     reasons: Counter[tuple[str, str]] = Counter()
@@ -226,11 +223,8 @@ class ChunkStore:
         A chunk fits if its input's content, its rows, the configuration and its files are unchanged: their sizes, and
         their SHA-256 where ``digests`` are asked for. It is damaged if its manifest or files are not as they were
         written; after a run that was done, its own manifest tells of chunks that have lost theirs. Changes nothing.
-
-        Raises:
-            UsageError: if there are finished chunks of other rows, content or options, or of another schema version,
-                which the run would remove.
-            OSError: if the output cannot be read.
+        Raises ``UsageError`` if there are finished chunks of other rows, content or options, or of another schema
+        version, which the run would remove; ``OSError`` if the output cannot be read.
         """
         planned = {chunk.name: chunk for chunk in chunks}
         there = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
@@ -261,8 +255,7 @@ class ChunkStore:
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
         """Remove what other runs and slower attempts left: results, then manifests, then files. Make the folders.
 
-        Raises:
-            OSError: if something cannot be removed.
+        Raises ``OSError`` if something cannot be removed.
         """
         names = {f"{CHUNKS}/{name}.json" for name in kept}
         names |= {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
@@ -285,26 +278,19 @@ class ChunkStore:
     def remove_results(self) -> None:
         """Remove the page and the metrics of an earlier run, which are not those of the chunks that are to be.
 
-        Raises:
-            OSError: if one cannot be removed.
+        Raises ``OSError`` if one cannot be removed.
         """
         self.storage.delete([path for path in map(self.committed.path, RESULTS) if self.storage.exists(path)])
 
     def put(self, name: str, text: str) -> None:
-        """Replace a text file of the output.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        """Replace a text file of the output; ``OSError`` if it cannot be written."""
         self.storage.put_text(self.committed.path(name), text)
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt, *, mark: str = "") -> ChunkManifest:
         """Move the attempt's files into place, then write the manifest, which makes the chunk exist.
 
-        Attempts that others may double have a ``mark`` in the names of their files; the faster one counts.
-
-        Raises:
-            OSError: if the output cannot be written.
+        Attempts that others may double have a ``mark`` in the names of their files; the faster one counts. Raises
+        ``OSError`` if the output cannot be written.
         """
         evidence = replace(attempt.evidence, path=f"{EVIDENCE}/{chunk.name}{mark}.parquet")
         dead_letters = replace(attempt.dead_letters, path=f"{DEAD_LETTERS}/{chunk.name}{mark}.parquet")
@@ -334,8 +320,7 @@ class ChunkStore:
     def is_committed(self, chunk: Chunk) -> bool:
         """Whether an attempt of this chunk has been committed; a damaged manifest is none.
 
-        Raises:
-            OSError: if the output cannot be read.
+        Raises ``OSError`` if the output cannot be read.
         """
         try:
             is_there = self.storage.exists(self.committed.path(CHUNKS, f"{chunk.name}.json"))
@@ -346,8 +331,7 @@ class ChunkStore:
     def lost(self, finished: Mapping[str, ChunkManifest]) -> list[str]:
         """Names of the ``finished`` chunks that are no longer there, as where a run on another machine removed them.
 
-        Raises:
-            OSError: if a manifest cannot be read.
+        Raises ``OSError`` if a manifest cannot be read.
         """
         there = self.committed.manifests_by_name()
         return [
@@ -359,10 +343,8 @@ class ChunkStore:
     def mark_taken_up(self, chunk: Chunk) -> None:
         """Note that an attempt of this chunk has begun; the mark stays until ``keep_only``.
 
-        It is not empty, because Beam cannot write an empty object to S3.
-
-        Raises:
-            OSError: if the output cannot be written.
+        It is not empty, because Beam cannot write an empty object to S3. Raises ``OSError`` if the output cannot be
+        written.
         """
         self.put(f"{CHUNKS}/.{chunk.name}{_MARK}", "taken up\n")
 

@@ -62,8 +62,7 @@ class ConfigFile:
     def options(self, **given: Any) -> AuditOptions:
         """The options of the file, which ``given`` ones beat; what a Beam runner gets is that of both.
 
-        Raises:
-            UsageError: if they do not fit together.
+        Raises ``UsageError`` if they do not fit together.
         """
         try:
             options = AuditOptions().replaced(**{name: entry.value for name, entry in self.entries.items()})
@@ -77,8 +76,7 @@ class ConfigFile:
 def read_options(arguments: argparse.Namespace) -> AuditOptions:
     """The options of a parsed command line, and of the file that its ``--config`` may name; the command line beats it.
 
-    Raises:
-        UsageError: if the file cannot be read, an entry is wrong, or options do not fit together.
+    Raises ``UsageError`` if the file cannot be read, an entry is wrong, or options do not fit together.
     """
     config = ConfigFile("") if arguments.config is None else read_config(arguments.config)
     return config.options(
@@ -100,9 +98,8 @@ def asked_console(argv: Sequence[str]) -> ConsoleKind:
 def read_config(path: str, environment: Mapping[str, str] = os.environ) -> ConfigFile:
     """Read and check a file.
 
-    Raises:
-        UsageError: if it cannot be read, or something is wrong in it; the message names every mistake with its line,
-            and the way out.
+    Raises ``UsageError`` if it cannot be read, or something is wrong in it; the message names every mistake with its
+    line, and the way out.
     """
     try:
         content, text = _read_toml(path)
@@ -130,8 +127,7 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
 def _check_together(config: ConfigFile) -> None:
     """Refuse options that contradict each other; input and output may be left to the command line.
 
-    Raises:
-        UsageError: if some do; the message names the file.
+    Raises ``UsageError`` if some do; the message names the file.
     """
     try:
         options = config.options(**{name: value for name, value in LEFT_OPEN.items() if name not in config.entries})
@@ -166,8 +162,7 @@ def _line_of(key: str, text: str) -> str:
 def _option_name(key: str) -> str:
     """The option that a key names.
 
-    Raises:
-        ValueError: if there is none; the message names near ones.
+    Raises ``ValueError`` if there is none; the message names near ones.
     """
     name = key.replace("-", "_")
     if name in OPTIONS:
@@ -219,10 +214,8 @@ def _value(one: Option, shown: object) -> object:
 def expand_variables(text: str, environment: Mapping[str, str]) -> str:
     """``text`` with ``${NAME}`` and ``${NAME:-default}`` replaced; ``$${`` stands for ``${``.
 
-    The default also stands for a variable that is set to nothing, as in a shell.
-
-    Raises:
-        ValueError: if a variable is not set, or something after ``${`` is no variable.
+    The default also stands for a variable that is set to nothing, as in a shell. Raises ``ValueError`` if a variable is
+    not set, or something after ``${`` is no variable.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -265,11 +258,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Check the file, or print it with the defaults.
-
-    Raises:
-        UsageError: if something is wrong in it.
-    """
+    """Check the file, or print it with the defaults; ``UsageError`` if something is wrong in it."""
     config = ConfigFile("") if arguments.file is None else read_config(arguments.file)
     _check_together(config)
     if arguments.form == "print":

@@ -27,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Audit the log, then open its page; a second call finds the work done.
 
-    Raises:
-        UsageError: if the directory holds other things.
-        RunError: if the audit failed.
+    Raises ``UsageError`` if the directory holds other things; ``RunError`` if the audit failed.
     """
     code = _audit(arguments.output)
     page = (Path(arguments.output) / REPORT_PAGE).resolve()

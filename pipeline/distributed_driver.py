@@ -80,9 +80,7 @@ def beam_options(options: RunOptions) -> PipelineOptions:
     """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
 
     Beam drops an option that it does not know without a word, so a note names it; the runner's Java half may have it.
-
-    Raises:
-        UsageError: if Beam has no such runner, or an option does not take its value.
+    Raises ``UsageError`` if Beam has no such runner, or an option does not take its value.
     """
     parsers: list[argparse.ArgumentParser] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
@@ -108,12 +106,9 @@ def _refuse(message: str) -> NoReturn:
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """Audit the input on ``options.runner``, resuming an earlier run of the same command.
 
-    The models are first loaded once on this machine, so that errors show before anything is submitted.
-    ``--setup_file ./setup.py`` ships this program to the workers.
-
-    Raises:
-        UsageError: if the input or the output cannot be used; nothing was written.
-        RunError: if the run failed or its rows do not reconcile; committed chunks stay.
+    The models are first loaded once on this machine, so that errors show before anything is submitted. ``--setup_file
+    ./setup.py`` ships this program to the workers. Raises ``UsageError`` if the input or the output cannot be used;
+    nothing was written; ``RunError`` if the run failed or its rows do not reconcile; committed chunks stay.
     """
     clock = RunClock()
     given = beam_options(options)
@@ -142,9 +137,8 @@ class _DistributedRun:
     def run(self) -> dict[str, ChunkManifest]:
         """Submit the missing chunks; the manifests of all chunks, and nothing else is left.
 
-        Raises:
-            RunError: if the runner failed, or a chunk is missing.
-            LogReadError: if the input was changed meanwhile.
+        Raises ``RunError`` if the runner failed, or a chunk is missing; ``LogReadError`` if the input was changed
+        meanwhile.
         """
         if self.record.missing:
             self._submit(self.record.missing)
@@ -201,8 +195,7 @@ class _DistributedRun:
 def _output_root(options: RunOptions) -> str:
     """Where the output goes; a local path is made absolute, because workers may stand elsewhere.
 
-    Raises:
-        UsageError: if it cannot be used.
+    Raises ``UsageError`` if it cannot be used.
     """
     root = options.output
     check_extra(root)
@@ -245,9 +238,7 @@ def take_up(chunk: Chunk, store: ChunkStore, isolate: Callable[[Chunk], None]) -
 def commit_group(group: RowGroup, store: ChunkStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
     """Write a group of evidence tables, read back what was written, and commit it.
 
-    Raises:
-        ReconciliationError, LeakError: as ``read_attempt``.
-        OSError: if the output cannot be written.
+    Raises ``ReconciliationError`` or ``LeakError`` as ``read_attempt``; ``OSError`` if the output cannot be written.
     """
     with TemporaryDirectory(prefix="attribeam-") as name:
         folder = Path(name)
@@ -260,11 +251,8 @@ def commit_isolated(chunk: Chunk, store: ChunkStore, settings: AuditSettings, sc
     """Audit one chunk in a child process and commit it; rows that end the child become dead letters.
 
     A runner of a cluster starts a chunk whose worker ended without a word again, on any machine, and again dies of the
-    same row until it gives up. So it is gone about as by the local driver, see ``RowIsolation``.
-
-    Raises:
-        RunError: if no single row is to blame, or the child fails.
-        DataError: if the log was changed since the audit was planned.
+    same row until it gives up. So it is gone about as by the local driver, see ``RowIsolation``. Raises ``RunError`` if
+    no single row is to blame, or the child fails; ``DataError`` if the log was changed since the audit was planned.
     """
     rows = chunk.rows
     with QALog(rows.file, settings.log_options, BeamStorage(), rows.stamp).opened() as file:

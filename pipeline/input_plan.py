@@ -99,12 +99,10 @@ def check_input(
 ) -> InputCheck:
     """Find the files, read what they say of themselves, and check all columns before anything else happens.
 
-    ``table_version`` is that of the Delta or Iceberg table which the input is, else its current one is read.
-
-    Raises:
-        UsageError: if nothing matches, a file is missing, damaged or of another format, a column is missing or has
-            another type, or the files do not agree on the types of the extra columns.
-        LogReadError: if a file system or the network fails.
+    ``table_version`` is that of the Delta or Iceberg table which the input is, else its current one is read. Raises
+    ``UsageError`` if nothing matches, a file is missing, damaged or of another format, a column is missing or has
+    another type, or the files do not agree on the types of the extra columns; ``LogReadError`` if a file system or the
+    network fails.
     """
     storage = storage or ArrowStorage()
     suffix = reader_named(settings.log_format).suffix
@@ -135,8 +133,7 @@ def check_input(
 def _check_extra_fields(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
     """Refuse names of the evidence's own, and keys of objects that are to be masked: a table states them in its type.
 
-    Raises:
-        UsageError: if there is one.
+    Raises ``UsageError`` if there is one.
     """
     try:
         evidence_schema(extra_fields=extra_fields)
@@ -161,8 +158,7 @@ def _members(kind: pa.DataType) -> Iterator[str]:
 def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     """Fingerprint the checked files, find their duplicate ids, and cut them into chunks.
 
-    Raises:
-        LogReadError: if a file turns out to be damaged now that it is read, or changes meanwhile.
+    Raises ``LogReadError`` if a file turns out to be damaged now that it is read, or changes meanwhile.
     """
     inputs: list[InputFile] = []
     chunks: list[Chunk] = []
@@ -184,8 +180,7 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
 def check_input_unchanged(rows: RowRange, storage: LogStorage | None = None) -> None:
     """Refuse to keep what was read of a file that is no longer the one that was fingerprinted.
 
-    Raises:
-        LogReadError: if it was replaced or written to, or is gone.
+    Raises ``LogReadError`` if it was replaced or written to, or is gone.
     """
     QALog(rows.file, storage=storage or ArrowStorage(), stamp=rows.stamp).check_unchanged()
 
@@ -219,9 +214,7 @@ class ReusedAudit:
     def checked(cls, root: str, settings: AuditSettings, inputs: Sequence[InputFile]) -> ReusedAudit:
         """The audit in ``root``, which has all evidence that an audit of these settings and inputs needs.
 
-        Raises:
-            UsageError: if it has not; the message says what differs.
-            RunError: if it is damaged.
+        Raises ``UsageError`` if it has not; the message says what differs; ``RunError`` if it is damaged.
         """
 
         def refuse(what: str) -> UsageError:
@@ -284,11 +277,7 @@ class ReusedEvidence:
         return reused_provenance(self._audit.models, options)
 
     def start(self, rows: Sequence[AuditRow]) -> list[Outcome]:
-        """See ``BlockModel``.
-
-        Raises:
-            RunError: if the audit has other spans of a row, or cannot be read.
-        """
+        """See ``BlockModel``; ``RunError`` if the audit has other spans of a row, or cannot be read."""
         by_file: dict[str, list[AuditRow]] = defaultdict(list)
         for row in rows:
             by_file[row.record.source.source_file].append(row)

@@ -56,9 +56,8 @@ _RANGE_ROWS = 10
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """Audit the input into the output directory, resuming an earlier run of the same command.
 
-    Raises:
-        UsageError: if the input or the output directory cannot be used; nothing was written.
-        RunError: if a worker failed or rows do not reconcile; finished chunks stay.
+    Raises ``UsageError`` if the input or the output directory cannot be used; nothing was written; ``RunError`` if a
+    worker failed or rows do not reconcile; finished chunks stay.
     """
     clock = RunClock()
     workers = None if options.reuse else plan_model_workers(settings, options)
@@ -107,8 +106,7 @@ class _ChunkRun:
     def run(self, first: Worker) -> Mapping[str, ChunkManifest]:
         """Run all unfinished chunks, and return all. ``first`` has its models loaded.
 
-        Raises:
-            RunError: if a worker failed, or finished chunks were removed meanwhile.
+        Raises ``RunError`` if a worker failed, or finished chunks were removed meanwhile.
         """
         self.directory.remove_attempts()
         self._waiting.extend(self.record.missing)
@@ -192,8 +190,7 @@ class _ChunkRun:
     def _go_on_without(self, death: WorkerDied) -> None:
         """A worker has ended that had no rows: another takes its place, a few times; then the others do its work.
 
-        Raises:
-            RunError: if there are no others.
+        Raises ``RunError`` if there are no others.
         """
         self._idle_deaths += 1
         plan = "the others go on without it; try fewer --workers"
@@ -236,9 +233,8 @@ class Estimate:
 def run_dry(settings: AuditSettings, options: RunOptions) -> None:
     """Check input and output directory, audit a sample in a temporary folder, print an estimate.
 
-    Raises:
-        UsageError: if the input, the output directory or an earlier audit cannot be used.
-        RunError: if the models cannot be loaded or the sample fails.
+    Raises ``UsageError`` if the input, the output directory or an earlier audit cannot be used; ``RunError`` if the
+    models cannot be loaded or the sample fails.
     """
     check = check_input(options.input, settings, table_version=options.table_version)
     settings, plan, earlier = check.settings, None, None

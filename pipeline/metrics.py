@@ -160,8 +160,7 @@ class EvidenceTotals:
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
     """Sum up the evidence in one pass over the columns that are needed, in small batches.
 
-    Raises:
-        RunError: if a file cannot be read.
+    Raises ``RunError`` if a file cannot be read.
     """
     threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
     carried = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
@@ -457,8 +456,7 @@ def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[Gate
 def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind]) -> None:
     """Refuse gates on metrics that this run will not have.
 
-    Raises:
-        UsageError: if one needs a kind of span that is not chosen.
+    Raises ``UsageError`` if one needs a kind of span that is not chosen.
     """
     for gate in gates:
         kind = gate.metric.partition("_share.")[2]

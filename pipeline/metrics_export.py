@@ -169,8 +169,7 @@ def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> s
 def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> dict[str, object]:
     """All metrics by name, None for those without a value, and the judged gates.
 
-    Raises:
-        LeakError: if a group is named by what the audit masks.
+    Raises ``LeakError`` if a group is named by what the audit masks.
     """
     manifest, evidence = metrics.manifest, metrics.evidence
     groups = {
@@ -204,10 +203,8 @@ def choose_exporters(
 ) -> tuple[MetricExporter, ...]:
     """Exporters, if the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
 
-    If the library is missing, one line on standard error says so.
-
-    Raises:
-        UsageError: if the environment names an exporter that there is not.
+    If the library is missing, one line on standard error says so. Raises ``UsageError`` if the environment names an
+    exporter that there is not.
     """
     named = environment.get("OTEL_METRICS_EXPORTER", "")
     refused = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or named == "none"
@@ -254,8 +251,7 @@ def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: 
 def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
     """Make the exporter with a name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
 
-    Raises:
-        UsageError: if no installed package provides it.
+    Raises ``UsageError`` if no installed package provides it.
     """
     if name == "otlp":
         protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")

@@ -100,9 +100,8 @@ class ModelWorkers:
     def take(self, worker: Worker, message: object) -> None:
         """Take what a model worker has sent.
 
-        Raises:
-            UsageError: if the models cannot be loaded as asked.
-            RunError: if they cannot be loaded this time, differ, or end without rows again and again.
+        Raises ``UsageError`` if the models cannot be loaded as asked; ``RunError`` if they cannot be loaded this time,
+        differ, or end without rows again and again.
         """
         if isinstance(message, BlockStep):
             worker.is_busy = message.is_taken
@@ -159,8 +158,7 @@ class BlockReply:
 def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket) -> None:
     """Load the models on the device of ``settings``, then run blocks.
 
-    Raises:
-        MemoryError: if a block needs more memory than there is.
+    Raises ``MemoryError`` if a block needs more memory than there is.
     """
 
     def load() -> tuple[Method, LoadedModels, ModelsLoaded]:
@@ -247,9 +245,8 @@ class RemoteModels:
     def _outcomes(self, block: bytes) -> list[Outcome]:
         """What the models make of the block.
 
-        Raises:
-            ModelWorkerDiedError: if the model worker ended.
-            MethodError, RuntimeError: what the models raised.
+        Raises ``ModelWorkerDiedError`` if the model worker ended; ``MethodError`` or ``RuntimeError`` what the models
+        raised.
         """
         reply: BlockReply = self._ask(block)
         if isinstance(reply.outcomes, MethodError):
@@ -302,10 +299,8 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
     """The model workers of a local run; None if every worker process holds the models itself.
 
     There are model workers if ``--model-workers`` asks for them, or ``--device`` names a GPU, but for ``--workers 1``
-    and a single GPU: then one process does everything.
-
-    Raises:
-        UsageError: if a GPU does not exist, or the method has no model.
+    and a single GPU: then one process does everything. Raises ``UsageError`` if a GPU does not exist, or the method has
+    no model.
     """
     if not runs_models(resolve_method(settings.method), settings.method):
         if options.model_workers is not None or is_list(options.gpus):
@@ -331,11 +326,7 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
 
 
 def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
-    """The listed GPUs by number, or all that there are.
-
-    Raises:
-        UsageError: if there are none, or one does not exist.
-    """
+    """The listed GPUs by number, or all that there are; ``UsageError`` if there are none, or one does not exist."""
     count = gpu_count()
     if not count:
         raise UsageError(f"--device {','.join(gpus)}: torch finds no CUDA here; use --device cpu")
@@ -351,8 +342,7 @@ def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
 def gpu_count() -> int:
     """Number of GPUs that torch finds; asked in another process, so that the driver need not load torch.
 
-    Raises:
-        UsageError: if torch cannot be loaded.
+    Raises ``UsageError`` if torch cannot be loaded.
     """
     asked = subprocess.run(
         [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"],

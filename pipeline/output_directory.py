@@ -54,8 +54,7 @@ class OutputDirectory:
     def check(self) -> None:
         """Refuse a directory that cannot be written to, or holds other things than audits write; changes nothing.
 
-        Raises:
-            UsageError: if it is one; the message names what is in the way.
+        Raises ``UsageError`` if it is one; the message names what is in the way.
         """
         with self._refused():
             if self.root.exists() and not self.root.is_dir():
@@ -73,8 +72,7 @@ class OutputDirectory:
     def check_foreign(self) -> None:
         """Refuse what no audit wrote where an audit writes: other files in its folders, links in place of its files.
 
-        Raises:
-            UsageError: if there is something; the message names it.
+        Raises ``UsageError`` if there is something; the message names it.
         """
         foreign = next(_foreign_paths(self.root), None) if self.root.is_dir() else None
         if foreign is not None:
@@ -84,12 +82,9 @@ class OutputDirectory:
     def locked(self) -> Iterator[None]:
         """Create the directory and hold its lock, which ends with this process at the latest.
 
-        What it created is removed again if the block fails, as far as it is still empty.
-
-        Raises:
-            UsageError: if another audit holds the lock, the directory holds other things than audits write, or it
-                cannot be written to.
-            OSError: if the disk is full.
+        What it created is removed again if the block fails, as far as it is still empty. Raises ``UsageError`` if
+        another audit holds the lock, the directory holds other things than audits write, or it cannot be written to;
+        ``OSError`` if the disk is full.
         """
         made: list[Path] = []
         with ExitStack() as stack:
@@ -219,8 +214,7 @@ def _make_folders(path: Path, made: list[Path]) -> None:
 def replace_status(path: Path, status: RunStatus) -> None:
     """Change the status of a manifest in place, keeping its length, which needs no free space.
 
-    Raises:
-        OSError, ValueError: if there is no readable manifest.
+    Raises ``OSError`` or ``ValueError`` if there is no readable manifest.
     """
     with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
         old = file.read()

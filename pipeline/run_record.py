@@ -98,11 +98,8 @@ class RunRecord:
     ) -> RunRecord:
         """The run of a plan in the output ``root``, once its models were loaded; says what is done again.
 
-        Digests of files in an object store are not compared: it checks them itself. Changes nothing.
-
-        Raises:
-            UsageError: if there are finished chunks that the run would remove.
-            OSError: if the output cannot be read.
+        Digests of files in an object store are not compared: it checks them itself. Changes nothing. Raises
+        ``UsageError`` if there are finished chunks that the run would remove; ``OSError`` if the output cannot be read.
         """
         progress = choose_progress(quiet=options.quiet, console=options.console)
         store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
@@ -141,11 +138,8 @@ class RunRecord:
         """Remove all chunks but the finished ones, ``audit`` the others, and keep the status in the run manifest.
 
         It says "running" before anything is removed, and then how the run ended. ``audit`` returns all chunks; after an
-        error, ``give_up`` ends what still runs, and returns those that are committed.
-
-        Raises:
-            RunError: if rows do not reconcile.
-            OSError: if the output cannot be written.
+        error, ``give_up`` ends what still runs, and returns those that are committed. Raises ``RunError`` if rows do
+        not reconcile; ``OSError`` if the output cannot be written.
         """
         try:
             self.write(RunStatus.RUNNING, self.finished)
@@ -165,8 +159,7 @@ class RunRecord:
     def write(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
         """Write and return the manifest of a run with its ``finished`` chunks; where it ended early, the metrics too.
 
-        Raises:
-            OSError: if they cannot be written.
+        Raises ``OSError`` if they cannot be written.
         """
         seconds, load_seconds = self.clock.seconds, self.clock.load_seconds
         counts = sum_counts(one.counts for one in finished.values())
@@ -212,9 +205,8 @@ def end_status(error: BaseException) -> RunStatus:
 def finish_run(record: RunRecord, manifest: RunManifest) -> FinishedRun:
     """Sum up the evidence, judge the gates, write the metrics and the page, even if an earlier run did all rows.
 
-    Raises:
-        RunError: if the evidence cannot be read or the page cannot be written.
-        OSError: if the metrics cannot be written.
+    Raises ``RunError`` if the evidence cannot be read or the page cannot be written; ``OSError`` if the metrics cannot
+    be written.
     """
     from attribeam.report.html_page import html_page, write_html_report
 

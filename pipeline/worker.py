@@ -43,11 +43,9 @@ def serve(
     """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
     A lack of memory is not reported: the process should end by it, as by a kill, so that the rows are found that need
-    too much. If they end a model worker, whose blocks go through ``asking``, the driver is told and goes on.
-
-    Raises:
-        EOFError, OSError: when the driver closes its end of the pipe.
-        MemoryError: if rows need more memory than there is.
+    too much. If they end a model worker, whose blocks go through ``asking``, the driver is told and goes on. Raises
+    ``EOFError`` or ``OSError`` when the driver closes its end of the pipe; ``MemoryError`` if rows need more memory
+    than there is.
     """
 
     def load() -> tuple[RemoteModels | None, dict[str, str]]:
@@ -80,12 +78,9 @@ def load_models(
 ) -> dict[str, str]:
     """Load the parser and the method's models, which stay loaded for the stages; returns their provenance.
 
-    No models but the parser are loaded where evidence is ``reused``.
-
-    Raises:
-        ModelLoadError: if a model cannot be loaded.
-        UsageError: if the method cannot be used.
-        FileNotFoundError, ValueError: if the parser cannot be.
+    No models but the parser are loaded where evidence is ``reused``. Raises ``ModelLoadError`` if a model cannot be
+    loaded; ``UsageError`` if the method cannot be used; ``FileNotFoundError`` or ``ValueError`` if the parser cannot
+    be.
     """
     parser = take_parser(settings.parser)
     return_parser(settings.parser, parser)
@@ -127,10 +122,8 @@ def run_chunk(
     """Audit the rows into a new ``folder``, and call ``on_rows`` with the number of rows that have finished since.
 
     ``fatal_rows`` would end this process, so they become dead letters; None before the last try, see ``read_rows``.
-
-    Raises:
-        ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
-        LeakError: if a file shows what should be masked.
+    Raises ``ReconciliationError`` if audited rows and dead letters are not exactly the rows of the range; ``LeakError``
+    if a file shows what should be masked.
     """
     started = time.monotonic()
     folder.mkdir(parents=True)

@@ -52,8 +52,7 @@ class WorkerPool:
     def start(self) -> Worker:
         """Start one more process, whose first message is ``ModelsLoaded`` or ``WorkerFailed``.
 
-        Raises:
-            RunError: if the import server has ended.
+        Raises ``RunError`` if the import server has ended.
         """
         if self.models is not None:
             self.models.start()
@@ -65,8 +64,7 @@ class WorkerPool:
     def messages(self) -> Iterator[tuple[Worker, object]]:
         """Messages of the workers; waits a second for the first one.
 
-        Raises:
-            UsageError, RunError: what the model workers have to say, see ``ModelWorkers.take``.
+        Raises ``UsageError`` or ``RunError`` what the model workers have to say, see ``ModelWorkers.take``.
         """
         model_workers = () if self.models is None else self.models.running
         by_connection = {worker.connection: worker for worker in (*self.workers, *model_workers)}
@@ -116,8 +114,7 @@ class WorkerPool:
     def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
         """Give one worker a job and wait for its end; all other workers must be idle.
 
-        Raises:
-            RunError: if the worker reports a failure.
+        Raises ``RunError`` if the worker reports a failure.
         """
         worker.send(job)
         while True:
@@ -137,9 +134,7 @@ def _serve(connection: Connection, settings: AuditSettings, *given: Any) -> None
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     """Start one worker and wait for its models; returns the worker and the models' provenance.
 
-    Raises:
-        UsageError: if they cannot be loaded as asked.
-        RunError: if they cannot be loaded this time.
+    Raises ``UsageError`` if they cannot be loaded as asked; ``RunError`` if they cannot be loaded this time.
     """
     worker = pool.start()
     while True:
@@ -172,8 +167,7 @@ class RowIsolation:
     def audit(self, rows: RowRange) -> ChunkAttempt:
         """Audit all ``rows``.
 
-        Raises:
-            RunError: if no single row is to blame, or so many rows that the cause must lie elsewhere.
+        Raises ``RunError`` if no single row is to blame, or so many rows that the cause must lie elsewhere.
         """
         self.fatal_rows, self._survivors = {}, 0
         while isinstance(outcome := self._run(rows), WorkerDied):

@@ -313,8 +313,7 @@ def start_process(
 ) -> Worker:
     """Run ``target(connection, settings, *arguments)`` in a new process.
 
-    Raises:
-        RunError: if the import server has ended.
+    Raises ``RunError`` if the import server has ended.
     """
     context = start_context(verbose=verbose)
     ours, theirs = context.Pipe()

@@ -260,8 +260,7 @@ class ChangedAnswer:
 def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditComparison:
     """Compare an audit with an earlier one; memory grows with the number of answers.
 
-    Raises:
-        UsageError: if the audits have no answer in common.
+    Raises ``UsageError`` if the audits have no answer in common.
     """
     all_now, all_before = _answers(audit), _answers(earlier)
     counts = [Counter(answers["record_id"].to_pylist()) for answers in (all_now, all_before)]

@@ -55,10 +55,8 @@ class CommittedChunks:
     def read(self, name: str) -> ChunkManifest:
         """The manifest of a chunk that has one.
 
-        Raises:
-            OSError: if it cannot be read.
-            SchemaVersionError: if it is of another version of the schema.
-            ValueError: if it is damaged: no manifest of this chunk.
+        Raises ``OSError`` if it cannot be read; ``SchemaVersionError`` if it is of another version of the schema;
+        ``ValueError`` if it is damaged: no manifest of this chunk.
         """
         path = self.path(CHUNKS, f"{name}.json")
         with self.storage.open(path) as file:
@@ -111,9 +109,8 @@ class AuditDirectory:
     def open(cls, root: str | Path, storage: ArrowStorage | None = None) -> AuditDirectory:
         """Read the manifests.
 
-        Raises:
-            UsageError: if there is no audit, or one of another schema version.
-            RunError: if a manifest cannot be read, or a file has another size than its manifest says.
+        Raises ``UsageError`` if there is no audit, or one of another schema version; ``RunError`` if a manifest cannot
+        be read, or a file has another size than its manifest says.
         """
         committed = CommittedChunks(str(root), storage or ArrowStorage())
         manifest = _read_manifest(committed)
@@ -163,9 +160,7 @@ class AuditDirectory:
     ) -> Iterator[pa.RecordBatch]:
         """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch.
 
-        Raises:
-            UsageError: if a file is of another schema version.
-            RunError: if a file cannot be read.
+        Raises ``UsageError`` if a file is of another schema version; ``RunError`` if a file cannot be read.
         """
         return self._batches(self.evidence_files, self.evidence_schema, evidence_schema(), columns, where)
 

@@ -89,9 +89,7 @@ class AuditEntry:
 def audit_folders(root: Path) -> list[Path]:
     """The audits right below a folder, whole or not, by name; links and hidden folders are passed over.
 
-    Raises:
-        UsageError: if it is no folder, or itself an audit.
-        RunError: if it cannot be read.
+    Raises ``UsageError`` if it is no folder, or itself an audit; ``RunError`` if it cannot be read.
     """
 
     def is_audit(folder: Path) -> bool:
@@ -110,11 +108,7 @@ def audit_folders(root: Path) -> list[Path]:
 
 
 def read_history(root: Path) -> list[AuditEntry]:
-    """What ``audit_folders`` found, oldest first.
-
-    Raises:
-        UsageError: if there is none.
-    """
+    """What ``audit_folders`` found, oldest first; ``UsageError`` if there is none."""
     entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.moment, entry.name))
     if not entries:
         raise UsageError(f"expected a folder that holds audits, {str(root)!r} holds none")

@@ -51,9 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Print the table, and write the page if one is asked for.
 
-    Raises:
-        UsageError: if the folder holds no audits, or the page cannot be written there.
-        RunError: if the folder cannot be read, or the page not written.
+    Raises ``UsageError`` if the folder holds no audits, or the page cannot be written there; ``RunError`` if the folder
+    cannot be read, or the page not written.
     """
     if arguments.output is not None:
         if arguments.output == STANDARD_OUTPUT:

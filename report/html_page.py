@@ -57,8 +57,7 @@ _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 def write_html_report(audit: AuditDirectory, output: Path) -> None:
     """Write the page; an existing file is replaced once the new page is complete. Raises as ``html_page``.
 
-    Raises:
-        UsageError, RunError: if the page cannot be written there.
+    Raises ``UsageError`` or ``RunError`` if the page cannot be written there.
     """
     check_output(str(output))
     page = html_page(audit)
@@ -77,12 +76,8 @@ def html_page(
     """The whole page, self-contained, with at most that many ``answers`` in the worklist.
 
     ``previous`` is an earlier audit to compare it with; ``texts`` shows texts from the logs although the audit wrote
-    none; without a ``title``, the logs give one.
-
-    Raises:
-        UsageError: if the earlier audit has no answer of this one.
-        RunError: if a file of the audit cannot be read.
-        LeakError: if the page would show what the audit masks.
+    none; without a ``title``, the logs give one. Raises ``UsageError`` if the earlier audit has no answer of this one;
+    ``RunError`` if a file of the audit cannot be read; ``LeakError`` if the page would show what the audit masks.
     """
     title = title or audit_title(audit)
     logs = AuditedLogs.of(audit, texts=texts)

@@ -143,9 +143,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the tasks, and say on standard error what could not be written.
 
-    Raises:
-        UsageError: if there is no such audit, or an option cannot be followed.
-        RunError: if something cannot be read or written, or there is nothing to write.
+    Raises ``UsageError`` if there is no such audit, or an option cannot be followed; ``RunError`` if something cannot
+    be read or written, or there is nothing to write.
     """
     check_output(arguments.output)
     listed = None if arguments.records is None else _record_ids(arguments.records)
@@ -242,8 +241,7 @@ class _Said:
 def read_marks(files: Sequence[Path]) -> Marks:
     """The marks of all files; of several by one reviewer on one place the newest counts.
 
-    Raises:
-        DataError: if a file cannot be read, or a row is not a mark; it names file, row and field.
+    Raises ``DataError`` if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
     said = [*_marks_in(files)]
     labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
@@ -291,10 +289,8 @@ def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
 def krippendorff_alpha(labels: Sequence[Mapping[str, bool]]) -> float:
     """How far reviewers agree beyond chance, at most 1, given each place's labels by reviewer, who may lack some.
 
-    1 where there is but one label, NaN where no place has two.
-
-    Raises:
-        ImportError: if the package krippendorff is missing.
+    1 where there is but one label, NaN where no place has two. Raises ``ImportError`` if the package krippendorff is
+    missing.
     """
     from krippendorff import alpha
 

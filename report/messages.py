@@ -73,8 +73,7 @@ def write_output(parts: Iterable[str]) -> None:
 def print_harmless(content: str | bytes) -> bool:
     """Print what was made harmless before, such as before it got its colours; whether anybody reads it.
 
-    Raises:
-        RunError: if standard output cannot be written to.
+    Raises ``RunError`` if standard output cannot be written to.
     """
     try:
         if isinstance(content, str):
@@ -126,8 +125,7 @@ def check_output(output: str) -> None:
 def write_lines(output: str, parts: Iterable[str]) -> None:
     """Write the parts one after another as UTF-8, line ends as they come, to standard output or a file.
 
-    Raises:
-        RunError: if the file cannot be written; an existing file stays as it was.
+    Raises ``RunError`` if the file cannot be written; an existing file stays as it was.
     """
     from attribeam.schemas.errors import RunError
     from attribeam.schemas.written_files import new_file

@@ -65,9 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the report.
 
-    Raises:
-        UsageError: if the options do not go together, or there is no such audit.
-        RunError: if something cannot be read or written.
+    Raises ``UsageError`` if the options do not go together, or there is no such audit; ``RunError`` if something cannot
+    be read or written.
     """
     _check_usage(arguments)
     audit = AuditDirectory.open(arguments.audit)
@@ -138,10 +137,7 @@ def plain_rows(batch: pa.RecordBatch) -> Iterator[tuple[PlainValue, ...]]:
     """The rows of a batch, values in the order of its columns.
 
     Times are texts in ISO 8601, to the nanosecond if the column is; bytes are Base64, durations seconds; NaN and
-    infinity, which JSON lacks, are None.
-
-    Raises:
-        RunError: if Python has no type for a value of a column.
+    infinity, which JSON lacks, are None. Raises ``RunError`` if Python has no type for a value of a column.
     """
     return zip(*(_values(name, batch.column(name)) for name in batch.schema.names), strict=True)
 

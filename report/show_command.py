@@ -67,9 +67,7 @@ def _piece_count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> None:
     """Print every answer and dead letter of the id.
 
-    Raises:
-        UsageError: if there is none.
-        RunError: if a file cannot be read.
+    Raises ``UsageError`` if there is none; ``RunError`` if a file cannot be read.
     """
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     console = Console(highlight=False, markup=False, emoji=False)

@@ -41,8 +41,7 @@ class Form(BaseModel):
 def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
     """What a regular file holds, which a pipe or a device is not; reading never waits.
 
-    Raises:
-        DataError: if it cannot be read, is no regular file or has more than ``limit`` bytes.
+    Raises ``DataError`` if it cannot be read, is no regular file or has more than ``limit`` bytes.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -61,8 +60,7 @@ def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
 def check_regular(paths: Iterable[Path]) -> None:
     """Check that there are only regular files and folders among the paths; those that lead nowhere count as missing.
 
-    Raises:
-        DataError: if there is a pipe or a device, which a library would wait for, or read without end.
+    Raises ``DataError`` if there is a pipe or a device, which a library would wait for, or read without end.
     """
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -72,8 +70,7 @@ def check_regular(paths: Iterable[Path]) -> None:
 def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:
     """The JSON object that a file holds; what is in it is not checked.
 
-    Raises:
-        DataError: if the file cannot be read, or holds no JSON object.
+    Raises ``DataError`` if the file cannot be read, or holds no JSON object.
     """
     content = read_regular(path, limit=limit)
     try:
@@ -88,9 +85,8 @@ def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:
 def read_form(path: Path, form: type[_T]) -> _T:
     """What a JSON file holds, checked.
 
-    Raises:
-        DataError: if it cannot be read, or does not hold what ``form`` says; the message names file and field, what
-            was expected and what was found.
+    Raises ``DataError`` if it cannot be read, or does not hold what ``form`` says; the message names file and field,
+    what was expected and what was found.
     """
     content = read_regular(path)
     try:

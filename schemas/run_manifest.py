@@ -43,8 +43,7 @@ Seconds = Annotated[FiniteNumber, Field(ge=0, le=10**9)]
 def utc_moment(text: str) -> datetime:
     """The moment of an ISO 8601 text; one without an offset is in UTC.
 
-    Raises:
-        ValueError: if it is none of this millennium.
+    Raises ``ValueError`` if it is none of this millennium.
     """
     moment = datetime.fromisoformat(text)
     if moment.year not in _YEARS:
@@ -75,8 +74,7 @@ _ADAPTERS: dict[object, TypeAdapter[Any]] = {}
 def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid") -> _T:
     """JSON text as ``kind``, whose types are taken strictly; ``extra`` says what becomes of unknown fields.
 
-    Raises:
-        ValueError: if it is something else; the message says where, and does not repeat what stands there.
+    Raises ``ValueError`` if it is something else; the message says where, and does not repeat what stands there.
     """
     try:
         adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(kind))
@@ -329,9 +327,8 @@ class _Manifest:
     def from_json(cls, text: str | bytes, place: str = "the manifest") -> Self:
         """The manifest that ``to_json`` wrote; ``place`` is its name in the error that tells of another version.
 
-        Raises:
-            SchemaVersionError: if it is of another version of the schema.
-            ValueError: if the text is no manifest of this kind, or contradicts itself.
+        Raises ``SchemaVersionError`` if it is of another version of the schema; ``ValueError`` if the text is no
+        manifest of this kind, or contradicts itself.
         """
         try:
             check_version(read_json(_Versioned, text, extra="ignore").schema_version, place)

@@ -80,11 +80,8 @@ class LanguageModel:
     def from_pretrained(cls, options: ModelOptions, *, threads: int | None = None) -> LanguageModel:
         """Load a model and try it on one small row; ``options`` as for the attention model, except for its layer.
 
-        ``threads`` sets torch's CPU threads for the whole process.
-
-        Raises:
-            NotCausalError: if the model does not predict a next token.
-            ModelLoadError: if it cannot be loaded for another reason.
+        ``threads`` sets torch's CPU threads for the whole process. Raises ``NotCausalError`` if the model does not
+        predict a next token; ``ModelLoadError`` if it cannot be loaded for another reason.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -102,8 +99,7 @@ class LanguageModel:
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and the characters that each covers.
 
-        Raises:
-            RowFault: as for ``RowEncoder.encode_whole``; INVALID_VALUE if no token precedes the answer.
+        Raises ``RowFault`` as for ``RowEncoder.encode_whole``; INVALID_VALUE if no token precedes the answer.
         """
         row = self.encoder.encode_whole(record)
         if row.prompt_length == 0:
@@ -128,8 +124,7 @@ class LanguageModel:
     def next_token_log_probabilities(self, row: EncodedRow) -> torch.Tensor:
         """The full distribution that predicts each response token: float32 [responses, vocabulary], on the device.
 
-        Raises:
-            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        Raises ``RowFault`` OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
         (found,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
         if isinstance(found, RowFault):
@@ -171,10 +166,7 @@ class LanguageModel:
         """The answer by greedy decoding, stripped of surrounding white space; ignores the record's own answer.
 
         It ends at the limit of the model's context at the latest. The model's own settings for sampling, beams and
-        repetition are ignored.
-
-        Raises:
-            RowFault: OUT_OF_MEMORY, or a fault of ``encode``.
+        repetition are ignored. Raises ``RowFault`` OUT_OF_MEMORY, or a fault of ``encode``.
         """
         prompt = self.encode(replace(record, answer="?"))
         if self.max_tokens is not None:
@@ -210,8 +202,7 @@ class LanguageModel:
     def _probe(self) -> None:
         """Try one small row twice: later tokens must not change what is predicted before them.
 
-        Raises:
-            ModelLoadError: if they do, or if probabilities are not finite.
+        Raises ``ModelLoadError`` if they do, or if probabilities are not finite.
         """
         row = self.encoder.encode_any_length(_PROBE)
         other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
@@ -249,11 +240,9 @@ def load_causal_weights(
 ) -> PreTrainedModel:
     """Load all layers and the language-model head, in evaluation mode on ``device``.
 
-    All weights but the head are quantised if the options say so.
-
-    Raises:
-        NotCausalError: if the model is not a causal language model, or lacks its head.
-        ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
+    All weights but the head are quantised if the options say so. Raises ``NotCausalError`` if the model is not a causal
+    language model, or lacks its head; ``ModelLoadError`` if the weights are missing, damaged, incomplete or not in
+    safetensors files.
     """
     options = directory.options
     check_causal(directory)
@@ -287,8 +276,7 @@ def load_causal_weights(
 def check_causal(directory: ModelDirectory) -> None:
     """Check by its config that transformers, or the model's own code, has a causal language model of its kind.
 
-    Raises:
-        NotCausalError: if it does not.
+    Raises ``NotCausalError`` if it does not.
     """
     own = getattr(directory.config, "auto_map", None) or {}
     if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own:
@@ -304,11 +292,8 @@ def ablated_row(
     """The row with its prompt rendered again from the ``kept`` passages only, renumbered; ``kept`` may be empty.
 
     The answer's tokens and their characters come from ``response_of``, the whole record's row, so they never change
-    with the prompt.
-
-    Raises:
-        RowFault: a fault of ``LanguageModel.encode``.
-        ValueError: if ``kept`` names a passage that the record does not have.
+    with the prompt. Raises ``RowFault`` a fault of ``LanguageModel.encode``; ``ValueError`` if ``kept`` names a passage
+    that the record does not have.
     """
     passages = range(len(record.passages))
     if not set(kept) <= set(passages):

@@ -89,9 +89,7 @@ class Decoder:
     ) -> None:
         """``is_shared`` says that others use the network, too, so that nothing in it may be changed.
 
-        Raises:
-            NotCausalError: if it sees later tokens.
-            ModelLoadError: if its states are not finite.
+        Raises ``NotCausalError`` if it sees later tokens; ``ModelLoadError`` if its states are not finite.
         """
         self.layer = layer
         self.max_tokens = encoder.max_tokens
@@ -107,11 +105,8 @@ class Decoder:
     def from_pretrained(cls, options: ModelOptions, *, layer: int, threads: int | None = None) -> Decoder:
         """Load the layers up to ``layer`` and try them on a few small rows; ``options`` as for a language model.
 
-        ``threads`` sets torch's CPU threads for the whole process.
-
-        Raises:
-            NotCausalError: if the model does not predict a next token.
-            ModelLoadError: if it has no such layer, or cannot be loaded for another reason.
+        ``threads`` sets torch's CPU threads for the whole process. Raises ``NotCausalError`` if the model does not
+        predict a next token; ``ModelLoadError`` if it has no such layer, or cannot be loaded for another reason.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -133,8 +128,7 @@ class Decoder:
     def of_language_model(cls, model: LanguageModel, *, layer: int) -> Decoder:
         """The same weights as a whole language model's, which others need.
 
-        Raises:
-            ModelLoadError: if it has no such layer.
+        Raises ``ModelLoadError`` if it has no such layer.
         """
         _check_layer(model.directory, layer)
         return cls(directory=model.directory, network=model.network, encoder=model.encoder, layer=layer, is_shared=True)
@@ -142,8 +136,7 @@ class Decoder:
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and the characters that each covers, with windows if it is longer than the context.
 
-        Raises:
-            RowFault: as for ``RowEncoder.encode``.
+        Raises ``RowFault`` as for ``RowEncoder.encode``.
         """
         return self._encoder.encode(record)
 
@@ -202,10 +195,8 @@ class Decoder:
     def _try(self, *, is_shared: bool) -> None:
         """Try a few small rows: whether the decoder is causal, and in which layout and how fast its rows may run.
 
-        Weights above the layer that one row does not need are released.
-
-        Raises:
-            NotCausalError, ModelLoadError: see ``__init__``.
+        Weights above the layer that one row does not need are released. Raises ``NotCausalError`` or ``ModelLoadError``
+        see ``__init__``.
         """
         rows = [
             self._encoder.encode_any_length(QARecord("probe", question, (Passage(text),), answer, RowSource("", 0)))

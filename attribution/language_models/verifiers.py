@@ -92,8 +92,7 @@ class Classifier:
     def row(self, text: str, pair: str | None = None) -> Any:
         """The encoding of one or two texts, with special tokens and offsets.
 
-        Raises:
-            RowFault: TOO_MANY_TOKENS if it is longer than the model reads.
+        Raises ``RowFault`` TOO_MANY_TOKENS if it is longer than the model reads.
         """
         found = self.tokenizer(text, pair, return_offsets_mapping=True, verbose=False)
         if len(found["input_ids"]) > self.longest:
@@ -131,9 +130,7 @@ class Classifier:
         """The texts of the passages in groups that fit beside ``overhead`` tokens, in order.
 
         A passage that is longer than a window is cut into pieces that overlap by half. ``lead`` stands before each.
-
-        Raises:
-            RowFault: TOO_MANY_TOKENS if next to nothing fits.
+        Raises ``RowFault`` TOO_MANY_TOKENS if next to nothing fits.
         """
         room = self.longest - overhead - _SPARE_TOKENS
         if room < _FEWEST_TOKENS:
@@ -241,8 +238,7 @@ class PairClassifier(Classifier):
 def entailment_label(labels: Mapping[Any, str], name: str) -> int:
     """The index of the label named "entailment" or similar, in any case; ``name`` is the option with its model.
 
-    Raises:
-        ModelLoadError: if there is not exactly one.
+    Raises ``ModelLoadError`` if there is not exactly one.
     """
     found = [index for index, label in labels.items() if label.strip().lower() in _ENTAILMENT]
     if len(found) != 1 or len(labels) < 2:
@@ -379,10 +375,8 @@ def load_verifier(options: ModelOptions, *, threads: int | None = None) -> Verif
     """The verifier that ``options.model`` names, or what was calibrated in the directory of this name.
 
     ``threads`` sets torch's CPU threads for the whole process. No code of the model's repository runs unless
-    ``trust_remote_code`` asks for it.
-
-    Raises:
-        ModelLoadError: if there is no such verifier, or it is of a kind that is not read.
+    ``trust_remote_code`` asks for it. Raises ``ModelLoadError`` if there is no such verifier, or it is of a kind that
+    is not read.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -462,8 +456,7 @@ def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[
 def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedModel:
     """The whole model, in evaluation mode on its device.
 
-    Raises:
-        ModelLoadError: if it lacks weights, or cannot be loaded for another reason.
+    Raises ``ModelLoadError`` if it lacks weights, or cannot be loaded for another reason.
     """
     options = directory.options
     device = choose_device(options.device)

@@ -155,9 +155,8 @@ def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
     """The folder of a model's config, tokenizer and code, and the commit of a hub model; fetches no weights.
 
     The hub is asked for the commit of the revision (default: the main branch); offline, the cache gives the last one.
-
-    Raises:
-        ModelLoadError: if there is no such model or revision, if it is gated, or if neither hub nor cache provides it.
+    Raises ``ModelLoadError`` if there is no such model or revision, if it is gated, or if neither hub nor cache
+    provides it.
     """
     model = options.model
     folder = BUNDLED_MODEL if model == BUNDLED_MODEL_NAME else Path(model).expanduser()
@@ -348,8 +347,7 @@ _POSITIVE = re.compile(
 def check_files(folder: Path) -> None:
     """Check that a directory holds regular files, and JSON objects where libraries expect them, of credible sizes.
 
-    Raises:
-        DataError: if it does not; the message names the file, what was expected and what was found.
+    Raises ``DataError`` if it does not; the message names the file, what was expected and what was found.
     """
     check_regular(sorted(folder.iterdir()))
     objects = {name: read_object(folder / name) for name in _OBJECTS if (folder / name).is_file()}

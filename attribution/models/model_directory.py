@@ -58,8 +58,7 @@ class AttributionConfig:
     def from_file(cls, path: str | Path) -> AttributionConfig:
         """Read the defaults from a JSON object with the keys of ``config_keys``; null counts as a missing key.
 
-        Raises:
-            ValueError: if it is not a JSON object of these keys and types; the message names file, key and value.
+        Raises ``ValueError`` if it is not a JSON object of these keys and types; the message names file, key and value.
         """
         values = read_object(Path(path))
         known = config_keys()
@@ -206,9 +205,7 @@ def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
 
     BERT and its relatives once had positions relative to the key; transformers 5 silently adds absolute ones instead.
     Code of a model's own repository may know more kinds. Some name what they do anyway (ModernBERT's says "absolute").
-
-    Raises:
-        ModelLoadError: if the model's attention would be another than its own.
+    Raises ``ModelLoadError`` if the model's attention would be another than its own.
     """
     text = config.get_text_config()
     kind = getattr(text, "position_embedding_type", None)
@@ -285,10 +282,8 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
     """L*: the requested layer, else the layer nearest to floor(L/2) + 1 whose tokens see everything.
 
     Ties go to the lower layer (Section 4.1; a layer with a sliding window may not see the passages, and a recurrent
-    layer has no attention). If no layer sees everything, it is the nearest layer with any attention.
-
-    Raises:
-        ValueError: if the requested layer does not exist or has no attention, or if no layer has attention.
+    layer has no attention). If no layer sees everything, it is the nearest layer with any attention. Raises
+    ``ValueError`` if the requested layer does not exist or has no attention, or if no layer has attention.
     """
     kinds = layer_types(config)
     capturable = layers_with_attention(kinds)
@@ -318,8 +313,7 @@ def layers_with_attention(kinds: Sequence[str]) -> list[int]:
 def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
     """The kind of each layer, by transformers' names; sliding for all if the config gives only a window.
 
-    Raises:
-        ValueError: if the config does not say how many layers there are.
+    Raises ``ValueError`` if the config does not say how many layers there are.
     """
     text_config = config.get_text_config()
     types = getattr(text_config, "layer_types", None)
@@ -381,8 +375,7 @@ class RowEncoder:
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters, with windows if it is longer than the model takes.
 
-        Raises:
-            RowFault: TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
+        Raises ``RowFault`` TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
         """
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:

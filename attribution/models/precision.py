@@ -45,10 +45,8 @@ def quantization_config(
 
     The modules named in ``but`` stay in ``dtype``, too. None means no quantisation. NF4 has blocks of 64 weights with
     quantised scales, and products in ``dtype``. LLM.int8 has its threshold of 6: columns with greater activations are
-    multiplied in float16, and are chosen for a whole batch.
-
-    Raises:
-        ModelLoadError: if a package is missing, or the model is already quantised.
+    multiplied in float16, and are chosen for a whole batch. Raises ``ModelLoadError`` if a package is missing, or the
+    model is already quantised.
     """
     if quantization is Quantization.NONE:
         return None
@@ -121,10 +119,7 @@ def keep_weights_as_loaded(network: torch.nn.Module) -> None:
     With AVX512-BF16, bitsandbytes would repack them in the first pass on the CPU, with scales rounded to bfloat16, and
     compute float32 and float16 in bfloat16, too. With AVX-512, it uses wrong scales for most weights of a matrix whose
     rows are not whole blocks, if its columns are a multiple of 16; such a matrix is read as a single row, which avoids
-    that.
-
-    Raises:
-        ModelLoadError: if this version of bitsandbytes has no switch for repacking.
+    that. Raises ``ModelLoadError`` if this version of bitsandbytes has no switch for repacking.
     """
     if sys.modules.get(_BITSANDBYTES) is None:
         return
@@ -164,9 +159,7 @@ _TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16"
 def choose_device(name: str) -> torch.device:
     """The device for a name such as "cuda:1"; "auto" is the first GPU, else the CPU.
 
-    Raises:
-        UsageError: if the name stands for several devices.
-        ModelLoadError: if there is no such device.
+    Raises ``UsageError`` if the name stands for several devices; ``ModelLoadError`` if there is no such device.
     """
     if name == "all" or "," in name:
         raise UsageError(f"device should be a single one, was: {name!r}; only attribeam audit takes several")

@@ -39,11 +39,8 @@ def weights_folder(directory: ModelDirectory, *, needed: int, layer: int | None 
     """A folder with the weights of layers 1 to ``layer`` (None: all layers), as transformers reads them.
 
     Files that hold only higher layers need not exist, and are not fetched. It is the model's own folder, or a temporary
-    one of links with its own index.
-
-    Raises:
-        ModelLoadError: as ``weight_paths``.
-        DataError: if a file is damaged, or all hold much less than the ``needed`` number of weights.
+    one of links with its own index. Raises ``ModelLoadError`` as ``weight_paths``; ``DataError`` if a file is damaged,
+    or all hold much less than the ``needed`` number of weights.
     """
     paths = weight_paths(directory, layer=layer)
     quantised = getattr(directory.config, "quantization_config", None) is not None
@@ -63,8 +60,7 @@ def weights_folder(directory: ModelDirectory, *, needed: int, layer: int | None 
 def weight_paths(directory: ModelDirectory, *, layer: int | None = None) -> list[Path]:
     """The files with weights of layers 1 to ``layer``, by name; those of a hub model are fetched if they are missing.
 
-    Raises:
-        ModelLoadError: if there are no safetensors weights, the index is damaged, or a file is missing.
+    Raises ``ModelLoadError`` if there are no safetensors weights, the index is damaged, or a file is missing.
     """
     folder, model = Path(directory.location), directory.options.model
     names = [_SINGLE_FILE]
@@ -159,10 +155,8 @@ def _check_weights(files: list[Path], *, needed: int, quantised: bool) -> None:
 def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     """The commit of a hub model; of a local one SHA-256 over config, tokenizer, code, defaults and weights.
 
-    Only the weights of layers 1 to ``layer`` count, or all of them if None; no others are read.
-
-    Raises:
-        ModelLoadError: if a weights file is missing or damaged.
+    Only the weights of layers 1 to ``layer`` count, or all of them if None; no others are read. Raises
+    ``ModelLoadError`` if a weights file is missing or damaged.
     """
     if directory.commit is not None:
         return directory.commit

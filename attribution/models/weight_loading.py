@@ -66,11 +66,9 @@ def load_weights(
     """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
 
     Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` is one of those
-    that transformers knows; None leaves the choice to the model.
-
-    Raises:
-        ModelLoadError: if the weights do not fit into the device's free memory, are missing, damaged, incomplete or
-            not in safetensors files, or cannot be quantised as requested.
+    that transformers knows; None leaves the choice to the model. Raises ``ModelLoadError`` if the weights do not fit
+    into the device's free memory, are missing, damaged, incomplete or not in safetensors files, or cannot be quantised
+    as requested.
     """
     options, settled = directory.options, resolve_dtype(directory, dtype)
     placed = loading_arguments(quantization_config(options.quantization, directory.config, settled), device)
@@ -296,8 +294,7 @@ def check_fits(
 ) -> tuple[WeightGroup, ...]:
     """The groups of the weights, which are checked against the device's free memory without reading them.
 
-    Raises:
-        ModelLoadError: if they will not fit; the message names options that need less.
+    Raises ``ModelLoadError`` if they will not fit; the message names options that need less.
     """
     options = directory.options
     groups = weights_to_load(directory, layer)

@@ -43,11 +43,7 @@ class TemplateText:
 
     @classmethod
     def from_file(cls, path: str | Path) -> TemplateText:
-        """The file's text, not checked.
-
-        Raises:
-            ValueError: if it cannot be read.
-        """
+        """The file's text, not checked; ``ValueError`` if it cannot be read."""
         try:
             return cls(Path(path).name, read_regular(Path(path)).decode())
         except ValueError as error:
@@ -142,8 +138,7 @@ class PromptTemplate:
     def from_fields(cls, values: Mapping[str, str], *, where: str) -> PromptTemplate:
         """The template of a JSON object; missing fields keep their defaults.
 
-        Raises:
-            ValueError: if it is no object, has other fields, or a bad format; the message begins with ``where``.
+        Raises ``ValueError`` if it is no object, has other fields, or a bad format; the message begins with ``where``.
         """
         known = [field.name for field in fields(cls)]
         if not isinstance(values, Mapping) or not set(values) <= set(known):
@@ -158,8 +153,7 @@ class PromptTemplate:
     def from_text(cls, text: str, *, where: str) -> PromptTemplate:
         """The template that a file holds.
 
-        Raises:
-            ValueError: if it is no JSON, or does not hold a valid template; the message begins with ``where``.
+        Raises ``ValueError`` if it is no JSON, or does not hold a valid template; the message begins with ``where``.
         """
         try:
             values = from_json(text)
@@ -269,10 +263,8 @@ def choose_template(
 ) -> ChosenTemplate:
     """The user's template: a name, a Jinja file (by its suffix), a JSON file, or what one holds; else the model's own.
 
-    Without either, a model gets the chat template of its tokenizer if there is one, else the plain template.
-
-    Raises:
-        ValueError: if the file cannot be read or holds no valid template, or the chat template cannot be used.
+    Without either, a model gets the chat template of its tokenizer if there is one, else the plain template. Raises
+    ``ValueError`` if the file cannot be read or holds no valid template, or the chat template cannot be used.
     """
     if option is None and default is not None:
         return ChosenTemplate("model", default)
@@ -311,10 +303,8 @@ def chat_prompt_template(
 ) -> PromptTemplate:
     """The prompt that the tokenizer's chat template makes of ``message``, up to where the assistant answers.
 
-    A template that writes the date gets 26 July 2024, so that runs are repeatable; thinking is switched off.
-
-    Raises:
-        ValueError: if there is no chat template, or it fails or does not show the user's message once and unchanged.
+    A template that writes the date gets 26 July 2024, so that runs are repeatable; thinking is switched off. Raises
+    ``ValueError`` if there is no chat template, or it fails or does not show the user's message once and unchanged.
     """
     if tokenizer is None or not tokenizer.chat_template:
         raise ValueError("its tokenizer should have a chat template, has none; use --prompt-template plain")

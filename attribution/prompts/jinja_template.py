@@ -64,10 +64,8 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
     """What a template makes of ``passages`` and ``question``; the first passage has ``first_index`` (from 0) in its
     row.
 
-    ``texts`` are title and text of each passage, the question last.
-
-    Raises:
-        RenderError: if the template fails; the message names the kind of error.
+    ``texts`` are title and text of each passage, the question last. Raises ``RenderError`` if the template fails; the
+    message names the kind of error.
     """
     *pairs, question = texts
     numbered = enumerate(zip(pairs[::2], pairs[1::2], strict=True), first_index + 1)
@@ -82,8 +80,7 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
 def render_chat(tokenizer: PreTrainedTokenizerFast, preamble: str, message: str) -> str:
     """A user's message as the chat template renders it behind ``preamble``, with the start of the assistant's turn.
 
-    Raises:
-        ValueError: if the template fails.
+    Raises ``ValueError`` if the template fails.
     """
     from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -142,8 +139,7 @@ class JinjaTemplate:
     def from_text(cls, text: str, *, where: str) -> JinjaTemplate:
         """The template that a file holds.
 
-        Raises:
-            ValueError: if it is no valid template; the message begins with ``where``.
+        Raises ``ValueError`` if it is no valid template; the message begins with ``where``.
         """
         try:
             return cls(text, where)
@@ -158,9 +154,8 @@ class JinjaTemplate:
     def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
         """As ``PromptTemplate.render``.
 
-        Raises:
-            RowFault: TEMPLATE_FAILED if the template does not show this row's texts as they are; the message says which
-                template and what kind of error, and holds no text.
+        Raises ``RowFault`` TEMPLATE_FAILED if the template does not show this row's texts as they are; the message says
+        which template and what kind of error, and holds no text.
         """
         try:
             return self._checked_render(question, passages, first_index)

@@ -149,8 +149,7 @@ _WHITE_SPACE = np.array([chr(code).isspace() for code in range(0x3001)])
 def encode_page(prompt: RenderedPrompt, answer: str, tokenizer: PageTokenizer) -> tuple[EncodedRow, PageTokens]:
     """One row as tokens with their characters, and the positions of the tokens on the page of prompt and answer.
 
-    Raises:
-        RowFault: INVALID_UTF8 if a text has lone surrogates; EMPTY_ANSWER if no token lies in the answer.
+    Raises ``RowFault`` INVALID_UTF8 if a text has lone surrogates; EMPTY_ANSWER if no token lies in the answer.
     """
     text = prompt.text + answer
     blank = _blank_characters(text)
@@ -221,10 +220,7 @@ _BlankRuns = tuple[_Ints, _Ints]
 def _blank_characters(text: str) -> _BlankRuns:
     """For each position in ``text``, the next visible character's position and the end of the last one before it.
 
-    Both have ``len(text) + 1`` items.
-
-    Raises:
-        RowFault: INVALID_UTF8 if ``text`` has lone surrogates.
+    Both have ``len(text) + 1`` items. Raises ``RowFault`` INVALID_UTF8 if ``text`` has lone surrogates.
     """
     try:
         codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
@@ -243,10 +239,8 @@ def cut_into_windows(
 ) -> EncodedRow:
     """The row of ``whole`` with windows of at most ``max_tokens`` tokens each.
 
-    ``encode`` gives the page that shows only a run of the passages, numbered as in the whole row.
-
-    Raises:
-        RowFault: TOO_MANY_TOKENS if a passage does not fit with question and answer, or the windows' answers differ.
+    ``encode`` gives the page that shows only a run of the passages, numbered as in the whole row. Raises ``RowFault``
+    TOO_MANY_TOKENS if a passage does not fit with question and answer, or the windows' answers differ.
     """
     if not passage_count:
         raise _too_long_fault(whole.row, "there is no passage", max_tokens)
@@ -392,10 +386,8 @@ def attribute_with_windows(
 ) -> list[RowOutcome]:
     """One outcome per row, with or without windows; ``attribute`` gives one per row without windows.
 
-    The first fault of a window becomes its row's fault.
-
-    Raises:
-        ValueError: if there is not one passage count per row, or not one outcome per window.
+    The first fault of a window becomes its row's fault. Raises ``ValueError`` if there is not one passage count per
+    row, or not one outcome per window.
     """
     parts = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in windows_or_whole(row)]
     outcomes = attribute([part for part, _ in parts], [count for _, count in parts])

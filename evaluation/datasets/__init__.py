@@ -57,9 +57,8 @@ def read_dataset(
 ) -> _Dataset:
     """The named data set; ``options`` say how a log is read, and apply only to logs.
 
-    Raises:
-        UsageError: if options are given for another data set.
-        DataError: if the file cannot be read or is not in its format.
+    Raises ``UsageError`` if options are given for another data set; ``DataError`` if the file cannot be read or is not
+    in its format.
     """
     if name == LOG:
         return loaders[name](path, options)
@@ -102,8 +101,7 @@ _OF_MEASURES: Mapping[Measure, frozenset[str]] = {
 def measure_of(dataset: str, asked: str | None) -> Measure:
     """The requested measure, by default the first one that the data set has labels for.
 
-    Raises:
-        UsageError: if the data set has no labels for the requested measure.
+    Raises ``UsageError`` if the data set has no labels for the requested measure.
     """
     own = [measure for measure in Measure if dataset in _OF_MEASURES[measure]]
     if asked is not None and asked not in own:

@@ -261,8 +261,7 @@ def _is_whole(value: object) -> bool:
 def read_rows(path: Path) -> Iterator[DataRow]:
     """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one per line; empty lines are skipped.
 
-    Raises:
-        DataError: if the file cannot be read, or a line is not a JSON object.
+    Raises ``DataError`` if the file cannot be read, or a line is not a JSON object.
     """
     lines = ((number, line) for number, line in enumerate(_lines(path), start=1) if line.strip())
     for row, (number, line) in enumerate(lines):
@@ -329,10 +328,7 @@ def data_files(path: Path, name: str) -> list[Path]:
     """The files of a data set: ``path`` itself, or of a directory its ``.jsonl`` and ``.jsonl.xz`` files by name.
 
     Only those whose names begin with ``name`` are taken, if there are any. An ``.xz`` file beside its plain file is
-    left out.
-
-    Raises:
-        DataError: if the directory has no such file.
+    left out. Raises ``DataError`` if the directory has no such file.
     """
     if not path.is_dir():
         return [path]

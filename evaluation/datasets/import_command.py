@@ -86,10 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Import the data set or the log, and print what happened to its rows.
 
-    Raises:
-        UsageError: if no file is named, ``--output`` cannot be written to, or an option says nothing to the format.
-        DataError: if the data is not in its format, or the log would have no rows.
-        RunError: if the log cannot be written.
+    Raises ``UsageError`` if no file is named, ``--output`` cannot be written to, or an option says nothing to the
+    format; ``DataError`` if the data is not in its format, or the log would have no rows; ``RunError`` if the log
+    cannot be written.
     """
     source, output, of_spans = args.source, args.output, args.source in LABELLING_TOOLS
     args.data = [*args.data, *args.files]

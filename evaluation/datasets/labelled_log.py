@@ -48,11 +48,8 @@ def load_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledData
     """The answers with gold passages; spans without one are left out, and rows without any (``no_gold_passage``).
 
     Gold evidence is only used if all remaining spans of all rows have some. Rows that an audit would refuse are skipped
-    with the reason of their dead letter, such as ``empty_answer``.
-
-    Raises:
-        DataError: if the file cannot be read, or if its labels are missing or broken. The functions below raise it
-            likewise.
+    with the reason of their dead letter, such as ``empty_answer``. Raises ``DataError`` if the file cannot be read, or
+    if its labels are missing or broken. The functions below raise it likewise.
     """
     dataset = _read(path, options, (SPAN_LABELS,), _with_gold)
     if all(answer.gold_evidence for answer in dataset.answers):
@@ -201,8 +198,7 @@ class MarkedTask:
 def label_studio_tasks(path: Path) -> Iterator[MarkedTask | SkippedRow]:
     """The tasks of a Label Studio export in the format JSON; one without a finished annotation is skipped.
 
-    Raises:
-        DataError: if the file is no such export, or a label is none of the task's.
+    Raises ``DataError`` if the file is no such export, or a label is none of the task's.
     """
     for task in read_json_rows(path, field="tasks"):
         data = task.inner("data")
@@ -220,10 +216,7 @@ def argilla_records(path: Path) -> Iterator[MarkedTask | SkippedRow]:
     """The records of an Argilla export; one without a submitted response is skipped.
 
     ``records.to_list(flatten=True)`` says which responses are submitted. ``records.to_json`` does not, so there every
-    response counts.
-
-    Raises:
-        DataError: as ``label_studio_tasks``.
+    response counts. Raises ``DataError`` as ``label_studio_tasks``.
     """
     for record in read_json_rows(path, field="records"):
         if _ARGILLA_RESPONSES in record.fields or f"{QUESTION}.suggestion" in record.fields:
@@ -259,9 +252,7 @@ def load_marked_spans(tasks: Iterable[MarkedTask | SkippedRow], logs: Sequence[Q
     """The answers that people marked, with the marked ranges as target spans.
 
     Where several people marked one range, it has a verdict if all of them gave it the same label; ``weak`` is none.
-
-    Raises:
-        DataError: if a log cannot be read, or two of them have the same row with the same id.
+    Raises ``DataError`` if a log cannot be read, or two of them have the same row with the same id.
     """
     outcomes: list[JudgedAnswer | SkippedRow] = []
     marked: dict[tuple[str, int], MarkedTask] = {}
@@ -373,11 +364,9 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
     """The answers of ``audit`` that the marks in ``path`` speak of.
 
     Marked claims are the ranges that people looked at; a mark on the whole answer says whether all of it is supported.
-    Answers that the audit or its logs do not have any more are skipped (``not_in_audit``, ``text_gone``).
-
-    Raises:
-        DataError: if the marks cannot be read, or a claim ends beyond its answer.
-        RunError: if a file of the audit cannot be read.
+    Answers that the audit or its logs do not have any more are skipped (``not_in_audit``, ``text_gone``). Raises
+    ``DataError`` if the marks cannot be read, or a claim ends beyond its answer; ``RunError`` if a file of the audit
+    cannot be read.
     """
     marks = read_marks([path]).marks
     audited = audited_answers(audit.evidence_of(sorted({mark.record_id for mark in marks})))

@@ -40,10 +40,8 @@ def remove_markup(marked: str) -> tuple[str, MarkedSpans]:
     """The text with every ``[ N text ]`` replaced by ``text``, and the range of each ``text`` without outer spaces.
 
     A space between ``]`` and a closing punctuation mark is an artefact of tokenisation and is dropped. Brackets without
-    a number and spaces, such as a citation ``[1]``, are left alone.
-
-    Raises:
-        ValueError: if a bracket is not closed, or contains only spaces.
+    a number and spaces, such as a citation ``[1]``, are left alone. Raises ``ValueError`` if a bracket is not closed,
+    or contains only spaces.
     """
     text, position = "", 0
     spans: MarkedSpans = []
@@ -71,10 +69,8 @@ def remove_markup(marked: str) -> tuple[str, MarkedSpans]:
 def load_quotesum(path: Path) -> LabelledDataset:
     """The answers of a QuoteSum ``.jsonl`` file; a passage is a source with its title.
 
-    Rows without a marked span are skipped (``no_span``), as of VERI-GRAN.
-
-    Raises:
-        DataError: if the file cannot be read, or a row is not in the format. All loaders raise it likewise.
+    Rows without a marked span are skipped (``no_span``), as of VERI-GRAN. Raises ``DataError`` if the file cannot be
+    read, or a row is not in the format. All loaders raise it likewise.
     """
 
     def passages(row: DataRow) -> Mapping[int, Passage]:

@@ -54,8 +54,7 @@ def _estimate(value: float, drawn: _Numbers) -> Estimate | None:
 def row_draws(rows: int, *, draws: int, seed: int) -> Counts:
     """How often each resample contains each row; a resample has ``rows`` rows. Deterministic.
 
-    Raises:
-        ValueError: if there is no row or no draw.
+    Raises ``ValueError`` if there is no row or no draw.
     """
     if rows < 1 or draws < 1:
         raise ValueError(f"rows and draws should be at least 1, were: {rows} and {draws}")
@@ -150,10 +149,7 @@ def source_folds(sources: Sequence[Hashable], *, seed: int) -> npt.NDArray[np.in
 def best_threshold(scores: _Numbers, marked: _Flags, *, balanced: bool = False) -> float:
     """The threshold with the best F1 (or balanced accuracy), half-way between two scores; items are called from it on.
 
-    Of several equally good ones it is the largest; -inf calls all.
-
-    Raises:
-        ValueError: if there is no item.
+    Of several equally good ones it is the largest; -inf calls all. Raises ``ValueError`` if there is no item.
     """
     order = np.argsort(-scores, kind="stable")
     ranked, marks = scores[order], marked[order]

@@ -147,10 +147,8 @@ def sweep_layers(
 ) -> dict[AtLayer, MethodTally]:
     """A tally for each method and layer; its name is "hss-union, layer 3".
 
-    The model must be loaded completely (``ModelOptions.loaded_layers``). A row that it refuses counts as wrong.
-
-    Raises:
-        ValueError: if a method is none of ``SWEPT``, or hidden states cannot be taken from the model.
+    The model must be loaded completely (``ModelOptions.loaded_layers``). A row that it refuses counts as wrong. Raises
+    ``ValueError`` if a method is none of ``SWEPT``, or hidden states cannot be taken from the model.
     """
     model = required(models.attention, "attention model")
     if not {one.name for one in methods} <= {*SWEPT}:
@@ -189,11 +187,9 @@ def attribute_layers(
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
 
     The pass ends at the last of them. A batch that does not fit into memory is halved. A softmax over the prompt
-    applies only to L*, which it was trained for; other layers take one over all tokens that a token sees.
-
-    Raises:
-        RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
-        ValueError: if one of the layers was not loaded or has no attention, or if ``layers`` is empty.
+    applies only to L*, which it was trained for; other layers take one over all tokens that a token sees. Raises
+    ``RowFault`` OUT_OF_MEMORY or NON_FINITE_ATTENTION; ``ValueError`` if one of the layers was not loaded or has no
+    attention, or if ``layers`` is empty.
     """
     loaded = int(model.network.config.get_text_config().num_hidden_layers)
     if not layers or min(layers) < 1 or max(layers) > loaded:

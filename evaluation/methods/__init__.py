@@ -45,11 +45,7 @@ class LabMethod(Protocol):
     def needs(self) -> frozenset[Need]: ...
 
     def span_results(self, context: LabelledContext) -> Sequence[SpanResult]:
-        """One result per target span, in their order.
-
-        Raises:
-            RowFault: if the answer cannot be attributed.
-        """
+        """One result per target span, in their order; ``RowFault`` if the answer cannot be attributed."""
         ...
 
 
@@ -135,10 +131,8 @@ def chosen_methods(
 ) -> list[LabMethod]:
     """The named methods, each once; by default all, those that need a language model only if one is named.
 
-    A name may also be ``module:Name``, the user's own method, which is created with ``settings``.
-
-    Raises:
-        UsageError: if there is no such method; the message names the available ones.
+    A name may also be ``module:Name``, the user's own method, which is created with ``settings``. Raises ``UsageError``
+    if there is no such method; the message names the available ones.
     """
     if names is not None:
         return [method_named(name, available, settings or MethodSettings()) for name in dict.fromkeys(names)]

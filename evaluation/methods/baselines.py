@@ -142,10 +142,8 @@ def contrastive_saliency(
 
     The contrast of response token y with its token y* in ``contrast`` is log p(y | prompt, prefix) - log p(y* | prompt,
     prefix). If they are the same token it is log p(y | prompt, prefix) alone, since the probability without passages
-    does not depend on the prompt's embeddings. Tokens after the last of ``responses`` are not read.
-
-    Raises:
-        RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+    does not depend on the prompt's embeddings. Tokens after the last of ``responses`` are not read. Raises ``RowFault``
+    OUT_OF_MEMORY or NON_FINITE_ATTENTION.
     """
     import torch
 
