@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.config_file import asked_console as asked_console
 from attribeam.pipeline.config_file import read_options
 from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.pipeline.worker_process import RESUME_HINT, is_disk_full, start_import_server
+from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -84,3 +89,42 @@ def interrupted_once() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Demo:
+    """Audit a small log that is inside the package, and show what was found.
+
+    Everything works without any data of yours.
+    """
+
+    LOG = Path(__file__).with_name("demo_log.jsonl")
+    SHOWN_RECORD = "demo-tide-gate"
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Add the options of ``attribeam demo``."""
+        add = parser.add_argument
+        add(
+            "--output",
+            default="attribeam-demo",
+            metavar="DIR",
+            help="directory for what is found (default: %(default)s)",
+        )
+        add("--no-browser", action="store_true", help="name the page instead of opening it")
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> ExitCode:
+        """Audit the log as ``attribeam audit`` does, then open its page; a second call finds the work done.
+
+        Raises ``UsageError`` if the directory holds other things; ``RunError`` if the audit failed.
+        """
+        parser = CommandParser(prog="attribeam demo", add_help=False)
+        add_arguments(parser)
+        given = ["--input", str(Demo.LOG), "--log-format", "jsonl", "--output", arguments.output, "--workers", "1"]
+        code = run(parser.parse_args([*given, *["--quiet"] * (not sys.stderr.isatty())]))
+        page = (Path(arguments.output) / REPORT_PAGE).resolve()
+        opened = not arguments.no_browser and webbrowser.open(page.as_uri())
+        print_lines("", f"{'opened' if opened else 'open'} {page}")
+        print_lines(f"print one answer: attribeam show {Demo.SHOWN_RECORD} --audit {arguments.output}")
+        print_lines("audit your own log: attribeam audit --input LOG.parquet --output DIR")
+        return code

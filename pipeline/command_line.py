@@ -48,7 +48,7 @@ def set_verbosity(*, verbose: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its module has ``add_arguments(parser)`` and ``run(arguments)``.
+    """One command: its module, or ``module:Class``, has ``add_arguments(parser)`` and ``run(arguments)``.
 
     ``run`` returns how the command ended, None for well, or raises an ``AttribeamError``. The module is imported only
     when the command is called. With ``takes_config``, a file of ``--config`` holds further options, and unknown
@@ -62,7 +62,7 @@ class Command:
 
 
 COMMANDS = (
-    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.demo_command"),
+    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.audit_command:Demo"),
     Command(
         "audit",
         "audit QA logs: Parquet in, evidence records out",
@@ -150,7 +150,8 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         set_verbosity(verbose=False)
     from attribeam.schemas.errors import AttribeamError, ExitCode, UsageError
 
-    module = import_module(command.module)
+    path, _, name = command.module.partition(":")
+    module = getattr(import_module(path), name) if name else import_module(path)
     kind = module.asked_console(argv) if command.takes_config else ConsoleKind.TEXT
     messages = Messages(f"{PROGRAM} {command.name}", kind)
     parser = CommandParser(

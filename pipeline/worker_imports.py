@@ -13,6 +13,6 @@ gc.disable()  # nothing that is imported is garbage; a worker that has loaded it
 
 import spacy  # noqa: E402, F401
 
-import attribeam.pipeline.worker  # noqa: E402, F401
+import attribeam.pipeline.worker_pool  # noqa: E402, F401
 
 gc.freeze()  # a collection would touch, and so copy, what all workers share

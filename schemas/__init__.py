@@ -29,27 +29,7 @@ from attribeam.schemas.qa_record import (
 )
 
 __all__ = [
-    "SCHEMA_VERSION",
-    "VERDICTS",
-    "AnswerKind",
-    "CharRange",
-    "ClaimKind",
-    "DeadLetter",
-    "EvidencePiece",
-    "Passage",
-    "QARecord",
-    "Reason",
-    "RowFault",
-    "RowSource",
-    "SpanEvidence",
-    "SpanKind",
-    "Stage",
-    "Support",
-    "SupportedHow",
-    "TargetSpan",
-    "TokenEvidence",
-    "UnsupportedReason",
-    "dead_letter_row",
-    "dead_letter_schema",
-    "evidence_schema",
-]
+    "SCHEMA_VERSION", "VERDICTS", "AnswerKind", "CharRange", "ClaimKind", "DeadLetter", "EvidencePiece", "Passage",
+    "QARecord", "Reason", "RowFault", "RowSource", "SpanEvidence", "SpanKind", "Stage", "Support", "SupportedHow",
+    "TargetSpan", "TokenEvidence", "UnsupportedReason", "dead_letter_row", "dead_letter_schema", "evidence_schema",
+]  # fmt: skip

@@ -168,7 +168,7 @@ from tempfile import TemporaryDirectory
 from attribeam.logs.rows import RowRange
 from attribeam.transforms.audit_settings import output_schemas
 from attribeam.pipeline import worker_imports
-from attribeam.pipeline.worker import load_models, run_chunk
+from attribeam.pipeline.worker_pool import load_models, run_chunk
 from attribeam.transforms.audit_settings import AuditSettings
 settings = AuditSettings()
 schemas = output_schemas(settings, load_models(settings), [])

@@ -15,7 +15,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt
-from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 

@@ -14,7 +14,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.metrics_export import FinishedRun
-from attribeam.pipeline.worker import load_models
+from attribeam.pipeline.worker_pool import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms import stages
 from attribeam.transforms.audit_settings import AuditSettings

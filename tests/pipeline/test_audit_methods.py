@@ -23,7 +23,7 @@ from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.methods import LabelledContext, audit_name, lab_methods
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.worker import load_models as load_audit
+from attribeam.pipeline.worker_pool import load_models as load_audit
 from attribeam.pipeline.worker_process import explain_chunk_failure
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.run_manifest import RunManifest

@@ -28,7 +28,7 @@ from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.distributed_driver import commit_group, commit_isolated, take_up
 from attribeam.pipeline.input_plan import Chunk
 from attribeam.pipeline.output_directory import RESULTS
-from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError

@@ -29,7 +29,7 @@ from attribeam.logs.privacy import MASK, PrivacySettings
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.input_plan import check_input
-from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError

@@ -14,7 +14,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.worker import run_chunk
+from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.schemas import Reason, RowFault, dead_letter_schema, evidence_schema
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms import stages

@@ -17,8 +17,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.method import LoadedModels, resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline import model_workers, worker, worker_process
-from attribeam.pipeline.worker import load_models
+from attribeam.pipeline import model_workers, worker_pool, worker_process
+from attribeam.pipeline.worker_pool import load_models
 from attribeam.pipeline.worker_process import (
     OUT_OF_MEMORY,
     ModelsLoaded,
@@ -37,13 +37,13 @@ MODELS = {"model": "tiny"}
 
 @pytest.fixture(autouse=True)
 def _no_models_to_load(monkeypatch):
-    monkeypatch.setattr(worker, "load_models", lambda *_: MODELS)
+    monkeypatch.setattr(worker_pool, "load_models", lambda *_: MODELS)
 
 
 def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error():
     ours, theirs = Pipe()
     ours.close()
-    worker_process.serve(worker.serve, theirs, AuditSettings())
+    worker_process.serve(worker_pool.serve, theirs, AuditSettings())
     with pytest.raises(BrokenPipeError):
         theirs.send(None)
 
@@ -51,7 +51,7 @@ def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error():
 def test_a_worker_tells_its_models_before_it_is_told_to_end():
     ours, theirs = Pipe()
     ours.send(None)
-    worker.serve(theirs, AuditSettings())
+    worker_pool.serve(theirs, AuditSettings())
     assert ours.recv() == ModelsLoaded(MODELS)
 
 
@@ -103,11 +103,11 @@ def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(error, 
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(worker, "_run", fail)
+    monkeypatch.setattr(worker_pool, "_run", fail)
     ours, theirs = Pipe()
     ours.send(RunRows(ROWS, OutputSchemas(pa.schema([]), pa.schema([])), "folder"))
     with pytest.raises(MemoryError):
-        worker.serve(theirs, AuditSettings())
+        worker_pool.serve(theirs, AuditSettings())
     assert ours.recv() == ModelsLoaded(MODELS)
     assert not ours.poll()
     assert WorkerDied(OUT_OF_MEMORY).how == "a lack of memory"
