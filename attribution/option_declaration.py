@@ -254,7 +254,6 @@ def add_options(parser: Group, options: type[Options], *groups: str) -> None:
 
 
 def _complaint(error: ValidationError, options: type[Options]) -> str:
-    """The first error, in one line."""
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])

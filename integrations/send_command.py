@@ -459,7 +459,6 @@ def _try(target: Target, scores: Sequence[Score]) -> None:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status that an error of any client tells of."""
     ask = getattr(error, "get_http_status_code", None)
     status = ask() if ask else getattr(getattr(error, "response", error), "status_code", None)
     return status if isinstance(status, int) else None

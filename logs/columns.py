@@ -426,7 +426,6 @@ def _carried_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _unknown_zone(kind: pa.DataType) -> str | None:
-    """The first time zone within a type that nobody knows."""
     if pa.types.is_timestamp(kind) and kind.tz:
         try:
             pa.scalar(0, kind).as_py()

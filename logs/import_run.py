@@ -327,7 +327,6 @@ class _WatchedStorage(ArrowStorage):
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
-        """See ``LogStorage.open``."""
         with super().open(path) as file:
             watched = _WatchedFile(file, self.bar)
             yield cast(BinaryIO, io.BufferedReader(watched, _BUFFER_BYTES))

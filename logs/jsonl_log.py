@@ -195,8 +195,6 @@ def _oddity(value: _Object) -> str:
 
 
 class _Types:
-    """The types of the fields, which widen with every block."""
-
     def __init__(self) -> None:
         self._types: dict[str, pa.DataType] = {}
         self._members: dict[str, set[str]] = {}
@@ -223,7 +221,6 @@ class _Types:
 
 
 def _members(value: object, path: str = "") -> Iterator[str]:
-    """The paths of the members of objects."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield (inner := f"{path}.{name}")

@@ -127,7 +127,6 @@ class _LiveRows:
         self.row_count = len(self._rows)
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
-        """See ``OpenLog``."""
         for batch in self._log.batches(parts, self._rows[np.asarray(rows)].tolist()):
             faults = {self._number(row): fault for row, fault in batch.faults.items()}
             yield LogBatch(self._number(batch.first_row), batch.rows, faults)

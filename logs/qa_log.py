@@ -314,8 +314,6 @@ def _with_partitions(log: OpenLog, path: str) -> OpenLog:
 
 
 class _PartitionedLog:
-    """A log with columns of one value, see ``OpenLog``."""
-
     def __init__(self, log: OpenLog, values: Mapping[str, str | None]) -> None:
         self._log = log
         self._values = values
@@ -323,7 +321,6 @@ class _PartitionedLog:
         self.row_count = log.row_count
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
-        """See ``OpenLog``."""
         own = [part for part in parts if part.column not in self._values]
         for batch in self._log.batches(own or [ColumnPart(self._log.schema.names[0])], rows):
             table = batch.rows

@@ -353,7 +353,6 @@ class ChunkStore:
         return self.storage.exists(self.committed.path(CHUNKS, f".{chunk.name}{_MARK}"))
 
     def _recorded(self) -> Sequence[str]:
-        """The chunks of a run that was done."""
         path = self.committed.path(RUN_MANIFEST)
         try:
             with self.storage.open(path) as file:

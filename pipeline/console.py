@@ -65,25 +65,21 @@ class BarProgress(Progress):
     _bar: tqdm[NoReturn] | None = None
 
     def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
         shown: Any = {"unit": " rows", "smoothing": 0, "desc": "audit", "dynamic_ncols": True}
         with suppress(OSError):
             self._bar = tqdm(total=total, initial=finished, file=self._stream, **shown)
 
     def advance(self, rows: int) -> None:
-        """See ``Progress``."""
         with suppress(OSError):
             if self._bar is not None:
                 self._bar.update(rows)
                 self._bar.refresh()
 
     def note(self, text: str) -> None:
-        """See ``Progress``."""
         with suppress(OSError):
             tqdm.write(one_line(f"audit: {text}"), file=self._stream)
 
     def close(self) -> None:
-        """See ``Progress``."""
         with suppress(OSError):
             if self._bar is not None:
                 self._bar.close()
@@ -93,7 +89,6 @@ class LineProgress(Progress):
     """One line every ten seconds, for logs."""
 
     def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
         super().start(total=total, finished=finished)
         print_line(f"audit: {finished:,} of {total:,} rows are finished", self._stream)
 
@@ -109,12 +104,10 @@ class JsonProgress(Progress):
         self._quiet = quiet
 
     def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
         super().start(total=total, finished=finished)
         self._print("start", rows=total, finished=finished)
 
     def note(self, text: str) -> None:
-        """See ``Progress``."""
         print_line(event_line("note", message=text), self._stream)
 
     def _show(self, seconds: float) -> None:
@@ -257,7 +250,6 @@ def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
 
 
 def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
-    """Refusals and risks, where there are any."""
     for name, kind in (("refusals", AnswerKind.REFUSAL), ("refusals in part", AnswerKind.PARTIAL)):
         if answers := metrics.answers(kind):
             yield _count_line(name, answers, metrics.counts.audited)
@@ -291,7 +283,6 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
 
 
 def _hints(counts: AuditCounts) -> Iterator[str]:
-    """Which records to look at first."""
     looks = [
         (counts.claims.get(Support.UNSUPPORTED, 0), "claim", " with support = 'unsupported'"),
         (counts.dead_lettered, "dead letter", " and the reasons"),

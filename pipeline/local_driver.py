@@ -324,7 +324,6 @@ def _estimate(
 
 
 def _estimate_lines(estimate: Estimate) -> list[str]:
-    """The estimate in aligned lines."""
     rate = estimate.rows / estimate.audit_seconds if estimate.audit_seconds else 0.0
     workers = f"{estimate.workers} worker{'s' if estimate.workers > 1 else ''}"
     if estimate.model_workers:

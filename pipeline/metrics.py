@@ -315,12 +315,9 @@ def _summed(value: Callable[[EvidenceTotals], Value]) -> _ValueOf:
     return lambda run: None if run.evidence is None else value(run.evidence)
 
 
-def _reason_count(reason: UnsupportedReason, sums: EvidenceTotals) -> int:
-    return sums.reasons.get(reason, 0)
-
-
-def _how_count(how: SupportedHow, sums: EvidenceTotals) -> int:
-    return sums.hows.get(how, 0)
+def _counted(counts: str, value: str) -> _ValueOf:
+    """How many claims have a value of ``reasons`` or ``hows``."""
+    return _summed(lambda sums: getattr(sums, counts).get(value, 0))
 
 
 def _claim_shares(support: Support) -> Iterator[Metric]:
@@ -346,14 +343,8 @@ _ALL = (
     Metric("spans", "spans", lambda run: run.counts.span_count),
     Metric("claims", "claims", lambda run: run.counts.claim_count),
     *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
-    *(
-        Metric(f"unsupported_spans.{why}", "claims", _summed(partial(_reason_count, why)))
-        for why in UnsupportedReason
-    ),
-    *(
-        Metric(f"supported_spans.{how}", "claims", _summed(partial(_how_count, how)))
-        for how in SupportedHow
-    ),
+    *(Metric(f"unsupported_spans.{why}", "claims", _counted("reasons", why)) for why in UnsupportedReason),
+    *(Metric(f"supported_spans.{how}", "claims", _counted("hows", how)) for how in SupportedHow),
     Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),
     Metric("no_claim_spans", "spans", lambda run: run.claims(Support.NO_CLAIM)),
     Metric("not_judged_spans", "spans", lambda run: run.counts.not_judged_count),

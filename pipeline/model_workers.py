@@ -236,7 +236,6 @@ class RemoteModels:
         self.models, self.settings = loaded.models, loaded.settings
 
     def start(self, rows: Sequence[AuditRow]) -> Future[list[Outcome]]:
-        """See ``BlockModel``."""
         sent: object = [*rows]
         if self._sends_tokens_alone:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]

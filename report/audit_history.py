@@ -158,7 +158,6 @@ def _shares(counts: AuditCounts) -> dict[str, float]:
 
 
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
-    """With what only ``metrics.json`` has."""
     try:
         found = read_json(_Metrics, _content(folder / "metrics.json"), extra="ignore")
     except FileNotFoundError:
@@ -209,8 +208,6 @@ class _Risks:
 
 @dataclass(frozen=True, slots=True)
 class _Metrics:
-    """What is read of ``metrics.json``."""
-
     started_at: str
     answered_at: Moment | None
     metrics: _Risks

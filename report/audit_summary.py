@@ -116,7 +116,6 @@ def _compared_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterat
 
 
 def _run_figures(audit: AuditDirectory, before: AuditCounts | None) -> Iterator[Figure]:
-    """Dead letters and duration."""
     manifest, dead, rows = audit.manifest, audit.counts.dead_lettered, audit.counts.rows
     earlier = None if before is None else (before.dead_lettered, before.rows)
     change = _points((dead, rows), earlier, more_is_better=False)
@@ -131,7 +130,6 @@ def _run_figures(audit: AuditDirectory, before: AuditCounts | None) -> Iterator[
 
 
 def _duration_text(seconds: float) -> str:
-    """Hours and minutes, minutes and seconds, or seconds."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
@@ -143,7 +141,6 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _growth(now: int, before: int) -> Change | None:
-    """The change of a count, in per cent of the earlier one."""
     return Change(f"{_signed((now - before) / before * 100)}%", "neutral") if before else None
 
 

@@ -225,7 +225,6 @@ def _metric_charts(
 
 
 def _column_charts(entries: Sequence[AuditEntry], links: Mapping[str, str]) -> Iterator[tuple[str, list[_Chart]]]:
-    """For each column, the values with the most claims."""
     for column, values in _column_values(entries).items():
         charts = []
         for value, claims in values:
@@ -272,7 +271,6 @@ def _trend(
 
 
 def _grid(step: float) -> list[tuple[float, str]]:
-    """The five lines of a scale."""
     return [(_y(number * step, 4 * step), f"{100 * number * step:.4g}%") for number in range(5)]
 
 

@@ -87,7 +87,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:
-    """All lines about one id, as it is in the audit; several rows may have it."""
     answers = list(audited_answers(audit.evidence_of([record_id])))
     letters = audit.dead_letters_of(record_id).to_pylist()
     if not answers and not letters:

@@ -154,7 +154,6 @@ def _name(span: SpanEvidence) -> str:
 
 
 def _verdict(span: SpanEvidence) -> Iterator[str]:
-    """What is said of a span, and its pieces of evidence."""
     facts = [
         span.why,
         "" if span.support_score is None else f"support {span.support_score:.2f}",

@@ -9,10 +9,11 @@ import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -51,11 +52,6 @@ def utc_moment(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _moment_text(text: str) -> str:
-    utc_moment(text)
-    return text
-
-
 def _share_text(text: str) -> str:
     if not 0 <= float(text) <= 1:
         raise ValueError("a share from 0 to 1 was expected")
@@ -66,9 +62,9 @@ def _one_of(kind: type[StrEnum]) -> AfterValidator:
     return AfterValidator(lambda text: kind(text))  # an enumeration of Python 3.12 has no signature for pydantic
 
 
-Moment = Annotated[str, AfterValidator(_moment_text)]
+Moment = Annotated[str, AfterValidator(lambda text: utc_moment(text) and text)]
 _ShareText = Annotated[str, AfterValidator(_share_text)]
-_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid") -> _T:
@@ -77,8 +73,7 @@ def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ig
     Raises ``ValueError`` if it is something else; the message says where, and does not repeat what stands there.
     """
     try:
-        adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(kind))
-        value: _T = adapter.validate_json(text, strict=True, extra=extra)
+        value: _T = _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
@@ -165,12 +160,11 @@ def _cut_at(unit: str, ends: tuple[PassageEnd, ...]) -> CutPassages | None:
     if not open_ended:
         return None
     length, count = max(open_ended.items(), key=lambda item: (item[1], item[0]))
-    share = _LEAST_SHARE if length == max(lengths) and unit != "words" else _LEAST_COMMON_SHARE
-    if length < _UNITS[unit] or count < max(_FEWEST_CUT, share * len(ends)):
-        return None
-    if unit == "words" and length < max(lengths):
-        return None
-    return CutPassages(count, len(ends), unit, length) if count >= _LEAST_OPEN_SHARE * lengths.count(length) else None
+    is_longest = length == max(lengths)
+    share = _LEAST_SHARE if is_longest and unit != "words" else _LEAST_COMMON_SHARE
+    fewest = max(_FEWEST_CUT, share * len(ends), _LEAST_OPEN_SHARE * lengths.count(length))
+    is_cut = length >= _UNITS[unit] and count >= fewest and (is_longest or unit != "words")
+    return CutPassages(count, len(ends), unit, length) if is_cut else None
 
 
 class RunStatus(StrEnum):
@@ -320,7 +314,6 @@ class _Manifest:
     _kind: ClassVar[str]
 
     def to_json(self) -> str:
-        """This manifest as JSON text."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"  # type: ignore[call-overload]
 
     @classmethod
@@ -372,7 +365,6 @@ class ChunkManifest(_Manifest):
     _kind: ClassVar[str] = "chunk"
 
     def contradictions(self) -> Iterator[str]:
-        """See ``_Manifest``."""
         yield from self.counts.contradictions()
         if self.counts.rows != self.row_end - self.row_start:
             yield "counts.rows should be those from row_start to row_end"
@@ -429,7 +421,7 @@ class RunManifest(_Manifest):
         yield from self.counts.contradictions()
         if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
             yield "counts.rows should be those of the inputs"
-        read_json(_ReadModels, json.dumps(self.models), extra="ignore")
+        read_json(dict[str, _ShareText], json.dumps({n: value for n, value in self.models.items() if n in _SHARES}))
         read_json(_ReadOptions, json.dumps(self.options), extra="ignore")
         read_json(_ReadPrivacy, json.dumps(self.options.get("privacy", {})))
 
@@ -458,19 +450,11 @@ class _ReadOptions:
     max_text_chars: Count = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadModels:
-    """Those of a run's models that are read as numbers."""
-
-    answer_risk_threshold: _ShareText = "0"
-    supported_threshold: _ShareText = "0"
-    weak_threshold: _ShareText = "0"
-    verdict_precision: _ShareText = "0"
-    verdict_recall: _ShareText = "0"
-    verdict_false_alarms: _ShareText = "0"
-    verdict_short_precision: _ShareText = "0"
-    verdict_short_recall: _ShareText = "0"
-    verdict_short_false_alarms: _ShareText = "0"
+_SHARES = (
+    "answer_risk_threshold", "supported_threshold", "weak_threshold", "verdict_precision", "verdict_recall",
+    "verdict_false_alarms", "verdict_short_precision", "verdict_short_recall", "verdict_short_false_alarms",
+)  # fmt: skip
+"""Those of a run's models that are read as numbers."""
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:

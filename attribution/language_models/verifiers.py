@@ -352,7 +352,6 @@ class TokenClassifier(Classifier):
         return [found[place] for place in range(len(records))]
 
     def _prompts(self, record: QARecord) -> Iterator[str]:
-        """One prompt for each window of passages."""
         overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
         for texts in self.windows(record.passages, overhead=overhead, lead=_LEAD):
             yield _prompt(record.question, texts)

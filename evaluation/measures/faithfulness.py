@@ -289,18 +289,6 @@ def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) 
     )
 
 
-_CITATION_HEADER = (
-    "method",
-    "recall %",
-    "95% interval",
-    "precision %",
-    "95% interval",
-    "F1 %",
-    "95% interval",
-    "per sentence",
-)
-
-
 def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[str]) -> str:
     """The figures, one line per method, then the remarks and what failed."""
     interval = "95% interval"
@@ -340,7 +328,6 @@ class TargetAnswers:
                 yield target
 
     def _target(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
-        """The answer, or the reason why it is left out."""
         record = labelled.record
         if self._source is AnswerChoice.GENERATED:
             record = replace(record, answer=self._model.generate(record), target_spans=None)

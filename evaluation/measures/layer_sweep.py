@@ -479,7 +479,6 @@ def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
 
 
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
-    """The choice, and how good such choices are on other rows."""
     validated = choice.cross_validated
     rounds = f"{validated.low:.1f} to {validated.high:.1f} in {ROUNDS} rounds of {FOLDS} folds"
     ahead, interval = validated.mean - choice.usual_accuracy, interval_cell(choice.gain, sign="+")

@@ -236,7 +236,6 @@ def otlp_attributes(value: object) -> dict[str, object]:
 
 
 def _otlp_value(value: object) -> object:
-    """An OTLP value as JSON."""
     if not isinstance(value, dict):
         return value
     for name, one in value.items():

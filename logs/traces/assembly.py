@@ -415,7 +415,6 @@ def _documents(span: Span) -> tuple[Document, ...]:
 
 
 def _prompts(tree: Tree) -> Iterator[str]:
-    """What models were told, the last model first."""
     for span in reversed(tree.spans):
         if span.role not in _SPEAKING:
             continue

@@ -152,7 +152,6 @@ def _messages_in(one: object) -> list[Message] | None:
 
 
 def _tool_results(content: object) -> list[Message]:
-    """What tools said, where it stands among the parts of a message."""
     parts = content if isinstance(content, list) else []
     results = []
     for part in parts:

@@ -240,7 +240,6 @@ class _Window:
                 return ""
 
     def advance(self, count: int) -> None:
-        """Leave characters behind."""
         self.line += self._text.count("\n", self._at, self._at + count)
         self._at += count
 

@@ -328,7 +328,6 @@ def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Docum
 
 
 def _prompts(whole: Record) -> Iterator[str]:
-    """The texts that a model may have been given."""
     for value in (member(whole, (name,))[1] for name in _PROMPTS):
         opened = opened_text(value)
         messages = messages_of(opened)

@@ -100,7 +100,6 @@ class _Lines:
         self.taken -= len(lines)
 
     def next_row(self) -> _Row:
-        """Take the lines of a row."""
         taken: list[str] = []
         try:
             return _Row(taken, next(csv.reader(self._feed(taken), strict=True), None))

@@ -323,7 +323,6 @@ def _store_ids(row: TraceRow) -> dict[str, object]:
 
 
 def _stored_row(row: TraceRow) -> dict[str, object]:
-    """The values of a row in the stored schema."""
     fault = row.fault
     return {
         **{name: text_bytes(getattr(row, name)) for name in ("record_id", "question", "answer", "generator")},
