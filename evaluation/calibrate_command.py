@@ -46,7 +46,7 @@ from attribeam.report.audit_summary import audit_title
 from attribeam.report.labelling import Marks, read_marks
 from attribeam.report.messages import as_private_as, print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.written_files import file_sha256
+from attribeam.schemas.files import file_sha256
 
 FIGURES_FILE = "calibration.json"
 _Parts = tuple[FittedPart, ...]

@@ -91,7 +91,7 @@ from attribeam.logs.reader import log_options
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import DataError, UsageError
-from attribeam.schemas.written_files import file_sha256
+from attribeam.schemas.files import file_sha256
 
 load_once = loaded_once(load_models)
 """Keeps the last models, so that a suite does not load them for each data set."""

@@ -24,7 +24,7 @@ from pyarrow import ArrowException, fs
 
 from attribeam.logs.lake_tables import TableFiles, files_of_tables
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.written_files import new_file, sync_folder
+from attribeam.schemas.files import new_file, sync_folder
 
 _BLOCK_BYTES = 1 << 20
 _FILE_URI = "file:///"

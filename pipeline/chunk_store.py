@@ -30,6 +30,7 @@ from attribeam.report.audit_directory import CHUNKS, DEAD_LETTERS, EVIDENCE, RUN
 from attribeam.schemas import QARecord, Support
 from attribeam.schemas.errors import LeakError, RunError, SchemaVersionError, UsageError
 from attribeam.schemas.evidence_record import COUNTED_COLUMNS, counted_rows
+from attribeam.schemas.files import UNFINISHED, file_sha256
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -41,7 +42,6 @@ from attribeam.schemas.run_manifest import (
     StageSeconds,
     dead_letter_counts,
 )
-from attribeam.schemas.written_files import UNFINISHED, file_sha256
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import DEAD_LETTER_FILE, EVIDENCE_FILE, RowCounts, given_names
 

@@ -128,7 +128,7 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
     Raises ``RunError`` if the file cannot be written; an existing file stays as it was.
     """
     from attribeam.schemas.errors import RunError
-    from attribeam.schemas.written_files import new_file
+    from attribeam.schemas.files import new_file
 
     if output == STANDARD_OUTPUT:
         return write_output(parts)

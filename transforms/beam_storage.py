@@ -26,7 +26,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from attribeam.logs.files import Entry, WritableStorage, find_files, local_status
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.written_files import unfinished_name
+from attribeam.schemas.files import unfinished_name
 
 _make_client: Any = boto3_client.Client
 

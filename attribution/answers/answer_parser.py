@@ -38,7 +38,7 @@ from attribeam.attribution.answers.parsed_answer import (
 )
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.json_file import check_regular, read_object, read_regular
+from attribeam.schemas.files import check_regular, read_object, read_regular
 
 if TYPE_CHECKING:
     from spacy.language import Language

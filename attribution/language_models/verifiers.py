@@ -48,7 +48,7 @@ from attribeam.attribution.verdict.verified import (
 )
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.json_file import read_object
+from attribeam.schemas.files import read_object
 
 Row = Mapping[str, list[int]]
 """The tokens of one row, by the names of the model's inputs."""

@@ -21,7 +21,7 @@ from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError, ModelUnavailableError
-from attribeam.schemas.json_file import check_regular, read_object
+from attribeam.schemas.files import check_regular, read_object
 
 CAPTURE_IMPLEMENTATION = "attribeam_capture"
 """The name of the attention that is captured, among those that transformers can be told to use."""

@@ -37,7 +37,7 @@ from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageToken
 from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.json_file import read_object
+from attribeam.schemas.files import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic_core import from_json
 
 from attribeam.schemas import Passage
-from attribeam.schemas.json_file import read_regular
+from attribeam.schemas.files import read_regular
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -24,7 +24,7 @@ from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.attribution.verdict.texts import PassageSentences
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.json_file import read_regular
+from attribeam.schemas.files import read_regular
 
 if TYPE_CHECKING:
     import torch

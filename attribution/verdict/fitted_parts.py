@@ -25,7 +25,7 @@ from attribeam.attribution.answers.atomic_facts import WordTokenAlignment
 from attribeam.attribution.verdict.texts import RowKind, carries_content
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import DataError, ModelLoadError
-from attribeam.schemas.json_file import ALTERNATIVE, Form, Line, Name, Number, Share, read_form, read_regular
+from attribeam.schemas.files import ALTERNATIVE, Form, Line, Name, Number, Share, read_form, read_regular
 
 OTHER_SIGNALS = "the verdict's model was fitted on other signals than this version measures; train it"
 _Numbers = npt.NDArray[np.float64]

@@ -50,7 +50,7 @@ from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_sig
 from attribeam.attribution.verdict.texts import RowKind
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form, read_regular
+from attribeam.schemas.files import STRICT, Form, Line, Name, Number, Share, read_form, read_regular
 
 SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""

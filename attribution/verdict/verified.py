@@ -26,7 +26,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.fitted_parts import HIGHEST, LOWEST, UNREAD
 from attribeam.schemas import CharRange, QARecord, Reason, RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import ModelLoadError, UsageError
-from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form
+from attribeam.schemas.files import STRICT, Form, Line, Name, Number, Share, read_form
 
 if TYPE_CHECKING:
     import torch

@@ -1,19 +1,23 @@
 """A standalone Apache Flink cluster on this machine: one JobManager, two TaskManagers, SDK workers as their processes.
 
 Everything lies in one folder and listens on free ports of localhost. ``with FlinkCluster(...)`` starts and stops it.
+``main`` audits the example log on one, for run_example.sh.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -24,9 +28,10 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from deploy.flink.get_flink import FlinkFiles
+from deploy.flink.get_flink import FetchError, FlinkFiles, get_flink
 
 from attribeam.pipeline.audit_options import beam_arguments
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 TASK_MANAGERS = 2
 RESTARTS = 4
@@ -302,3 +307,53 @@ def _free_ports(count: int) -> list[int]:
         if len(ports) == count:
             return ports
     raise ClusterError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1} of localhost, fewer than {count} are free")
+
+
+_EXAMPLE_LOG = Path(__file__).parents[2] / "examples" / "qa_logs.parquet"
+
+
+def main() -> int:
+    """Audit the example log on a cluster that lives as long as the audit; 0 if it is done and reconciles."""
+    parser = argparse.ArgumentParser(prog="run_example.sh", description="Audit the example log on Flink.")
+    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="where the audit goes")
+    output = parser.parse_args().output.absolute()
+    if shutil.which("java") is None:
+        return _failed("Flink needs Java 11 or 17 on the path; install one (for example openjdk-17-jre-headless)")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder = Path(tempfile.mkdtemp(prefix="attribeam-flink-"))
+    try:
+        with FlinkCluster(folder, get_flink(), worker_environment={"OMP_NUM_THREADS": "1"}) as cluster:
+            _tell(f"Flink runs at http://{cluster.address}, its logs are in {folder}")
+            code = _audit(cluster, output)
+    except (ClusterError, FetchError) as error:
+        return _failed(str(error))
+    except KeyboardInterrupt:
+        return _failed("interrupted; Flink was stopped", code=130)
+    if code != 0 or not _reconciles(output):
+        return _failed(f"the audit failed; Flink's logs are in {folder}", code=code or 1)
+    shutil.rmtree(folder)
+    _tell(f"done: evidence, dead letters and run_manifest.json are in {output}")
+    return 0
+
+
+def _audit(cluster: FlinkCluster, output: Path) -> int:
+    audit = [sys.executable, "-m", "attribeam", "audit", "--input", str(_EXAMPLE_LOG), "--output", str(output)]
+    runner = [*cluster.runner_options(), "--rows-per-chunk", "20"]
+    return subprocess.run([*audit, *runner], check=False).returncode
+
+
+def _reconciles(output: Path) -> bool:
+    """Whether the manifest says that every row of the example log is audited or a dead letter."""
+    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    counts = manifest.counts
+    _tell(f"{counts.rows} rows: {counts.audited} audited, {counts.dead_lettered} dead letters")
+    return manifest.status is RunStatus.DONE and counts.is_reconciled
+
+
+def _failed(message: str, *, code: int = 1) -> int:
+    _tell(message)
+    return code
+
+
+def _tell(message: str) -> None:
+    print(f"run_example: {message}", file=sys.stderr)

@@ -7,4 +7,5 @@ root="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)"
 # shellcheck source=../../make_environment.sh
 source "$root/make_environment.sh"
 make_environment "$root" ""
-exec "$root/.venv/bin/python" "$root/deploy/flink/run_example.py" "$@"
+start='import sys; sys.path.insert(0, sys.argv.pop(1)); from deploy.flink.cluster import main; sys.exit(main())'
+exec "$root/.venv/bin/python" -c "$start" "$root" "$@"

@@ -44,6 +44,7 @@ from attribeam.logs.reader import reader_named
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
+from attribeam.schemas.files import new_file
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,
@@ -53,7 +54,6 @@ from attribeam.schemas.qa_record import (
     UNSUPPORTED_SPANS,
     labelled_log_schema,
 )
-from attribeam.schemas.written_files import new_file
 
 _Answer = LabelledAnswer | JudgedAnswer
 _Dataset = LabelledDataset | JudgedDataset

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from attribeam.evaluation.datasets.dataset_file import SkippedRow, data_files
 from attribeam.report.messages import one_line
 from attribeam.schemas import QARecord, RowFault
-from attribeam.schemas.written_files import file_sha256, new_file
+from attribeam.schemas.files import file_sha256, new_file
 
 CONFIDENCE = 0.95
 FOLDS = 5

@@ -19,10 +19,10 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_store import ChunkAttempt, ChunkStore, ReconciliationError, count_rows
 from attribeam.pipeline.input_plan import Chunk
 from attribeam.pipeline.output_directory import OutputDirectory
-from attribeam.schemas import written_files as new_file
+from attribeam.schemas import files as new_file
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.files import file_sha256
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, InputFile, OutputFile, RunStatus
-from attribeam.schemas.written_files import file_sha256
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))

@@ -30,7 +30,7 @@ from spacy.vectors import Vectors  # type: ignore[import-not-found]
 from thinc.api import Optimizer
 from tqdm import tqdm
 
-from attribeam.schemas.written_files import new_file
+from attribeam.schemas.files import new_file
 from lab.data_files import read_page_file
 from lab.training.loss_curve import draw_loss_curve
 from lab.training.parser.treebank import Sentence, build_doc, cut_at_random, group_by_document

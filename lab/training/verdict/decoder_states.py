@@ -18,7 +18,7 @@ from attribeam.attribution.language_models.decoder import read_answers
 from attribeam.attribution.verdict.fitted_parts import AnswerStates
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.written_files import new_file
+from attribeam.schemas.files import new_file
 from lab.training.verdict.fitting import PROBE_SETS
 from lab.training.verdict.verdict_rows import VerdictRow
 

@@ -23,7 +23,7 @@ from attribeam.attribution.answers.answer_parser import (
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, LockstepParser, TorchProducts, faster_parts
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
-from attribeam.schemas.json_file import read_object
+from attribeam.schemas.files import read_object
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
