@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TextIO
+from typing import Any, ClassVar, TextIO
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from tqdm import tqdm
@@ -419,9 +419,13 @@ class Sending:
         """Send a batch; of one that the store refuses, each half alone, until it is known which answers it refuses."""
         try:
             _try(target, [score for answer in answers for score in answer.scores])
-        except Exception as error:  # noqa: BLE001 - each client has its own errors
+        except Exception as error:
             if _may_pass(error) or _status(error) in _NO_ENTRY:
-                self._stop(error)
+                self._write_failures()
+                raise RunError(
+                    f"{self.name} does not take scores: {shown(error)}; {self.sent} answers are sent, start the same "
+                    "command again for the others"
+                ) from error
             half = len(answers) // 2
             if half == 0:
                 self.failures.append((answers[0], shown(error)))
@@ -431,13 +435,6 @@ class Sending:
         self.sent += len(answers)
         file.writelines(f"{self._mark(answer)}\n" for answer in answers)
         file.flush()
-
-    def _stop(self, error: Exception) -> NoReturn:
-        self._write_failures()
-        raise RunError(
-            f"{self.name} does not take scores: {shown(error)}; {self.sent} answers are sent, start the same command "
-            "again for the others"
-        ) from error
 
     def _write_failures(self) -> None:
         path = self.root / FAILURES

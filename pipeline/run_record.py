@@ -147,7 +147,13 @@ class RunRecord:
             if self.missing:
                 self.store.remove_results()
             finished = audit()
-            self._check_reconciled(finished)
+            counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
+            if not (counts.is_reconciled and counts.rows == rows):
+                raise RunError(
+                    f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
+                    f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command "
+                    "again."
+                )
             return self.write(RunStatus.DONE, finished)
         except BaseException as error:
             with suppress(OSError):
@@ -186,15 +192,6 @@ class RunRecord:
         if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
             _put_metrics(self.store.put, RunMetrics(manifest))
         return manifest
-
-    def _check_reconciled(self, finished: Mapping[str, ChunkManifest]) -> None:
-        """Refuse chunks that do not hold every row of the input once."""
-        counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
-        if not (counts.is_reconciled and counts.rows == rows):
-            raise RunError(
-                f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
-                f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
-            )
 
 
 def end_status(error: BaseException) -> RunStatus:

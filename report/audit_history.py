@@ -24,7 +24,6 @@ from attribeam.report.overview import ShareGroup, SupportCounts
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.errors import RunError, SchemaVersionError, UsageError
 from attribeam.schemas.run_manifest import (
-    AuditCounts,
     Count,
     FiniteNumber,
     Moment,
@@ -126,6 +125,9 @@ def read_entry(folder: Path) -> AuditEntry:
         reason = "it has no run_manifest.json" if isinstance(error, FileNotFoundError) else "it cannot be read"
         return AuditEntry(name, _written_at(folder), DAMAGED, f"run_manifest.json: {reason}")
     counts = manifest.counts
+    shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
+    if counts.claim_count:
+        shares |= {f"{one}_share": counts.claims.get(one, 0) / counts.claim_count for one in VERDICTS}
     entry = AuditEntry(
         name=name,
         moment=_last_date(one.path for one in manifest.inputs) or _last_date([name]) or utc_moment(manifest.started_at),
@@ -133,7 +135,7 @@ def read_entry(folder: Path) -> AuditEntry:
         rows=counts.rows,
         claims=counts.claim_count,
         supports=SupportCounts(*(counts.claims.get(support, 0) for support in VERDICTS)),
-        metrics=_shares(counts),
+        metrics=shares,
         configuration=manifest.configuration,
         page=(folder / PAGE).is_file() and name == folder.name,
     )
@@ -148,13 +150,6 @@ def _last_date(paths: Iterable[str]) -> datetime | None:
             year, month, day = map(int, digits)
             found.append(datetime(year, month, day, tzinfo=UTC))
     return max(found, default=None)
-
-
-def _shares(counts: AuditCounts) -> dict[str, float]:
-    shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
-    if counts.claim_count:
-        shares |= {f"{one}_share": counts.claims.get(one, 0) / counts.claim_count for one in VERDICTS}
-    return shares
 
 
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:

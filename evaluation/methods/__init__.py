@@ -93,18 +93,9 @@ def _of_passages(chosen: set[int] | frozenset[int], count: int) -> SpanResult:
 
 
 _OTHERS: tuple[Callable[[MethodSettings], LabMethod], ...] = (
-    SentenceUnion,
-    AugmentedUnion,
-    AugmentedUnionInSentence,
-    HiddenAverage,
-    HiddenAverageDep,
-    HiddenUnion,
-    HiddenUnionDep,
-    ContrastiveGradients,
-    SpanWords,
-    FactWords,
-    SentenceWords,
-)
+    SentenceUnion, AugmentedUnion, AugmentedUnionInSentence, HiddenAverage, HiddenAverageDep, HiddenUnion,
+    HiddenUnionDep, ContrastiveGradients, SpanWords, FactWords, SentenceWords,
+)  # fmt: skip
 
 
 def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMethod]:
