@@ -29,7 +29,7 @@ from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import valid_text
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions, guess_lines, guessed
-from attribeam.logs.traces.trace_log import ExportRows, Seen, checked, log_schema, passages_table, table_file
+from attribeam.logs.traces.trace_log import ExportRows, Seen, TableFile, checked, log_schema, passages_table
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
 from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
@@ -133,7 +133,7 @@ def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary
     try:
         with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
             log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
-            with table_file(log, schema) as rows, table_file(refused, dead_letter_schema()) as faulty:
+            with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
                 for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):
                     if isinstance(outcome, QARecord):
                         rows.add(_log_row(outcome))

@@ -338,23 +338,19 @@ def _stored_row(row: TraceRow) -> dict[str, object]:
     }
 
 
-@contextmanager
-def table_file(path: Path, schema: pa.Schema) -> Iterator[TableFile]:
-    """A Parquet file that rows are added to, closed when the context is left."""
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        table = TableFile(writer, schema)
-        yield table
-        table.flush()
+class TableFile(AbstractContextManager["TableFile"]):
+    """A Parquet file that rows are added to, closed when the context is left; as many rows wait as a batch may have."""
 
-
-class TableFile:
-    """See ``table_file``; as many rows wait in memory as a batch may have."""
-
-    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
-        self._writer = writer
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._schema = schema
         self._waiting: list[Mapping[str, object]] = []
         self._size = 0
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._writer:
+            if kind is None:
+                self.flush()
 
     def add(self, row: Mapping[str, object]) -> None:
         """Add one row."""
@@ -401,7 +397,7 @@ class TraceReader:
         export = ExportRows(self._kind, TraceOptions())
         with tempfile.TemporaryDirectory(prefix="attribeam-log-") as folder:
             path = Path(folder, "rows.parquet")
-            with table_file(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
+            with TableFile(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
                 for placed in export.read([lambda: nullcontext(file)]):
                     table.add(_stored_row(placed.row))
                 table.describe(with_reading_notes(export.seen.notes))
