@@ -112,7 +112,7 @@ MUTANTS = {
         ("files not in ([], [rows.file]) or", ""),
     ),
     "attribution/answers/unmatched_values.py": (
-        ("repeats = all(any(passage.has", "repeats = any(any(passage.has"),
+        ("all(map(passage.repeats", "any(map(passage.repeats"),
         ("_DECADE = (Decimal(0), Decimal(9))", "_DECADE = (Decimal(0), Decimal(0))"),
         ("and amount > 1 and", "and"),
         ("if not any(taken[start:end]):", "if True:"),

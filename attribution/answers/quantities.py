@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
@@ -24,16 +24,8 @@ from attribeam.attribution.answers.plain_text import (
     Number,
     Quantity,
     Reading,
-    clock_times_in,
-    numbers_in,
     worded_amount,
 )
-
-
-def quantities_in(text: str) -> Iterator[Quantity]:
-    """All quantities of a text but its dates and versions; they may overlap, and numbers come first."""
-    yield from chain(number_quantities(numbers_in(text), text), phrases_in(text), clock_times_in(text))
-
 
 _UNITS_IN_SECONDS = {
     "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "day": 86_400, "week": 604_800,
