@@ -385,7 +385,8 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
 
 
 _CAMEL_CASE, _BETWEEN_CAMELS = re.compile(r"[a-z][A-Z]"), re.compile(r"(?<=[a-z])(?=[A-Z])")
-_YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
+_YEAR = re.compile(r"(?:1\d|20)\d\d(?<![\d.,$€£]\d{4})(?!\d|[.,]\d|\s?%)")
+_DIGITS_JOINED = re.compile(r"\d[-./]\d")
 _KINDS_OF_DATES = frozenset({Kind.MONTH, Kind.MINUTE})
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
@@ -404,6 +405,10 @@ class PassageContent:
     @cached_property
     def _plain(self) -> str:
         return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
+
+    @cached_property
+    def _written(self) -> list[str]:
+        return WORD.findall(self._plain)
 
     @cached_property
     def _word_list(self) -> list[str]:
@@ -451,7 +456,7 @@ class PassageContent:
             for kind, size in quantity.readings:
                 found[kind].add(size)
         found[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
-        for kind, size in map(version, VERSION.findall(text)):
+        for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
             found[kind].add(size)
         if self.words.issuperset(_DAYS):
             found[Kind.DAYS_A_WEEK].add(Decimal(7))
@@ -462,8 +467,9 @@ class PassageContent:
         """The months and the times of day."""
         text, words = self._plain, self.words
         months = [month for name, month in MONTHS.items() if name in words]
-        months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
-        months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
+        if _DIGITS_JOINED.search(text):
+            months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
+            months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
         minutes = (size for time in clock_times_in(text) for _, size in time.readings)
         return {Kind.MONTH: frozenset(map(Decimal, months)), Kind.MINUTE: frozenset(minutes)}
 
@@ -482,12 +488,13 @@ class PassageContent:
     def capitals(self) -> frozenset[str]:
         """Words all in capitals, without full stops: "US" for "U.S."."""
         undotted = FULL_STOP_AFTER_LETTER.sub("", self._plain)
-        return frozenset(word for word in WORD.findall(undotted) if word.isupper())
+        written = self._written if undotted == self._plain else WORD.findall(undotted)
+        return frozenset([word for word in written if word.isupper()])
 
     @cached_property
     def capitalised(self) -> frozenset[str]:
         """Words with a capital first letter, as they are written."""
-        return frozenset(word for word in WORD.findall(self._plain) if word[0].isupper())
+        return frozenset([word for word in self._written if word[0].isupper()])
 
     @cached_property
     def lower_capitalised(self) -> frozenset[str]:
