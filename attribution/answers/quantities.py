@@ -86,9 +86,8 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
     """What the numbers of a text may say with what stands behind them."""
     measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
     for number in numbers:
-        if text[number.end : number.end + 1] in _NOTHING_BEHIND and not number.is_decade:
-            readings = {(Kind.AMOUNT, amount) for amount in number.amounts}
-        else:
+        readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
+        if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
             readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]

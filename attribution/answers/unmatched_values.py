@@ -367,6 +367,8 @@ class ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = copy(self)
         matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
+        if len(matcher._values) == len(self._values):
+            matcher._parts = {**self._parts}
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:
