@@ -47,7 +47,7 @@ MUTANTS = {
         ("if not strict:", "if strict:"),
         ("encoded.column_passage >= 0)", "encoded.column_passage > 0)"),
         ("float(found.sum()) / (end - first)", "float(found.sum()) / max(len(found), 1)"),
-        ("own[own == 0] = 1", "own[own == 0] = 0"),
+        ("counts.get(token, 1) + self", "counts.get(token, 0) + self"),
         ("own_token_weight - 1 if", "own_token_weight if"),
         ("places + window)", "places + window + 1)"),
         ("(order >= first) &", "(order > first) &"),
