@@ -47,7 +47,7 @@ MUTANTS = {
         ("if not strict:", "if strict:"),
         ("encoded.column_passage >= 0)", "encoded.column_passage > 0)"),
         ("float(found.sum()) / (end - first)", "float(found.sum()) / max(len(found), 1)"),
-        ("own[own == 0] = 1", "own[own == 0] = 0"),
+        ("counts.get(token, 1) + self", "counts.get(token, 0) + self"),
         ("own_token_weight - 1 if", "own_token_weight if"),
         ("places + window)", "places + window + 1)"),
         ("(order >= first) &", "(order > first) &"),
@@ -112,7 +112,7 @@ MUTANTS = {
         ("files not in ([], [rows.file]) or", ""),
     ),
     "attribution/answers/unmatched_values.py": (
-        ("repeats = all(any(passage.has", "repeats = any(any(passage.has"),
+        ("all(map(passage.repeats", "any(map(passage.repeats"),
         ("_DECADE = (Decimal(0), Decimal(9))", "_DECADE = (Decimal(0), Decimal(0))"),
         ("and amount > 1 and", "and"),
         ("if not any(taken[start:end]):", "if True:"),

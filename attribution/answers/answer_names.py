@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import TypeAlias
 
 from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label, sentence_of_word
@@ -28,17 +29,21 @@ from attribeam.attribution.answers.plain_text import (
     VERSION,
     WORD,
     Kind,
+    Number,
     Reading,
+    clock_times_in,
     comparable_words,
     numbers_in,
     plain_text,
     remembered,
 )
-from attribeam.attribution.answers.quantities import quantities_in
+from attribeam.attribution.answers.quantities import number_quantities, phrases_in
 from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
 """The words of a name, in lower case, without full stops and possessives."""
+Range: TypeAlias = tuple[str, Decimal, Decimal]
+"""A kind of reading, and the least and the largest size that repeats a value."""
 
 _FORM_GROUPS = """
 alabama|al alaska|ak arizona|az|ariz arkansas|ar|ark california|ca|calif colorado|co|colo connecticut|ct|conn
@@ -177,11 +182,16 @@ class AnswerName:
         So "Italian" is "Italy", alone and in "Italian President Rossi". But a first name is none: a passage on Normandy
         names no "Norman Hale".
         """
+        part, known = self.parts[place], passage.words
+        if known.issuperset(part.words):
+            return True
         may_be_demonym = len(self.parts) == 1 or any(part.is_title for part in self.parts[place + 1 : place + 2])
-        is_acronym = self.parts[place].written.isupper()
+        is_acronym = part.written.isupper()
         return all(
-            _word_occurs(word, passage, is_acronym=is_acronym) or (may_be_demonym and _is_demonym(word, passage))
-            for word in self.parts[place].words
+            word in known
+            or _word_occurs(word, passage, is_acronym=is_acronym)
+            or (may_be_demonym and _is_demonym(word, passage))
+            for word in part.words
         )
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
@@ -220,8 +230,7 @@ def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
 
 
 def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> bool:
-    if word in passage.words:
-        return True
+    """Whether a word that the passage does not have occurs in another spelling, or as initials."""
     spellings = [word.rstrip("s"), word + "s"]
     for british, american in (("our", "or"), ("tre", "ter"), ("ence", "ense"), ("ise", "ize"), ("isa", "iza")):
         spellings += [word.replace(british, american), word.replace(american, british)]
@@ -234,7 +243,7 @@ def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> boo
 
 def _is_demonym(word: str, passage: PassageContent) -> bool:
     """True where a passage names the place of the word, or people of the place: "Germany" and "German"."""
-    names = {one.lower() for one in passage.capitalised}
+    names = passage.lower_capitalised
     if len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS):
         return True
     singular = word.rstrip("s")
@@ -375,8 +384,10 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     return following in ("DET", "PRON") or (following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children))
 
 
-_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
+_CAMEL_CASE, _BETWEEN_CAMELS = re.compile(r"[a-z][A-Z]"), re.compile(r"(?<=[a-z])(?=[A-Z])")
+_YEAR = re.compile(r"(?:1\d|20)\d\d(?<![\d.,$€£]\d{4})(?!\d|[.,]\d|\s?%)")
+_DIGITS_JOINED = re.compile(r"\d[-./]\d")
+_KINDS_OF_DATES = frozenset({Kind.MONTH, Kind.MINUTE})
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _COUNTED_LETTERS = 5
@@ -396,44 +407,76 @@ class PassageContent:
         return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
 
     @cached_property
+    def _written(self) -> list[str]:
+        return WORD.findall(self._plain)
+
+    @cached_property
+    def _word_list(self) -> list[str]:
+        return comparable_words(self._plain)
+
+    @cached_property
     def words(self) -> frozenset[str]:
         """Words in lower case, without diacritics; "OutdoorSeating" counts as one word and as two."""
-        words = comparable_words(self._plain)
+        words = frozenset(self._word_list)
         if _CAMEL_CASE.search(self._plain):
-            words += comparable_words(_CAMEL_CASE.sub(" ", self._plain))
-        return frozenset(words)
+            words |= {*comparable_words(_BETWEEN_CAMELS.sub(" ", self._plain))}
+        return words
 
     def sizes(self, kind: str) -> frozenset[Decimal]:
         """All sizes of the readings of one kind."""
-        return self._readings.get(kind, frozenset())
+        return (self._dates if kind in _KINDS_OF_DATES else self._readings).get(kind, frozenset())
 
-    def has(self, kind: str, least: Decimal, most: Decimal) -> bool:
-        """Whether some reading of the kind has a size from ``least`` to ``most``."""
-        sizes = self.sizes(kind)
-        return least in sizes or (least < most and any(least <= size <= most for size in sizes))
+    def repeats(self, part: Collection[Range]) -> bool:
+        """Whether some reading of a kind has a size in its range; most have that of a number, which is looked at first.
+
+        What counts anything may count time.
+        """
+        amounts = self._amounts
+        if any(least in amounts for kind, least, _ in part if kind is Kind.AMOUNT_OF_TIME):
+            return True
+        for kind, least, most in part:
+            sizes = self.sizes(kind)
+            if least in sizes or (least < most and any(least <= size <= most for size in sizes)):
+                return True
+        return False
+
+    @cached_property
+    def _numbers(self) -> list[Number]:
+        return numbers_in(self._plain)
+
+    @cached_property
+    def _amounts(self) -> frozenset[Decimal]:
+        return frozenset(amount for number in self._numbers for amount in number.amounts)
 
     @cached_property
     def _readings(self) -> dict[str, frozenset[Decimal]]:
-        text, words = self._plain, self.words
+        text = self._plain
         found: defaultdict[str, set[Decimal]] = defaultdict(set)
-        for quantity in quantities_in(text):
+        for quantity in chain(number_quantities(self._numbers, text), phrases_in(text)):
             for kind, size in quantity.readings:
                 found[kind].add(size)
-        months = [month for name, month in MONTHS.items() if name in words]
-        months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
-        months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
-        found[Kind.MONTH].update(map(Decimal, months))
         found[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
-        for kind, size in map(version, VERSION.findall(text)):
+        for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
             found[kind].add(size)
-        if words.issuperset(_DAYS):
+        if self.words.issuperset(_DAYS):
             found[Kind.DAYS_A_WEEK].add(Decimal(7))
         return {kind: frozenset(sizes) for kind, sizes in found.items()}
 
     @cached_property
+    def _dates(self) -> dict[str, frozenset[Decimal]]:
+        """The months and the times of day."""
+        text, words = self._plain, self.words
+        months = [month for name, month in MONTHS.items() if name in words]
+        if _DIGITS_JOINED.search(text):
+            months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
+            months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
+        minutes = (size for time in clock_times_in(text) for _, size in time.readings)
+        return {Kind.MONTH: frozenset(map(Decimal, months)), Kind.MINUTE: frozenset(minutes)}
+
+    @cached_property
     def counted_nouns(self) -> frozenset[str]:
         """What its numbers count, as ``noun_behind`` has it."""
-        return frozenset(noun_behind(self._plain, number.end) for number in numbers_in(self._plain))
+        return frozenset(noun_behind(self._plain, number.end) for number in self._numbers)
 
     def names_before(self, name: str) -> frozenset[str]:
         """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
@@ -445,17 +488,23 @@ class PassageContent:
     def capitals(self) -> frozenset[str]:
         """Words all in capitals, without full stops: "US" for "U.S."."""
         undotted = FULL_STOP_AFTER_LETTER.sub("", self._plain)
-        return frozenset(word for word in WORD.findall(undotted) if word.isupper())
+        written = self._written if undotted == self._plain else WORD.findall(undotted)
+        return frozenset([word for word in written if word.isupper()])
 
     @cached_property
     def capitalised(self) -> frozenset[str]:
         """Words with a capital first letter, as they are written."""
-        return frozenset(word for word in WORD.findall(self._plain) if word[0].isupper())
+        return frozenset([word for word in self._written if word[0].isupper()])
+
+    @cached_property
+    def lower_capitalised(self) -> frozenset[str]:
+        """The capitalised words in lower case."""
+        return frozenset(map(str.lower, self.capitalised))
 
     @cached_property
     def joined_words(self) -> frozenset[str]:
         """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
-        return frozenset(map("".join, pairwise(comparable_words(self._plain))))
+        return frozenset(map("".join, pairwise(self._word_list)))
 
     @cached_property
     def initials(self) -> tuple[str, ...]:

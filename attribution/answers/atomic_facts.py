@@ -234,7 +234,7 @@ class WordTokenAlignment:
 
     def tokens_of_words(self, words: Iterable[int]) -> list[int]:
         """psi: the smallest set of tokens that covers these words, ascending."""
-        return sorted({token for word in words for token in self._tokens_of_words[word]})
+        return sorted(set().union(*[self._tokens_of_words[word] for word in words]))
 
     def _token_runs(self, starts: _Places, ends: _Places) -> tuple[_Places, _Places]:
         firsts = np.searchsorted(self._ends, starts, side="right")

@@ -277,9 +277,13 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
             ends.append(False)
             continue
         whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
-        numbered = whole in _BEFORE_NUMBERS and "".join(words[place + 1 : place + 2])[:1].isdigit()
-        ends.append(whole not in _BEFORE_MORE and not numbered)
+        ends.append(_may_end(whole, "".join(words[place + 1 : place + 2])))
     return ends
+
+
+def _may_end(whole: str, following: str) -> bool:
+    """Whether a sentence may end with a word, in lower case, that has a mark at its end."""
+    return whole not in _BEFORE_MORE and not (whole in _BEFORE_NUMBERS and following[:1].isdigit())
 
 
 def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
@@ -384,8 +388,11 @@ def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> lis
     return heads
 
 
-_LINE = re.compile(r"[^\r\n]+")
-_WORD = re.compile(r"""[^\s。！？；：]*[。！？；：]+["'”’»)\]」』）】]*|\S+""")
+_LINE, _NO_BLANK = re.compile(r"[^\r\n]+"), re.compile(r"\S")
+_MAY_END = re.compile(
+    rf"""[。！？；：]+["'”’»)\]」』）】]*|[{re.escape("".join(sorted(_END_MARKS)))}][{re.escape(_AFTER_END)}]*(?!\S)"""
+)
+_ONLY_CLOSING = re.compile(rf"\s*[{re.escape(_AFTER_END)}]+(?!\S)")
 _CLAUSE_MARKS = (":", ";", "：", "；")
 _CLOSING = "\"'”’»)]}*_」』）】"
 
@@ -411,11 +418,28 @@ def whole_sentences(text: str) -> tuple[CharRange, ...]:
 
 
 def _sentences(text: str, *, at_clauses: bool) -> Iterator[CharRange]:
+    """Words are those between blanks, and what wide marks end; only those with a mark at their end are looked at."""
     for line in _LINE.finditer(text):
-        words = list(_WORD.finditer(text, line.start(), line.end()))
-        first = 0
-        for place, ended in enumerate(sentence_ends([word.group() for word in words])):
-            at_end = at_clauses or not words[place].group().rstrip(_CLOSING).endswith(_CLAUSE_MARKS)
-            if (ended and at_end) or place == len(words) - 1:
-                yield CharRange(words[first].start(), words[place].end())
-                first = place + 1
+        place, end = line.span()
+        start = _next_word(text, place, end)
+        for match in _MAY_END.finditer(text, start, end):
+            words, place = text[place : match.end()].rsplit(None, 2), match.end()
+            bare = words[-1].rstrip(_AFTER_END)
+            whole = ("".join(words[-2:-1]) + bare if bare == "." else bare).lower()
+            following = _next_word(text, place, end)
+            if not _may_end(whole, text[following : min(following + 1, end)]):
+                continue
+            if at_clauses or not words[-1].rstrip(_CLOSING).endswith(_CLAUSE_MARKS):
+                yield CharRange(start, place)
+                start = following
+            while closing := _ONLY_CLOSING.match(text, place, end):
+                place = closing.end()
+                yield CharRange(start, place)
+                start = _next_word(text, place, end)
+        if start < end:
+            yield CharRange(start, start + len(text[start:end].rstrip()))
+
+
+def _next_word(text: str, place: int, end: int) -> int:
+    match = _NO_BLANK.search(text, place, end)
+    return match.start() if match else end

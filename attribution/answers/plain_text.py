@@ -64,14 +64,15 @@ def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate
 
 
 WORD = re.compile(r"[^\W_]+")
+_ASCII_WORDS = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
 _POSSESSIVE = re.compile(r"'s\b")
 FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
 
 
 def comparable_words(text: str) -> list[str]:
     """The words of a text in lower case, without diacritics; "U.S." is "us", and a possessive 's is left out."""
-    plain = _POSSESSIVE.sub("", plain_text(text).lower())
-    return WORD.findall(FULL_STOP_AFTER_LETTER.sub("", plain))
+    plain = FULL_STOP_AFTER_LETTER.sub("", _POSSESSIVE.sub("", plain_text(text).lower()))
+    return plain.translate(_ASCII_WORDS).split() if plain.isascii() else WORD.findall(plain)
 
 
 _MONTH_NAMES = (
@@ -159,7 +160,15 @@ UNIT_BESIDE_NUMBER = re.compile(
     rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
 )
 
-_LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
+
+def _words_with(first: str) -> str:
+    """A pattern for the words of numbers that begin with a letter, where no other letter stands before it."""
+    rests = sorted((word[1:] for word in NUMBER_WORDS if word[0] == first), key=len, reverse=True)
+    return rf"{first}(?<![a-z]{first})(?:{'|'.join(rests)})"
+
+
+_NUMBER_WORD = re.compile(f"(?:{'|'.join(map(_words_with, sorted({word[0] for word in NUMBER_WORDS})))})(?![a-z])")
+"""A word of a number in lower case; characters that none begins with are passed over fast."""
 _DIGITS_IN_WORD, _LONGEST_NUMBER = re.compile(r"\d+"), 40
 
 
@@ -193,6 +202,7 @@ def numbers_in(text: str) -> list[Number]:
     return sorted(numbers, key=lambda number: number.start)
 
 
+@lru_cache(maxsize=4096)
 def numbers_in_word(word: str) -> frozenset[int]:
     """The numbers whose digits a word has, or that it says: 9 for "B9", 40 for "forty"."""
     if word.lower() in NUMBER_WORDS:
@@ -202,11 +212,9 @@ def numbers_in_word(word: str) -> frozenset[int]:
 
 def worded_numbers(text: str) -> Iterator[re.Match[str]]:
     """The numbers in words, tried only where a word is one of a number."""
-    if NUMBER_WORDS.keys().isdisjoint(_LETTERS.findall(text.lower())):
-        return
     end = 0
-    for word in _LETTERS.finditer(text):
-        if word.start() >= end and word.group().lower() in NUMBER_WORDS:
+    for word in _NUMBER_WORD.finditer(text.replace("İ", "I").lower()):  # no other letter becomes two
+        if word.start() >= end:
             match = _WORDED_NUMBER.match(text, word.start())
             if match:
                 end = match.end()
@@ -298,13 +306,16 @@ _TIME = re.compile(
 )
 
 
+_MAY_BE_TIME = re.compile(r"\d(?:\s?[ap]\.?\s?m|:\d)|noon|mid(?:day|night)")
+
+
 def clock_times_in(text: str) -> Iterator[Quantity]:
     """The times of day in a text, ascending, as minutes after midnight.
 
     "5 PM" and "17:00" are one time each; "5:30", and the "4" of "4-7 p.m.", may lie before or after noon. A minute of
     one digit, as in "11:0", is only written by machines, which count 24 hours.
     """
-    for match in _TIME.finditer(text):
+    for match in _TIME.finditer(text) if _MAY_BE_TIME.search(text.lower()) else ():
         if match["word"]:
             minutes = [0 if match["word"].lower() == "midnight" else HALF_DAY]
         else:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
@@ -24,16 +24,8 @@ from attribeam.attribution.answers.plain_text import (
     Number,
     Quantity,
     Reading,
-    clock_times_in,
-    numbers_in,
     worded_amount,
 )
-
-
-def quantities_in(text: str) -> Iterator[Quantity]:
-    """All quantities of a text but its dates and versions; they may overlap, and numbers come first."""
-    yield from chain(number_quantities(numbers_in(text), text), phrases_in(text), clock_times_in(text))
-
 
 _UNITS_IN_SECONDS = {
     "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "day": 86_400, "week": 604_800,
@@ -86,11 +78,17 @@ _TIMES_BEHIND = re.compile(
 )
 
 
+_NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
+"""What begins nothing that says more about the number before it."""
+
+
 def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity]:
     """What the numbers of a text may say with what stands behind them."""
     measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
     for number in numbers:
-        readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
+        readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
+        if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
+            readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
@@ -229,7 +227,7 @@ def measures_in(numbers: Iterable[Number], text: str) -> Iterator[list[Measure]]
 
 def _unit_at(text: str, position: int) -> tuple[int, str, Decimal] | None:
     """Where the unit ends that stands there, its dimension and its size."""
-    unit = _MEASURE_UNIT.match(text, position)
+    unit = None if text[position : position + 1] in _NOTHING_BEHIND else _MEASURE_UNIT.match(text, position)
     if unit is None:
         return None
     dimension, size, _ = _SIZED_UNITS[int((unit.lastgroup or "_0")[1:])]
@@ -284,17 +282,18 @@ _FOLDS |= {"threefold": 3, "quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfo
 _TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
 
 _Read: TypeAlias = Callable[[re.Match[str]], Iterator[Reading]]
-_PHRASES: list[tuple[tuple[str, ...], re.Pattern[str], _Read]] = []
+_PHRASES: list[tuple[tuple[str, ...], re.Pattern[str], re.Pattern[str], _Read]] = []
 
 
-def _phrase(hints: str, pattern: str) -> Callable[[_Read], _Read]:
+def _phrase(hints: str, pattern: str, *, core: str = "") -> Callable[[_Read], _Read]:
     """Marks what a match of the pattern says; its group "at", where it has one, is what says it.
 
-    Only texts with one of the hints are searched, which saves most searches.
+    Only texts with one of the hints, and in lower case a match of the ``core``, are searched, which saves most
+    searches.
     """
 
     def register(read: _Read) -> _Read:
-        _PHRASES.append((tuple(hints.split("|")), re.compile(pattern, re.IGNORECASE), read))
+        _PHRASES.append((tuple(hints.split("|")), re.compile(core), re.compile(pattern, re.IGNORECASE), read))
         return read
 
     return register
@@ -303,8 +302,13 @@ def _phrase(hints: str, pattern: str) -> Callable[[_Read], _Read]:
 def phrases_in(text: str) -> Iterator[Quantity]:
     """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
     lowered = text.lower()
-    for hints, pattern, read in _PHRASES:
-        for match in pattern.finditer(text) if any(hint in lowered for hint in hints) else ():
+    for hints, core, pattern, read in _PHRASES:
+        for hint in hints:
+            if hint in lowered:
+                break
+        else:
+            continue
+        for match in pattern.finditer(text) if core.search(lowered) else ():
             readings = frozenset(read(match))
             if readings:
                 scale = match.groupdict().get("scale")
@@ -349,12 +353,20 @@ def _scale_and_a_half(match: re.Match[str]) -> Iterator[Reading]:
         yield Kind.OTHER_AMOUNT, (_count_of(match[1]) + Decimal("0.5")) * worded_amount(match["scale"])
 
 
-@_phrase(_TIME_HINTS, rf"\b(?<!half\s)(?<!of\s)(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?")
+@_phrase(
+    _TIME_HINTS,
+    rf"\b(?<!half\s)(?<!of\s)(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?",
+    core=rf"(?:a|an|one)\s+{_TIME_UNIT}",
+)
 def _single_duration(match: re.Match[str]) -> Iterator[Reading]:
     yield _duration(1 + (_part_of(match[2]) if match[2] else Decimal(0)), match[1])
 
 
-@_phrase(_TIME_HINTS + "|h", rf"\b({_FEW})[\s-]?(h|{_TIME_UNIT}),?\s?(?:and\s)?({_FEW})[\s-]?(m|{_TIME_UNIT})(?!\w)")
+@_phrase(
+    _TIME_HINTS + "|h",
+    rf"\b({_FEW})[\s-]?(h|{_TIME_UNIT}),?\s?(?:and\s)?({_FEW})[\s-]?(m|{_TIME_UNIT})(?!\w)",
+    core=rf"(?:h|{_TIME_UNIT}),?\s?(?:and\s)?{_FEW}[\s-]?(?:m|{_TIME_UNIT})(?!\w)",
+)
 def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
     (kind, amount), (other_kind, rest) = (
         _duration(_count_of(number), {"h": "hour", "m": "minute"}.get(name.lower(), name))
@@ -368,6 +380,7 @@ def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
     " in | out of ",
     rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b"
     rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
+    core=rf"\s(?:in|out\sof)\s(?:every\s)?{_SMALL_COUNT}\b",
 )
 def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
     some, everything = map(_count_of, match.groups())
@@ -382,7 +395,7 @@ def _dozen(match: re.Match[str]) -> Iterator[Reading]:
         yield Kind.OTHER_AMOUNT, Decimal(6) if count.startswith("half") else 12 * (_count_of(count) or Decimal(1))
 
 
-@_phrase("/|-|–", r"(?<![\d/.,$€£–-])((?:19|20)\d\d)\s?([/–-])\s?(?P<at>\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)")
+@_phrase("19|20", r"((?:19|20)\d\d)(?<![\d/.,$€£–-]\d{4})\s?([/–-])\s?(?P<at>\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)")
 def _season(match: re.Match[str]) -> Iterator[Reading]:
     """The second year of "2024/25"; "2011-12" may be a month."""
     ending, written = int(match[1]) + 1, int(match["at"])
@@ -427,7 +440,7 @@ def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
 
 
 @_phrase(
-    ".",
+    ".0|.1|.2|.3|.4|.5",
     r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
     r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
 )

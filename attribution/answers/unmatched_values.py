@@ -14,6 +14,7 @@ from typing import TypeAlias
 from attribeam.attribution.answers.answer_names import (
     AnswerName,
     PassageContent,
+    Range,
     answer_names,
     is_capitalised_as_first,
     noun_behind,
@@ -48,9 +49,6 @@ from attribeam.attribution.answers.quantities import (
 )
 from attribeam.schemas import CharRange, Passage
 
-Range: TypeAlias = tuple[str, Decimal, Decimal]
-"""A kind of reading, and the least and the largest size that repeats a value."""
-
 _EXACT = (Decimal(0), Decimal(0))
 _ONE_PERCENT = (Decimal(1), Decimal(1))
 _DECADE = (Decimal(0), Decimal(9))
@@ -84,8 +82,7 @@ class AnswerValue:
             times = passage.sizes(Kind.MINUTE)
             if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
                 return frozenset() if times and self.minutes.isdisjoint(times) else frozenset({0})
-        repeats = all(any(passage.has(*one) for one in part) for part in self.parts)
-        return frozenset({0}) if repeats else frozenset()
+        return frozenset({0}) if all(map(passage.repeats, self.parts)) else frozenset()
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
         """Whether the parts that passages repeat are enough."""
@@ -370,6 +367,8 @@ class ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = copy(self)
         matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
+        if len(matcher._values) == len(self._values):
+            matcher._parts = {**self._parts}
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:

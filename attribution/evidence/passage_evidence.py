@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -86,14 +86,19 @@ class WordOverlap:
 
 
 def _with_sentences_around(span: CharRange, sentences: Sequence[CharRange]) -> CharRange:
-    ranges = [span, *_touched(sentences, span.char_start, span.char_end)]
-    return CharRange(min(one.char_start for one in ranges), max(one.char_end for one in ranges))
+    around = _touched(sentences, span.char_start, span.char_end)
+    if not around:
+        return span
+    return CharRange(min(span.char_start, around[0].char_start), max(span.char_end, around[-1].char_end))
+
+
+_START, _END = attrgetter("char_start"), attrgetter("char_end")
 
 
 def _touched(ranges: Sequence[CharRange], start: int, end: int) -> Sequence[CharRange]:
     """Those of disjoint ascending ranges that share a code point with [start, end)."""
-    first = bisect_right(ranges, start, key=lambda one: one.char_end)
-    return ranges[first : max(first, bisect_left(ranges, end, key=lambda one: one.char_start))]
+    first = bisect_right(ranges, start, key=_END)
+    return ranges[first : bisect_left(ranges, end, first, key=_START)]
 
 
 def _ending_runs(words: Sequence[str], passages: Sequence[Passage]) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
@@ -210,7 +215,9 @@ def _pieces(runs: Sequence[Run], passages: Sequence[Passage], leading: int | Non
         start += covered.index(text)
         chars = CharRange(start, start + len(text))
         pieces.append((index, passages[index].passage_id, in_title, chars, text, score))
-    return sorted(pieces, key=lambda piece: (-piece[5], piece[0], not piece[2], piece[3].char_start))
+    if len(pieces) > 1:
+        pieces.sort(key=lambda piece: (-piece[5], piece[0], not piece[2], piece[3].char_start))
+    return pieces
 
 
 def scaled_pieces(pieces: Sequence[UnscaledPiece], factor: float) -> tuple[EvidencePiece, ...]:
@@ -304,8 +311,10 @@ def text_of(run: Run, passages: Sequence[Passage]) -> str:
     return (passage.title or "") if run[1] else passage.text
 
 
-def _joined(runs: Iterable[Run], passages: Sequence[Passage], bridges: Callable[[str], bool]) -> list[Run]:
+def _joined(runs: list[Run], passages: Sequence[Passage], bridges: Callable[[str], bool]) -> list[Run]:
     """Runs of one text joined where they overlap, or where what lies between ``bridges``."""
+    if len(runs) < 2:
+        return runs
     joined: list[Run] = []
     text = ""
     for run in runs:
@@ -329,9 +338,9 @@ def _is_bridge(text: str) -> bool:
 
 
 def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) -> list[Run]:
-    best = max(runs, key=itemgetter(4), default=None)
-    if best is None:
-        return []
+    if len(runs) < 2:
+        return runs
+    best = max(runs, key=itemgetter(4))
     kept = {
         run for run in runs if run[4] >= LEAST_SHARE * best[4] and has_content(text_of(run, passages)[run[2] : run[3]])
     } or {best}
@@ -341,17 +350,16 @@ def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) 
     return [run for run in runs if run in kept]
 
 
-def _with_sentences(runs: Sequence[Run], passages: Sequence[Passage]) -> Iterator[Run]:
-    """The runs, and the sentences that they cover to ``WHOLE_SHARE``, without a score; ascending within a text."""
-    for (index, in_title), of_text in groupby(runs, key=itemgetter(0, 1)):
-        group = list(of_text)
-        sentences = text_sentences(text_of(group[0], passages))
-        covered: dict[CharRange, int] = defaultdict(int)
-        for _, _, start, end, _ in group:
-            for sentence in _touched(sentences, start, end):
-                covered[sentence] += min(end, sentence.char_end) - max(start, sentence.char_start)
-        whole = [one for one, count in covered.items() if count >= WHOLE_SHARE * (one.char_end - one.char_start)]
-        yield from sorted([*group, *((index, in_title, one.char_start, one.char_end, 0.0) for one in whole)])
+def _with_sentences(runs: list[Run], passages: Sequence[Passage]) -> list[Run]:
+    """The runs, and the sentences that they cover to ``WHOLE_SHARE``, without a score; ascending, titles first."""
+    covered: defaultdict[tuple[int, bool, int, int], int] = defaultdict(int)
+    for run in runs:
+        index, in_title, start, end, _ = run
+        for sentence in _touched(text_sentences(text_of(run, passages)), start, end):
+            first, last = sentence.char_start, sentence.char_end
+            covered[index, in_title, first, last] += min(end, last) - max(start, first)
+    whole = [(*key, 0.0) for key, count in covered.items() if count >= WHOLE_SHARE * (key[3] - key[2])]
+    return sorted([*runs, *whole], key=lambda run: (run[0], not run[1], run[2], run[3])) if whole else runs
 
 
 _BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)
@@ -370,18 +378,17 @@ def _nearest_borders(text: str, position: int) -> tuple[int, int]:
     """The nearest word borders, at or before a position and at or after it; spans of an answer share their evidence."""
     if position <= 0 or position >= len(text) or text[position - 1].isspace() or text[position].isspace():
         return position, position
-    start = end = position
-    while start > max(position - _FARTHEST, 0) and not text[start - 1].isspace():
-        start -= 1
-    while end < min(position + _FARTHEST, len(text)) and not text[end].isspace():
-        end += 1
-    borders = [start + border for border in _borders(text[start:end])]
-    return borders[bisect_right(borders, position) - 1], borders[bisect_left(borders, position)]
+    before = text[max(position - _FARTHEST, 0) : position].rsplit(None, 1)[-1]
+    borders = _borders(before + text[position : position + _FARTHEST].split(None, 1)[0])
+    place, start = len(before), position - len(before)
+    return start + borders[bisect_right(borders, place) - 1], start + borders[bisect_left(borders, place)]
 
 
 @lru_cache(maxsize=4096)
 def _borders(chunk: str) -> tuple[int, ...]:
     """The word borders of a text, ascending, both of its ends included."""
+    if chunk.isascii() and chunk.isalnum():
+        return 0, len(chunk)
     return tuple(sorted({0, len(chunk), *(match.start() for match in _BORDER.finditer(chunk))}))
 
 

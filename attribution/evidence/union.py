@@ -7,10 +7,8 @@ Of the union (Algorithm 1), first tokens without neighbours are dropped, then wh
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -92,9 +90,9 @@ class PassageScores:
     def column_sums(self, weights: _Counts) -> _Floats:
         """The sums of scores, weighted by int64 [unions, responses], on each of ``columns``: [unions, columns]."""
         size = (len(weights), len(self.columns))
-        counted = np.flatnonzero(weights.any(axis=0))
-        weighted = weights[:, counted, None] * self._scores[counted]
-        places = np.arange(len(weights))[:, None, None] * len(self.columns) + self._places[counted]
+        unions, counted = weights.nonzero()
+        weighted = weights[unions, counted, None] * self._scores[counted]
+        places = unions[:, None] * len(self.columns) + self._places[counted]
         sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
 
@@ -220,6 +218,7 @@ class ResponseWeights:
         self._own_extra = own_token_weight - 1 if facts else 0
         self._facts = facts
         self._fact_of_token: dict[int, frozenset[int]] = {}
+        self._tokens_of_fact: dict[frozenset[int], list[int]] = {}
 
     def of_spans(self, spans: Sequence[CharRange]) -> SpanWeights:
         """The weights of at least one span: a token counts as often as the span has tokens in whose atomic fact it is.
@@ -227,28 +226,40 @@ class ResponseWeights:
         A token of the span is in its own fact always, also where it stands in no word.
         """
         firsts, ends = (places.tolist() for places in self._alignment.tokens_of_ranges(spans))
-        facts = [[self._fact(token) for token in range(*run)] for run in zip(firsts, ends, strict=True)]
-        tokens = {fact: self._alignment.tokens_of_words(fact) for fact in set(chain.from_iterable(facts))}
-        counts = np.zeros((len(spans), self._alignment.token_count), dtype=np.int64)
-        for row, of_tokens, first, end in zip(counts, facts, firsts, ends, strict=True):
-            for fact, times in Counter(of_tokens).items():
-                row[tokens[fact]] += times
-            own = row[first:end]
-            own[own == 0] = 1
-            own += self._own_extra
-        factors = np.maximum(np.gcd.reduce(counts, axis=1), 1)
-        counts //= factors[:, None]
-        distinct, union_of_span = _distinct([row.tobytes() for row in counts])
-        facts_of_spans = [frozenset(of_tokens) for of_tokens in facts]
-        return SpanWeights(firsts, ends, facts_of_spans, counts[distinct], union_of_span, factors.tolist())
+        facts_of_spans, factors = [], []
+        numbers: dict[tuple[tuple[int, int], ...], int] = {}
+        union_of_span = []
+        for first, end in zip(firsts, ends, strict=True):
+            facts: dict[frozenset[int], int] = {}
+            for fact in map(self._fact, range(first, end)):
+                facts[fact] = facts.get(fact, 0) + 1
+            counts: dict[int, int] = {}
+            for fact, times in facts.items():
+                for token in self._tokens_of_fact[fact]:
+                    counts[token] = counts.get(token, 0) + times
+            for token in range(first, end):
+                counts[token] = counts.get(token, 1) + self._own_extra
+            factor = math.gcd(*counts.values()) or 1
+            row = tuple(sorted([(token, count // factor) for token, count in counts.items()]))
+            union_of_span.append(numbers.setdefault(row, len(numbers)))
+            facts_of_spans.append(frozenset(facts))
+            factors.append(factor)
+        unions = np.zeros((len(numbers), self._alignment.token_count), dtype=np.int64)
+        for weights, row in zip(unions, numbers, strict=True):
+            for token, count in row:
+                weights[token] = count
+        return SpanWeights(firsts, ends, facts_of_spans, unions, union_of_span, factors)
 
     def _fact(self, token: int) -> frozenset[int]:
         """The words of A(r_i), none where the token stands in no word."""
-        if token not in self._fact_of_token:
+        fact = self._fact_of_token.get(token)
+        if fact is None:
             words = self._alignment.words_of_tokens[token] if self._facts else ()
             facts = [self._facts.words_of(word) for word in words] if self._facts else []
-            self._fact_of_token[token] = facts[0] if len(facts) == 1 else frozenset().union(*facts)
-        return self._fact_of_token[token]
+            fact = self._fact_of_token[token] = facts[0] if len(facts) == 1 else frozenset().union(*facts)
+            if fact not in self._tokens_of_fact:
+                self._tokens_of_fact[fact] = self._alignment.tokens_of_words(fact)
+        return fact
 
 
 def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:

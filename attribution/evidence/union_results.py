@@ -239,7 +239,7 @@ def evidence_records(
                 evidence_isolated=result.isolated,
                 support=support,
                 unmatched_values=unmatched,
-                sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
+                sentence_cut=bool(cut) and any(sentence.overlaps(span.chars) for sentence in cut),
                 token_evidence=result.tokens,
                 claim_index=first.setdefault(span, index),
             )

@@ -208,7 +208,7 @@ class MethodSettings(MethodOptions):
 _Method = TypeVar("_Method")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttentionUnion:
     """``attn-union`` and ``attn-union-dep``, under the options given on the command line."""
 
@@ -216,6 +216,11 @@ class AttentionUnion:
     settings: MethodSettings
     needs: frozenset[Need] = frozenset({Need.PARSER, Need.ATTENTION})
     gives_mass: bool = True
+
+    @cached_property
+    def options(self) -> MethodOptions:
+        """Those of the audit that were given."""
+        return self.settings.union_options(self.name)
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Passage scores and evidence of ``evidence.union_results``."""
@@ -226,7 +231,7 @@ class AttentionUnion:
             spans=context.spans,
             encoded=context.encoded,
             tokens=context.attention,
-            settings=context.settings_in_force(self.settings.union_options(self.name)),
+            settings=context.settings_in_force(self.options),
         )
 
 

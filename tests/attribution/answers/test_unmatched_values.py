@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
+from attribeam.attribution.answers.answer_names import passage_content
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.plain_text import (
     DATE,
@@ -14,7 +15,7 @@ from attribeam.attribution.answers.plain_text import (
     numbers_in,
     remembered,
 )
-from attribeam.attribution.answers.quantities import conversions_in, quantities_in
+from attribeam.attribution.answers.quantities import conversions_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
@@ -319,8 +320,7 @@ DAY = 86_400
     ],
 )
 def test_text_is_read_into_quantities(text, kind, expected):
-    found = {size for quantity in quantities_in(text) for of, size in quantity.readings if of == kind}
-    assert found == {*map(Decimal, expected)}
+    assert passage_content(text, None).sizes(kind) == {*map(Decimal, expected)}
 
 
 def times(text):
