@@ -421,9 +421,14 @@ def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
 def _are_unmatched(row: AnswerRow) -> npt.NDArray[np.bool_]:
     """Whether each word belongs to a value that neither passages nor question have."""
     answer, question = row.words, row.record.question
-    matcher = row.matcher.with_passage(Passage(question)) if question.strip() else row.matcher
     found = np.zeros(len(answer), dtype=bool)
-    for one in matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ():
+    if not answer.answer:
+        return found
+    everything = CharRange(0, len(answer.answer))
+    unmatched = row.matcher.unmatched_ranges(everything, ())
+    if question.strip():
+        unmatched = row.matcher.with_passage(Passage(question)).unmatched_ranges(everything, ())
+    for one in unmatched:
         own = words_in(answer.parsed, one)
         found[own.start : own.stop] = True
     return found
