@@ -31,7 +31,7 @@ _LIST = r"(?:(?:\s*(?:,|;|&|/|-|–|to|and|or)\s*){1,2}#?\s?\d{1,3}(?!\d))"
 _NUMBERED = rf"{_NOUN}\s*(?:(?:no\.?|number|\#)\s*)?[\[(]?\d{{1,3}}[\])]?(?!\d|[.,]\d|%){_LIST}*"
 _SOURCE_NOUN = (
     r"(?:(?:(?:help|support|knowledge)[\s-](?:cent(?:er|re)|base)\s+)?articles?|story|information|data|content|material"
-    r"|structured\s+data|JSON|instructions|author|records?|(?:\w+\s+)?documentation|knowledge\s+base)"
+    r"|structured\s+data|json|instructions|author|records?|(?:\w+\s+)?documentation|knowledge\s+base)"
 )
 _PROVIDED_NOUN = (
     rf"(?:\w+\s+)?(?:{_NOUN}|{_SOURCE_NOUN}|details|facts|materials|leaflets?|manuals?|guides?|pages?|polic(?:y|ies)"
@@ -44,9 +44,9 @@ SOURCE = (
     rf"(?:(?:(?:the|this|in)\s+)?{_NUMBERED}"
     rf"|(?:{_DETERMINER}\s+)?(?:{_REFERENCE_COUNT}\s+)*+(?:{_ORDINAL}\s+|{_GIVEN}\s+)*+(?:{_REFERENCE_COUNT}\s+)*+{_NOUN}{_BEHIND}"
     rf"|(?:{_DETERMINER}\s+)?{_GIVEN}\s+{_PROVIDED_NOUN}{_BEHIND}"
-    rf"|{_DETERMINER}\s+{_SOURCE_NOUN}{_BEHIND})(?:\s+in\s+JSON\s+format)?(?!\w)"
+    rf"|{_DETERMINER}\s+{_SOURCE_NOUN}{_BEHIND})(?:\s+in\s+json\s+format)?(?!\w)"
 )
-"""A noun phrase that names the sources of an answer; for ``re.IGNORECASE``."""
+"""A noun phrase that names the sources of an answer; for lower case or ``re.IGNORECASE``."""
 
 _REFERENCE = re.compile(rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE)
 _REFERENCE_NUMBERS = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")

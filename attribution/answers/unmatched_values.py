@@ -361,11 +361,13 @@ class ValueMatcher:
         found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
         self._answer = answer
         self._found = sorted(found, key=lambda value: value.chars)
+        self._parts: dict[tuple[int, int], frozenset[int]] = {}
         self._hold_against([passage_content(one.text, one.title) for one in passages])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = copy(self)
+        matcher._parts = self._parts.copy()
         matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
         if len(matcher._values) == len(self._values):
             matcher._parts = {**self._parts}
@@ -382,7 +384,6 @@ class ValueMatcher:
             or any(value.counted in passage.counted_nouns for passage in passages)
         ]
         self._ends = [value.chars.char_end for value in self._values]
-        self._parts: dict[tuple[int, int], frozenset[int]] = {}
 
     def unmatched_values(self, span: CharRange, passage_indices: Sequence[int]) -> tuple[str, ...]:
         """The numbers, dates, times and names of the span that occur in none of these passages.
@@ -414,9 +415,10 @@ class ValueMatcher:
         value = self._values[place]
         found: frozenset[int] = frozenset()
         for index in passage_indices:
-            if (place, index) not in self._parts:
-                self._parts[place, index] = value.parts_in(self._passages[index])
-            found |= self._parts[place, index]
+            key = id(value), index  # the values of a copy are the same, but their places may differ
+            if key not in self._parts:
+                self._parts[key] = value.parts_in(self._passages[index])
+            found |= self._parts[key]
             if value.is_repeated_by(found):
                 return True
         return False

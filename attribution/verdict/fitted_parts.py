@@ -362,7 +362,8 @@ def state_names(size: int) -> tuple[str, ...]:
 
 
 WORD_FILES = ("word_table.json", "word_vectors.safetensors")
-_EVERY_WORD_COUNTS = 0.5
+EVERY_WORD_COUNTS = 0.5
+"""What every stem counts in a share of words besides its rarity."""
 
 
 class TableForm(Form):
@@ -418,7 +419,7 @@ class WordTable:
 
     def weight(self, word_stem: str) -> float:
         """What a stem counts in a share of words: its rarity plus one half."""
-        return self._rarities.get(word_stem, self._rarest) + _EVERY_WORD_COUNTS
+        return self._rarities.get(word_stem, self._rarest) + EVERY_WORD_COUNTS
 
     def rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
         """int64 [words]: the row of each word in lower case, -1 if it has no vector or carries no content."""

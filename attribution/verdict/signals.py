@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -181,7 +181,9 @@ class _Measured:
         self.kinds = [
             row_kind(row.record.question, own) for row, own in zip(rows, self._passages.text_lines, strict=True)
         ]
-        self._asked = [[*map(stem, filter(carries_content, WORD_OR_MARK.findall(row.record.question)))] for row in rows]
+        asked = [WORD_OR_MARK.findall(row.record.question) for row in rows]
+        self._asked_stems = [{*map(stem, words)} for words in asked]
+        self._asked = [[*map(stem, filter(carries_content, words))] for words in asked]
         self.starts = np.cumsum([0, *map(len, answers)])
         self.is_word = _joined([one.is_word for one in answers], bool)
         self.content = np.flatnonzero(_joined([one.content for one in answers], bool))
@@ -207,14 +209,10 @@ class _Measured:
         vector_rows = table.rows(self._lowered)[self.content]
         groups = self._sentences, self._clauses
         pairs = [one.covered.pair_start[one.of] for one in groups]
-        bounds = np.searchsorted(self.content, self.starts).tolist()
-        cosines = [
-            largest_cosines(vector_rows[a:b], self._passages, row, [one[a:b] for one in pairs], table)
-            for row, (a, b) in enumerate(pairwise(bounds))
-        ]
-        anywhere = np.concatenate([one for one, _ in cosines])
+        bounds = np.searchsorted(self.content, self.starts)
+        anywhere, beside = largest_cosines(vector_rows, bounds, self._passages, pairs, table)
         self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
-        self._in_sentences, self._in_clauses = (np.concatenate([two[of] for _, two in cosines]) for of in (0, 1))
+        self._in_sentences, self._in_clauses = beside
         lines = self._passages.lines
         read = [*zip(rows, lines, strict=True)]
         self._fields = _joined([field_agreement(row.words, own) for row, own in read], np.int64)
@@ -241,7 +239,6 @@ class _Measured:
         words, places = self.judged, self._place
         columns, rows, listed = self.columns[words], self._row_of[words], words.tolist()
         texts, stems, tags = ([of[word] for word in listed] for of in (self._texts, self._stems, self._tags))
-        asked = [{stem(word) for word in WORD_OR_MARK.findall(row.record.question)} for row in self._rows]
         own = [*zip(listed, rows.tolist(), strict=True)]
         sentence = self._sentences.of
         before, after = (self._neighbours(step) for step in (-1, 1))
@@ -250,7 +247,7 @@ class _Measured:
         heads = np.array([-1 if head is None else start + head for start, head in ancestors], dtype=np.int64)
         numbers = {
             "seen": self.seen[words],
-            "seen_as_written": [self._lowered[word] in self._passages.lowered[row] for word, row in own],
+            "seen_as_written": self._passages.have(rows, [self._lowered[word] for word in listed]),
             "occurrences": np.log1p(self.matches.counts[columns]),
             "run": self.runs[words],
             "run_nearby": self._runs_nearby(),
@@ -261,16 +258,16 @@ class _Measured:
             "sentence_around": self._sentences.around(_AROUND_SENTENCE)[places],
             "in_sentence_coverage": self._sentences.times_covered()[places],
             "in_clause_coverage": self._clauses.times_covered()[places],
-            "rarity": [*map(self._table.rarity, stems)],
+            "rarity": self.matches.rarities[columns],
             "letters": [*map(len, texts)],
-            "has_digit": [any(map(str.isdigit, text)) for text in texts],
+            "has_digit": [not text.isalpha() and any(map(str.isdigit, text)) for text in texts],
             "is_capitalised": [text[0].isupper() for text in texts],
             "part_of_speech": [_TAGS.index(tag) if tag in _TAGS else len(_TAGS) for tag in tags],
             "unmatched_value": _joined([*map(_are_unmatched, self._rows)], bool)[words],
             "similarity": self._anywhere[places],
             "similarity_in_sentence": self._in_sentences[places],
             "similarity_in_clause": self._in_clauses[places],
-            "in_question": [one in asked[row] for one, (_, row) in zip(stems, own, strict=True)],
+            "in_question": [one in self._asked_stems[row] for one, (_, row) in zip(stems, own, strict=True)],
             "place_in_sentence": (places - np.searchsorted(sentence, sentence[places]))
             / self._sentences.counts[sentence[places]],
             "previous_seen": (before >= 0) & self.seen[before],
@@ -424,9 +421,14 @@ def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
 def _are_unmatched(row: AnswerRow) -> npt.NDArray[np.bool_]:
     """Whether each word belongs to a value that neither passages nor question have."""
     answer, question = row.words, row.record.question
-    matcher = row.matcher.with_passage(Passage(question)) if question.strip() else row.matcher
     found = np.zeros(len(answer), dtype=bool)
-    for one in matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ():
+    if not answer.answer:
+        return found
+    everything = CharRange(0, len(answer.answer))
+    unmatched = row.matcher.unmatched_ranges(everything, ())
+    if question.strip():
+        unmatched = row.matcher.with_passage(Passage(question)).unmatched_ranges(everything, ())
+    for one in unmatched:
         own = words_in(answer.parsed, one)
         found[own.start : own.stop] = True
     return found

@@ -8,11 +8,13 @@ claim with it.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from hashlib import sha256
 from itertools import pairwise
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -154,10 +156,13 @@ def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tu
     riskiest, ranked = np.sort(claims)[::-1], np.sort(log_odds)[::-1]
     count = float(np.log(len(claims)))
     chances = 1 / (1 + np.exp(-ranked))
-    sentence = signals.values[:, signals.names.index("sentence_place")]
-    by_sentence = [np.sort(log_odds[sentence == one])[::-1] for one in np.unique(sentence)]
-    highest = sorted((one[0] for one in by_sentence), reverse=True)
-    threes = sorted((one[:3].mean() for one in by_sentence), reverse=True)
+    sentence, *of_answer = _whole_answer(signals.names)
+    by_sentence = defaultdict[float, list[float]](list)
+    for one, odds in zip(signals.values[:, sentence].tolist(), log_odds.tolist(), strict=True):
+        by_sentence[one].append(odds)
+    riskiest_three = [sorted(own, reverse=True)[:3] for own in by_sentence.values()]
+    highest = sorted((own[0] for own in riskiest_three), reverse=True)
+    threes = sorted((reduce(add, own) / len(own) for own in riskiest_three), reverse=True)
     numbers = {
         **{f"word_{place + 1}": _item(ranked, place) for place in (0, 2, 5, 9)},
         "mean_word": ranked.mean(),
@@ -175,10 +180,15 @@ def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tu
         "claims": count,
         "claim_1_of_many": count * riskiest[0],
     }
-    for name in _WHOLE_ANSWER:
-        number = signals.values[0, signals.names.index(f"answer_{name}")]
+    for name, number in zip(_WHOLE_ANSWER, signals.values[0, of_answer], strict=True):
         numbers[f"answer_{name}"] = np.log(number + 0.05) if name in _COUNTED else number
     return tuple(numbers), np.array([*numbers.values()], dtype=np.float64)[None, :]
+
+
+@lru_cache(maxsize=4)
+def _whole_answer(names: tuple[str, ...]) -> list[int]:
+    """The column of the sentence that a word stands in, and those of ``_WHOLE_ANSWER``."""
+    return [names.index(name) for name in ("sentence_place", *(f"answer_{name}" for name in _WHOLE_ANSWER))]
 
 
 def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
@@ -440,13 +450,14 @@ def claim_numbers(
     places = {word: place for place, word in enumerate(signals.words)}
     attended = [one for one in map(is_attended, premises) if one is not None]
     share = sum(attended) / len(attended) if attended else -1.0
-    rows = []
+    found = np.empty((len(claims), len(CLAIM_NUMBERS)), dtype=np.float32)
     of_reader = [NOTHING_READ] * len(claims) if read is None else read.tolist()
-    for words, premise, said in zip(claims, premises, of_reader, strict=True):
+    for row, words, premise, said in zip(found, claims, premises, of_reader, strict=True):
         own = [places[word] for word in words if word in places]
         ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
-        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean(), share, said])
-    return np.array(rows, dtype=np.float32).reshape(len(rows), len(CLAIM_NUMBERS))
+        row[: len(premise)] = premise
+        row[len(premise) :] = ranked[0], ranked[:3].mean(), ranked.mean(), share, said
+    return found
 
 
 def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float32], *, fall: float) -> _Numbers:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, count, pairwise, repeat, starmap
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.plain_text import clock_times_in, remembered
-from attribeam.attribution.verdict.fitted_parts import WordTable
+from attribeam.attribution.verdict.fitted_parts import EVERY_WORD_COUNTS, WordTable
 from attribeam.attribution.verdict.texts import (
     WEEKDAYS,
     WORD_OR_MARK,
@@ -46,39 +46,24 @@ _Cosines = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _TextWords:
-    """The words and marks of one title or text; sentences are counted from 1, up to below ``sentence_count``."""
+    """The words and marks of one title or text, in lower case, and the line and length of each part of it."""
 
     lines: tuple[RecordLine, ...]
-    stems: tuple[str, ...]
-    lowered: frozenset[str]
-    is_word: _Bools
-    sentences: _Ints
-    sentence_count: int
-    truths: _Ints
-    vector_rows: _Ints
+    words: tuple[str, ...]
+    places: tuple[int, ...]
+    lengths: tuple[int, ...]
 
 
 @remembered
-def _text_words(text: str, table: WordTable) -> _TextWords:
+def _text_words(text: str) -> _TextWords:
     lines = tuple(record_lines(text))
     if any(line.key is not None for line in lines):
-        parts = [(place, (*WORD_OR_MARK.findall(one.text), *one.joined_names)) for place, one in enumerate(lines)]
+        found = [(*WORD_OR_MARK.findall(one.text), *one.joined_names) for one in lines]
+        parts = [(place, tuple(map(str.lower, words))) for place, words in enumerate(found)]
     else:
-        parts = [(one.line, one.words) for one in read_sentences(text)]
-    words = [*chain.from_iterable(own for _, own in parts)]
-    line_of = np.repeat(np.array([line for line, _ in parts], dtype=np.int64), [len(own) for _, own in parts])
-    ends = np.array([word in _SENTENCE_ENDS for word in words], dtype=np.int64)
-    stems, lowered = tuple(map(stem, words)), [*map(str.lower, words)]
-    return _TextWords(
-        lines,
-        stems,
-        frozenset(lowered),
-        np.array([one == "_" or one[:1].isalnum() for one in stems], dtype=bool),
-        line_of + 1 + np.cumsum(ends) - ends,
-        len(lines) + int(ends.sum()) + 1,
-        np.array([line.truth for line in lines], dtype=np.int64)[line_of],
-        table.rows(lowered),
-    )
+        parts = [(one.line, one.lowered) for one in read_sentences(text)]
+    words = tuple(chain.from_iterable(own for _, own in parts))
+    return _TextWords(lines, words, tuple([place for place, _ in parts]), tuple([len(own) for _, own in parts]))
 
 
 class PassageWords:
@@ -86,37 +71,58 @@ class PassageWords:
 
     Attributes:
         starts: int64 [rows + 1], where the words of each row begin, and where the last ones end.
-        sentences: the sentence that each word stands in, ascending; a line of a record is one.
-        first_sentences: int64 [rows], below those of each row; no two rows have successive sentences.
+        row_of: the row of each word.
+        numbers, stem_numbers: the number of each different word in lower case, and of each different stem.
+        words, stems: the numbers of each word and of its stem.
+        sentences: the sentence that each word stands in, ascending; a line of a record is one. They are counted from 1,
+            up to below ``sentence_count``, and no two rows have successive ones.
+        first_sentences: int64 [rows], below those of each row.
         truths: what the field says in whose line each word stands, a ``Truth``.
-        vector_rows: for each word its row in the table of vectors, -1 for function words and unknown words.
-        lowered, lines, text_lines: for each row all words in lower case, the lines of all its passages, and those of
-            their texts, without titles.
+        vector_rows: of each different word its row in the table of vectors, -1 for function words and unknown words.
+        lines, text_lines: for each row the lines of all its passages, and those of their texts, without titles.
     """
 
     def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
         texts = [
-            [_text_words(text, table) for one in row for text in (one.title or "", one.text)]
-            or [_text_words("", table)]
+            [_text_words(text) for one in row for text in (one.title or "", one.text)] or [_text_words("")]
             for row in rows
         ]
         self.lines = [[line for one in row for line in one.lines] for row in texts]
         self.text_lines = [[line for one in row[1::2] for line in one.lines] for row in texts]
-        self.lowered = [frozenset[str]().union(*(one.lowered for one in row)) for row in texts]
         every = [*chain.from_iterable(texts)]
-        self.stems = [*chain.from_iterable(one.stems for one in every)]
-        self.starts = np.cumsum([0, *(sum(len(one.stems) for one in row) for row in texts)])
-        counts = [
-            count for row in texts for count in (*(one.sentence_count for one in row[:-1]), row[-1].sentence_count + 1)
-        ]
-        firsts = np.cumsum(counts) - counts
-        self.first_sentences = firsts[np.cumsum([0, *map(len, texts[:-1])])]
-        self.sentences = np.concatenate([one.sentences for one in every])
-        self.sentences += np.repeat(firsts, [len(one.stems) for one in every])
-        self.sentence_count = int(firsts[-1] + counts[-1])
-        self.is_word = np.concatenate([one.is_word for one in every])
-        self.truths = np.concatenate([one.truths for one in every])
-        self.vector_rows = np.concatenate([one.vector_rows for one in every])
+        counts = [sum([len(one.words) for one in row]) for row in texts]
+        self.starts = np.cumsum([0, *counts])
+        self.row_of = np.repeat(np.arange(len(rows)), counts)
+        self.numbers, self.words = _numbered(chain.from_iterable(one.words for one in every), sum(counts))
+        self.stem_numbers, stems = _numbered(map(stem, self.numbers), len(self.numbers))
+        self.stems = stems[self.words]
+        self.vector_rows = table.rows(self.numbers)
+        is_word = [one == "_" or one[:1].isalnum() for one in self.stem_numbers]
+        self.is_word = np.array(is_word, dtype=bool)[self.stems]
+        lengths = [count for one in every for count in one.lengths]
+        truths = [one.lines[place].truth for one in every for place in one.places]
+        self.truths = np.repeat(np.array(truths, dtype=np.int64), lengths)
+        borders = [len(one.lines) + 1 + (one is row[-1]) for row in texts for one in row]
+        firsts = [*accumulate(borders, initial=0)]
+        lines = [first + place + 1 for one, first in zip(every, firsts, strict=False) for place in one.places]
+        ends = np.array([one in _SENTENCE_ENDS for one in self.numbers], dtype=np.int64)[self.words]
+        ended = np.append(0, np.cumsum(ends))
+        self.sentences = np.repeat(np.array(lines, dtype=np.int64), lengths) + ended[:-1]
+        self.sentence_count = firsts[-1] + int(ended[-1])
+        first_texts = np.cumsum([0, *map(len, texts[:-1])])
+        self.first_sentences = np.array(firsts)[first_texts] + ended[self.starts[:-1]]
+
+    def have(self, rows: _Ints, words: Sequence[str]) -> _Bools:
+        """Whether the passages of each row have a word, which is in lower case."""
+        present = np.zeros((len(self.starts) - 1, len(self.numbers) + 1), dtype=bool)
+        present[self.row_of, self.words] = True
+        return present[rows, np.fromiter(map(self.numbers.get, words, repeat(-1)), np.int64, len(words))]
+
+
+def _numbered(words: Iterable[str], length: int) -> tuple[dict[str, int], _Ints]:
+    """The number of each different word, in their order, and the numbers of all of these ``length`` words."""
+    numbers = defaultdict[str, int](count().__next__)
+    return numbers, np.fromiter(map(numbers.__getitem__, words), np.int64, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,26 +152,27 @@ class WordMatches:
     Attributes:
         columns_of: for each row the column of each stem.
         counts: int64 [stems], how often each stands there.
-        weights: float64 [stems], what each counts in a share.
+        rarities: float64 [stems], the inverse document frequency of each.
+        weights: float64 [stems], what each counts in a share: its rarity plus one half.
     """
 
     def __init__(self, stems: Sequence[Sequence[str]], passages: PassageWords, table: WordTable) -> None:
         """``stems`` are the distinct ones of each row."""
         every = [*chain.from_iterable(stems)]
-        firsts, bounds = accumulate(map(len, stems), initial=0), pairwise(passages.starts.tolist())
+        firsts = accumulate(map(len, stems), initial=0)
         numbered = (enumerate(own, first) for own, first in zip(stems, firsts, strict=False))
         self.columns_of = [{one: column for column, one in own} for own in numbered]
-        found = [
-            np.fromiter(map(of.get, passages.stems[start:end], repeat(-1)), np.int64, end - start)
-            for of, (start, end) in zip(self.columns_of, bounds, strict=True)
-        ]
-        columns = np.concatenate(found)
         row_of = np.repeat(np.arange(len(stems)), [len(own) for own in stems])
+        column_of = np.full((len(stems), len(passages.stem_numbers) + 1), -1)
+        number_of = np.fromiter(map(passages.stem_numbers.get, every, repeat(-1)), np.int64, len(every))
+        column_of[row_of, number_of] = np.arange(len(every))
+        columns = column_of[passages.row_of, passages.stems]
         places = np.flatnonzero(columns >= 0)
         self._places = places[np.argsort(columns[places], kind="stable")]
         of = columns[self._places]
         self.counts = np.bincount(of, minlength=len(every))
-        self.weights = np.array([table.weight(one) for one in every], dtype=np.float64)
+        self.rarities = np.array([*map(table.rarity, every)], dtype=np.float64)
+        self.weights = self.rarities + EVERY_WORD_COUNTS
         self._starts = np.cumsum(self.counts) - self.counts
         self._ranks = np.cumsum(passages.is_word)[self._places] + row_of[of]
         self._truths = of, passages.truths[self._places]
@@ -314,38 +321,52 @@ def ragged(starts: _Ints, counts: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def largest_cosines(
-    rows: _Ints, passages: PassageWords, row: int, pair_starts: Sequence[_Ints], table: WordTable
+    rows: _Ints, starts: _Ints, passages: PassageWords, pair_starts: Sequence[_Ints], table: WordTable
 ) -> tuple[_Cosines, list[_Cosines]]:
-    """How close the words of an answer, given by their rows in the table of vectors, come to those of its passages.
+    """How close the words of answers, given by their rows in the table of vectors, come to those of their passages.
+
+    The words of each answer begin at one of the ``starts``, and the last of these is their end.
 
     Returns:
-        For each word its largest cosine with any word of the passages of this row, 0 for an unknown word. And for each
+        For each word its largest cosine with any word of the passages of its row, 0 for an unknown word. And for each
         of some ``pair_starts``, int64 [words], that with a word of these two successive sentences; -1 without any.
     """
-    own = slice(*passages.starts[row : row + 2])
-    is_known = passages.vector_rows[own] >= 0
-    known, columns = np.unique(passages.vector_rows[own][is_known], return_inverse=True)
-    sentences, starts = np.unique(passages.sentences[own][is_known], return_index=True)
+    vector_rows = passages.vector_rows[passages.words]
+    pairs = np.stack([(one, one + 1) for one in pair_starts])
+    is_asked = np.zeros(passages.sentence_count + 1, dtype=bool)
+    is_asked[pairs] = True
+    asked = np.flatnonzero((vector_rows >= 0) & is_asked[passages.sentences])
+    sentences = passages.sentences[asked]
+    runs = np.flatnonzero(np.diff(sentences, prepend=-1))
+    run_of = np.full(passages.sentence_count + 1, -1)
+    run_of[sentences[runs]] = np.arange(len(runs))
+    pair_runs = run_of[pairs]
+    borders = (passages.starts, starts, *(np.searchsorted(one, passages.starts) for one in (asked, asked[runs])))
     anywhere = np.zeros(len(rows), dtype=np.float32)
-    beside = [np.where(rows < 0, UNKNOWN, -1).astype(np.float32) for _ in pair_starts]
-    if not len(known):
-        for found, pairs in zip(beside, pair_starts, strict=True):
-            found[pairs >= 0] = -1
-        return anywhere, beside
-    sentences = np.append(sentences, -1)
-    at_once = max(1, _MOST_COSINES // len(columns))
-    for words in np.split(np.arange(len(rows)), range(at_once, len(rows), at_once)):
-        cosines = np.full((len(words), len(known)), UNKNOWN, dtype=np.float32)
-        cosines[rows[words] >= 0] = table.vectors[rows[words][rows[words] >= 0]] @ table.vectors[known].T
-        of_sentences = np.maximum.reduceat(cosines[:, columns], starts, axis=1)
-        anywhere[words] = np.where(rows[words] < 0, 0, of_sentences.max(axis=1))
-        for found, pairs in zip(beside, (one[words] for one in pair_starts), strict=True):
-            wanted = np.stack((pairs, pairs + 1))
-            places = np.searchsorted(sentences[:-1], wanted)
-            largest = of_sentences[np.arange(len(words)), np.minimum(places, len(starts) - 1)]
-            largest = np.where(sentences[places] == wanted, largest, -np.inf).max(axis=0)
-            found[words] = np.where(pairs < 0, found[words], np.where(np.isinf(largest), -1, largest))
-    return anywhere, beside
+    beside = np.full((len(pair_starts), len(rows)), -np.inf, dtype=np.float32)
+    for told, answer, ask, run in zip(*(starmap(slice, pairwise(one.tolist())) for one in borders), strict=True):
+        is_told = np.zeros(len(table.vectors) + 1, dtype=bool)
+        is_told[vector_rows[told]] = True
+        known = np.flatnonzero(is_told[:-1])
+        if not len(known):
+            continue
+        columns = np.searchsorted(known, vector_rows[asked[ask]])
+        vectors = table.vectors[known].T
+        at_once = max(1, _MOST_COSINES // max(len(known), len(columns)))
+        for start in range(answer.start, answer.stop, at_once):
+            words = slice(start, min(start + at_once, answer.stop))
+            cosines = np.full((words.stop - start, len(known)), UNKNOWN, dtype=np.float32)
+            cosines[rows[words] >= 0] = table.vectors[rows[words][rows[words] >= 0]] @ vectors
+            anywhere[words] = cosines.max(axis=1)
+            if len(columns):
+                of_runs = np.maximum.reduceat(cosines[:, columns], runs[run] - ask.start, axis=1)
+                wanted = pair_runs[..., words]
+                largest = of_runs[np.arange(len(of_runs)), np.maximum(wanted - run.start, 0)]
+                beside[:, words] = np.where(wanted >= 0, largest, -np.inf).max(axis=1)
+    anywhere[rows < 0] = 0
+    beside[np.isinf(beside)] = -1
+    beside[(pairs[:, 0] < 0) & (rows < 0)] = UNKNOWN
+    return anywhere, [*beside]
 
 
 UNTOLD, AGREES, CONFLICTS, ABSENT = -1, 0, 1, 2
