@@ -369,8 +369,6 @@ class ValueMatcher:
         matcher = copy(self)
         matcher._parts = self._parts.copy()
         matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
-        if len(matcher._values) == len(self._values):
-            matcher._parts = {**self._parts}
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:
