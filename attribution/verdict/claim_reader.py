@@ -7,12 +7,13 @@ likelihood ratio that the claim is unsupported, beside what words alone say.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from attribeam.schemas.json_file import read_regular
 
 if TYPE_CHECKING:
     import torch
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 READER_FILES = ("reader.safetensors", "reader_tokenizer.json")
 NOTHING_READ = 0.0
@@ -41,10 +42,11 @@ _QUOTED, _IN_RUNS = 0.999, 0.7
 _BEST, _RUN = map(PREMISE_NUMBERS.index, ("best", "run"))
 _COSINE_COUNTS = 4.0
 """How much the cosine of two tokens counts in their alignment beside what was learned."""
-_AT_ONCE = 64
+_WORD_OR_MARK = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
+"""Into these BERT divides a text in ASCII before all else."""
+_AT_ONCE = 32
 """How many claims are read at once."""
 _FEWEST_ROWS = 4
-"""A product of fewer rows may sum in another order."""
 _Sentence = tuple[list[int], Mapping[int, list[int]]]
 """Ids of tokens, and which of them each word of the answer has."""
 
@@ -90,7 +92,11 @@ class ClaimReader:
         self._scales = self._weights["scales"][:, None]
         self._scale = self._weights["query.bias"].numel() ** -0.5
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
         tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+        if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+            raise ValueError("the tokenizer should divide a text into words as BERT's does")
         self._tokenizer = tokenizer
         separator = tokenizer.token_to_id(_SEPARATOR)
         if separator is None:
@@ -116,7 +122,7 @@ class ClaimReader:
     def log_odds(self, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float64]:
         """float64 [claims]: the log likelihood ratio that each claim is unsupported; 0 for one that is not read.
 
-        What is said of a claim does not depend on the others: products of four rows and more sum in one order.
+        What is said of a claim does not depend on the others.
         """
         import torch
 
@@ -141,7 +147,7 @@ class ClaimReader:
         sentence_starts = dict(zip(texts[:sentences], starts, strict=False))
         premise_starts = dict(zip(texts[sentences:], starts[sentences:], strict=False))
         own = torch.from_numpy(np.concatenate([one.own + sentence_starts[one.sentence] for one in inputs]))
-        here, units_here, first = states[own], units[own], starts[sentences]
+        here, units_here, first = states.index_select(0, own), units.index_select(0, own), starts[sentences]
         queries, keys = self._linear("query", here), self._linear("key", states[first:])
         counts = [len(one.own) for one in inputs]
         others, best, alike, same = [], [], [], list[bool]()
@@ -170,24 +176,27 @@ class ClaimReader:
         import torch
         from torch.nn.functional import gelu, normalize, pad
 
-        ids, places = np.unique([-1, *(token for ids in texts for token in (*ids, -1))], return_inverse=True)
+        ids, places = np.unique([-1, *chain.from_iterable((*ids, -1) for ids in texts)], return_inverse=True)
         distinct, rows = torch.from_numpy(ids[1:]), torch.from_numpy(places)
-        vectors = self._vectors[distinct] * self._scales[distinct]
-        states = pad(self._linear("projection", vectors), (0, 0, 1, 0))[rows]
         between = torch.from_numpy(np.flatnonzero(places == 0))
+        vectors = self._vectors[distinct] * self._scales[distinct]
+        of_distinct = pad(self._linear("projection", vectors), (0, 0, 1, 0))
+        states = of_distinct.index_select(0, rows)
         for number in range(self._convolutions):
-            around = states.view(-1).unfold(0, 3 * states.shape[1], states.shape[1])
-            states[1:-1] += gelu(self._linear(f"convolutions.{number}", around))
+            weights, bias = (self._weights[f"convolutions.{number}.{part}"] for part in ("weight", "bias"))
+            one, two, three = weights.split(states.shape[1])
+            if number:
+                around = torch.addmm(bias, states[:-2], one).addmm_(states[1:-1], two).addmm_(states[2:], three)
+            else:  # the products of distinct tokens are few
+                around = _product(of_distinct, one).index_select(0, rows[:-2]).add_(bias)
+                around += _product(of_distinct, two).index_select(0, rows[1:-1])
+                around += _product(of_distinct, three).index_select(0, rows[2:])
+            states[1:-1] += gelu(around)
             states[between] = 0
-        return pad(normalize(vectors, dim=1), (0, 0, 1, 0))[rows], states
+        return pad(normalize(vectors, dim=1), (0, 0, 1, 0)).index_select(0, rows), states
 
     def _linear(self, name: str, states: torch.Tensor) -> torch.Tensor:
-        from torch.nn.functional import pad
-
-        count = len(states)
-        if count < _FEWEST_ROWS:
-            states = pad(states, (0, 0, 0, _FEWEST_ROWS - count))
-        return (self._weights[f"{name}.bias"] + states @ self._weights[f"{name}.weight"])[:count]
+        return _product(states, self._weights[f"{name}.weight"]).add_(self._weights[f"{name}.bias"])
 
     def _one(self, name: str, states: torch.Tensor) -> torch.Tensor:
         """[rows, 1]: as ``_linear`` for weights of one column, whose product sums in another order for other rows."""
@@ -216,7 +225,7 @@ class ClaimReader:
     def _sentence(self, answer: str, parsed: ParsedAnswer, words: range) -> _Sentence:
         """Only tokens that share a character with a word: citation marks are no words."""
         start, end = parsed.words[words[0]].char_start, parsed.words[words[-1]].char_end
-        found = _read_tokens(answer[start:end], self._tokenizer)
+        found = self._tokenizer.encode(answer[start:end], add_special_tokens=False)
         ids, tokens_of = list[int](), defaultdict[int, list[int]](list)
         first = words.start
         for token, (one, two) in zip(found.ids, found.offsets, strict=True):
@@ -239,12 +248,22 @@ class ClaimReader:
         for place in (*premise.window, *premise.others):
             text, is_other = sentences.all[place].text, place in premise.others
             if place < main and place not in titles and not is_other:
-                found += _read_tokens(text[-_SENTENCE_CHARS:], self._tokenizer).ids[-_SIDE_TOKENS:]
+                found += _ids_of(text[-_SENTENCE_CHARS:], self._tokenizer)[-_SIDE_TOKENS:]
                 continue
             most = _MAIN_TOKENS if place == main else _TITLE_TOKENS if place in titles else _SIDE_TOKENS
-            first = _read_tokens(text[:_SENTENCE_CHARS], self._tokenizer).ids
+            first = _ids_of(text[:_SENTENCE_CHARS], self._tokenizer)
             found += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
         return tuple(found)
+
+
+def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The product, of which no row depends on how many there are: fewer than four would sum in another order."""
+    from torch.nn.functional import pad
+
+    count = len(states)
+    if count < _FEWEST_ROWS:
+        states = pad(states, (0, 0, 0, _FEWEST_ROWS - count))
+    return (states @ weights)[:count]
 
 
 def _pooled(
@@ -263,8 +282,16 @@ def _pooled(
 
 
 @remembered
-def _read_tokens(text: str, tokenizer: Tokenizer) -> Encoding:
-    return tokenizer.encode(text, add_special_tokens=False)
+def _ids_of(text: str, tokenizer: Tokenizer) -> list[int]:
+    """The ids of a text's tokens; most words were met before."""
+    if not (text.isascii() and text.isprintable()):
+        return tokenizer.encode(text, add_special_tokens=False).ids
+    return [*chain.from_iterable(map(_ids_of_word, _WORD_OR_MARK.findall(text), repeat(tokenizer)))]
+
+
+@lru_cache(maxsize=16_384)
+def _ids_of_word(word: str, tokenizer: Tokenizer) -> list[int]:
+    return tokenizer.encode(word, add_special_tokens=False).ids
 
 
 @lru_cache(maxsize=4)
