@@ -14,9 +14,10 @@ from functools import cached_property
 
 from attribeam.schemas import CharRange, Passage
 
-_NOUN = (
-    r"(?:passages?|documents?|sources?|excerpts?|snippets?|paragraphs?|references?|contexts?|texts?|search results?)"
-)
+_NOUNS = (
+    "passage", "document", "source", "excerpt", "snippet", "paragraph", "reference", "context", "text", "search result",
+)  # fmt: skip
+_NOUN = rf"(?:(?:{'|'.join(_NOUNS)})s?)"
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL = rf"(?:{'|'.join(_ORDINALS)}|last|\d{{1,2}}(?:st|nd|rd|th))"
 _GIVEN = r"(?:given|provided|supplied|retrieved|available|above|following|mentioned|cited|listed|relevant|input)"
@@ -68,7 +69,7 @@ def passage_references(answer: str, passage_count: int) -> tuple[PassageReferenc
     Numbers without a passage are left out.
     """
     references = []
-    for match in _REFERENCE.finditer(answer):
+    for match in _references(answer):
         ordinal = (match["ordinal"] or "").lower()
         numbers: list[int] = [passage_count] if ordinal == "last" else []
         if ordinal in _ORDINALS:
@@ -84,7 +85,12 @@ def passage_references(answer: str, passage_count: int) -> tuple[PassageReferenc
 
 def reference_ranges(answer: str) -> tuple[CharRange, ...]:
     """The words that name passages by number, whether or not there are such passages; ascending and disjoint."""
-    return tuple(CharRange(*match.span()) for match in _REFERENCE.finditer(answer))
+    return tuple(CharRange(*match.span()) for match in _references(answer))
+
+
+def _references(answer: str) -> Iterator[re.Match[str]]:
+    lowered = answer.lower()
+    return _REFERENCE.finditer(answer) if any(noun in lowered for noun in _NOUNS) else iter(())
 
 
 class PointerKind(Flag):

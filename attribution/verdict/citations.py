@@ -46,9 +46,15 @@ class LiteralIndex:
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self._parts = [(_units_of_text(one.title or ""), _units_of_text(one.text)) for one in passages]
-        self._joined = ["\n".join(joined for _, joined in parts) for parts in self._parts]
-        self._searches = 0
+        self._passages, self._searches = passages, 0
+
+    @cached_property
+    def _parts(self) -> list[tuple[tuple[list[str], str], ...]]:
+        return [(_units_of_text(one.title or ""), _units_of_text(one.text)) for one in self._passages]
+
+    @cached_property
+    def _joined(self) -> list[str]:
+        return ["\n".join(joined for _, joined in parts) for parts in self._parts]
 
     @cached_property
     def _passages_of(self) -> dict[Run, int]:
@@ -163,6 +169,8 @@ def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanE
     record that takes its verdict from a claim has what its claim has; one without a claim cites nothing.
     """
     citations = _Citations(record, parsed)
+    if not citations.cites:
+        return tuple(found)
     claims = [one for one in found if one.claim_index == one.span_index]
     cited = {one.span_index: citations.of(one.chars) for one in claims}
     if not any(cited.values()):
@@ -184,7 +192,8 @@ def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanE
 class _Citations:
     """The marks of one answer, and its words that name a passage ("passage 3"), by where they stand.
 
-    Marks with nothing but punctuation between them are one. ``stated`` is the answer with blanks for its marks.
+    Marks with nothing but punctuation between them are one. ``stated`` is the answer with blanks for its marks;
+    ``cites`` says whether there is anything.
     """
 
     def __init__(self, record: QARecord, parsed: ParsedAnswer) -> None:
@@ -194,6 +203,7 @@ class _Citations:
         references = passage_references(self.stated, len(record.passages))
         self._references = self._grouped([CitationMark(one.chars, (one.passage_index,)) for one in references])
         self._closing = [one for one in parsed.marks if one.closes]
+        self.cites = bool(parsed.marks or references)
 
     def of(self, claim: CharRange) -> tuple[int, ...]:
         """The passages that the claim's own marks name, else words of its sentence, else a list behind it.

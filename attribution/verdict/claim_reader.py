@@ -7,12 +7,13 @@ likelihood ratio that the claim is unsupported, beside what words alone say.
 
 from __future__ import annotations
 
-import math
+import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +42,13 @@ _QUOTED, _IN_RUNS = 0.999, 0.7
 _BEST, _RUN = map(PREMISE_NUMBERS.index, ("best", "run"))
 _COSINE_COUNTS = 4.0
 """How much the cosine of two tokens counts in their alignment beside what was learned."""
-_Tokens = tuple[list[int], list[tuple[int, int]]]
-"""Ids, and the characters of each token."""
+_WORD_OR_MARK = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
+"""Into these BERT divides a text in ASCII before all else."""
+_AT_ONCE = 32
+"""How many claims are read at once."""
+_FEWEST_ROWS = 4
+_Sentence = tuple[list[int], Mapping[int, list[int]]]
+"""Ids of tokens, and which of them each word of the answer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ class ReaderInput:
     own: npt.NDArray[np.int64]
     words: tuple[int, ...]
     premise: tuple[int, ...]
+
+
+_NOTHING = ReaderInput((), np.array([], dtype=np.int64), (), ())
 
 
 def is_read(premise: Premise) -> bool:
@@ -81,8 +90,13 @@ class ClaimReader:
         self._vectors = weights["vectors"]
         self._weights = {name: one.float() for name, one in weights.items() if name != "vectors"}
         self._scales = self._weights["scales"][:, None]
+        self._scale = self._weights["query.bias"].numel() ** -0.5
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
         tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+        if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
+            raise ValueError("the tokenizer should divide a text into words as BERT's does")
         self._tokenizer = tokenizer
         separator = tokenizer.token_to_id(_SEPARATOR)
         if separator is None:
@@ -97,111 +111,133 @@ class ClaimReader:
         sentences: PassageSentences,
     ) -> list[ReaderInput]:
         """The inputs for the claims of an answer: the words of each, ascending, at least one, and its premise."""
-        known: dict[tuple[int, int], _Tokens] = {}
+        known: dict[tuple[int, int], _Sentence] = {}
         return [
             ReaderInput(*self._claim(answer, parsed, words, known), self._premise(premise, sentences))
             if is_read(premise)
-            else ReaderInput((), np.array([], dtype=np.int64), (), ())
+            else _NOTHING
             for words, premise in claims
         ]
 
     def log_odds(self, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float64]:
         """float64 [claims]: the log likelihood ratio that each claim is unsupported; 0 for one that is not read.
 
-        The claims of one answer are read together, so what is said of them does not depend on other answers.
+        What is said of a claim does not depend on the others.
         """
         import torch
 
         found = np.full(len(inputs), NOTHING_READ)
         places = [place for place, one in enumerate(inputs) if one.premise and len(one.own)]
-        if places:
-            with torch.inference_mode():
-                found[places] = self._read([inputs[place] for place in places]).double().numpy()
+        with torch.inference_mode():
+            for start in range(0, len(places), _AT_ONCE):
+                some = places[start : start + _AT_ONCE]
+                found[some] = self._read([inputs[place] for place in some])
         return found
 
-    def _read(self, inputs: Sequence[ReaderInput]) -> torch.Tensor:
+    def _read(self, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float32]:
         """float32 [claims]: what is said of claims with own tokens and a premise."""
         import torch
         from torch.nn.functional import gelu
 
-        texts = [*dict.fromkeys(ids for one in inputs for ids in (one.sentence, one.premise))]
-        starts = dict(zip(texts, accumulate((len(ids) + 1 for ids in texts), initial=0), strict=False))
+        texts = [*dict.fromkeys(one.sentence for one in inputs)]
+        sentences = len(texts)
+        texts += dict.fromkeys(one.premise for one in inputs)
+        starts = [*accumulate((len(ids) + 1 for ids in texts), initial=1)]
         units, states = self._encoded(texts)
-        queries, keys = self._linear("query", states), self._linear("key", states)
-        both = []
-        for one in inputs:
-            token = torch.from_numpy(one.own) + starts[one.sentence]
-            premise = slice(starts[one.premise], starts[one.premise] + len(one.premise))
-            cosines = units[token] @ units[premise].T
-            scores = queries[token] @ keys[premise].T / math.sqrt(states.shape[1]) + _COSINE_COUNTS * cosines
+        sentence_starts = dict(zip(texts[:sentences], starts, strict=False))
+        premise_starts = dict(zip(texts[sentences:], starts[sentences:], strict=False))
+        own = torch.from_numpy(np.concatenate([one.own + sentence_starts[one.sentence] for one in inputs]))
+        here, units_here, first = states.index_select(0, own), units.index_select(0, own), starts[sentences]
+        queries, keys = self._linear("query", here), self._linear("key", states[first:])
+        counts = [len(one.own) for one in inputs]
+        others, best, alike, same = [], [], [], list[bool]()
+        for one, query, unit in zip(inputs, queries.split(counts), units_here.split(counts), strict=True):
+            start, known = premise_starts[one.premise], set(one.premise)
+            end = start + len(one.premise)
+            cosines = unit @ units[start:end].T
+            scores = torch.addmm(
+                cosines, query, keys[start - first : end - first].T, beta=_COSINE_COUNTS, alpha=self._scale
+            )
             aligned = scores.softmax(1)
-            here, other = states[token], aligned @ states[premise]
-            known = set(one.premise)
-            same = torch.tensor([one.sentence[place] in known for place in one.own.tolist()], dtype=torch.float32)
-            numbers = torch.stack([cosines.amax(1), same, (aligned * cosines).sum(1)], 1)
-            both.append(torch.cat([here, other, here * other, (here - other).abs(), numbers], 1))
-        compared = gelu(self._linear("compare.1", gelu(self._linear("compare.0", torch.cat(both)))))
-        gates = self._linear("gate", compared)
-        pooled, start = [], 0
-        for claim in both:
-            own = slice(start, start := start + len(claim))
-            tokens, shares = compared[own], gates[own].softmax(0)
-            pooled.append(torch.cat([tokens.mean(0), (shares * tokens).sum(0), tokens.amax(0)]))
-        return self._linear("out.1", gelu(self._linear("out.0", torch.stack(pooled))))[:, 0]
+            others.append(aligned @ states[start:end])
+            best.append(cosines.amax(1))
+            alike.append((aligned * cosines).sum(1))
+            same += [one.sentence[place] in known for place in one.own.tolist()]
+        other = torch.cat(others)
+        numbers = torch.stack([torch.cat(best), torch.tensor(same, dtype=torch.float32), torch.cat(alike)], 1)
+        both = torch.cat([here, other, here * other, (here - other).abs(), numbers], 1)
+        compared = gelu(self._linear("compare.1", gelu(self._linear("compare.0", both))))
+        pooled = torch.from_numpy(_pooled(compared.numpy(), self._one("gate", compared).numpy(), counts))
+        found: npt.NDArray[np.float32] = self._one("out.1", gelu(self._linear("out.0", pooled))).numpy()[:, 0]
+        return found
 
     def _encoded(self, texts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """[tokens, vector] unit vectors and [tokens, size] states of texts, each with a row of zeros behind it."""
+        """[tokens, vector] unit vectors and [tokens, size] states of texts, each between two rows of zeros."""
         import torch
         from torch.nn.functional import gelu, normalize, pad
 
-        ids = torch.tensor([token for ids in texts for token in (*ids, 0)])
-        inside = torch.ones(len(ids), 1)
-        inside[[end - 1 for end in accumulate(len(ids) + 1 for ids in texts)]] = 0
-        vectors = self._vectors[ids] * self._scales[ids]
-        states = self._linear("projection", vectors) * inside
+        ids, places = np.unique([-1, *chain.from_iterable((*ids, -1) for ids in texts)], return_inverse=True)
+        distinct, rows = torch.from_numpy(ids[1:]), torch.from_numpy(places)
+        between = torch.from_numpy(np.flatnonzero(places == 0))
+        vectors = self._vectors[distinct] * self._scales[distinct]
+        of_distinct = pad(self._linear("projection", vectors), (0, 0, 1, 0))
+        states = of_distinct.index_select(0, rows)
         for number in range(self._convolutions):
-            around = pad(states, (0, 0, 1, 1))
-            around = torch.cat([around[:-2], states, around[2:]], 1)
-            states = states + gelu(self._linear(f"convolutions.{number}", around)) * inside
-        return normalize(vectors, dim=1), states
+            weights, bias = (self._weights[f"convolutions.{number}.{part}"] for part in ("weight", "bias"))
+            one, two, three = weights.split(states.shape[1])
+            if number:
+                around = torch.addmm(bias, states[:-2], one).addmm_(states[1:-1], two).addmm_(states[2:], three)
+            else:  # the products of distinct tokens are few
+                around = _product(of_distinct, one).index_select(0, rows[:-2]).add_(bias)
+                around += _product(of_distinct, two).index_select(0, rows[1:-1])
+                around += _product(of_distinct, three).index_select(0, rows[2:])
+            states[1:-1] += gelu(around)
+            states[between] = 0
+        return pad(normalize(vectors, dim=1), (0, 0, 1, 0)).index_select(0, rows), states
 
     def _linear(self, name: str, states: torch.Tensor) -> torch.Tensor:
-        return self._weights[f"{name}.bias"] + states @ self._weights[f"{name}.weight"]
+        return _product(states, self._weights[f"{name}.weight"]).add_(self._weights[f"{name}.bias"])
+
+    def _one(self, name: str, states: torch.Tensor) -> torch.Tensor:
+        """[rows, 1]: as ``_linear`` for weights of one column, whose product sums in another order for other rows."""
+        return self._weights[f"{name}.bias"] + (states * self._weights[f"{name}.weight"][:, 0]).sum(1, keepdim=True)
 
     def _claim(
-        self, answer: str, parsed: ParsedAnswer, words: Sequence[int], known: dict[tuple[int, int], _Tokens]
+        self, answer: str, parsed: ParsedAnswer, words: Sequence[int], known: dict[tuple[int, int], _Sentence]
     ) -> tuple[tuple[int, ...], npt.NDArray[np.int64], tuple[int, ...]]:
         """The sentences of the claim, where they are long the part around it, its own tokens, and their words."""
         starts = parsed.sentence_starts
         last = bisect_right(starts, words[-1])
         first_word = starts[bisect_right(starts, words[0]) - 1]
         end_word = starts[last] if last < len(starts) else len(parsed.words)
-        start, end = parsed.words[first_word].char_start, parsed.words[end_word - 1].char_end
-        word_of = np.full(end - start + 1, -1)
-        for word in words:
-            word_of[parsed.words[word].char_start - start : parsed.words[word].char_end - start] = word
-        if (start, end) not in known:
-            # only tokens that share a character with a word: citation marks are no words
-            starts_here, ends_here = zip(
-                *((one.char_start - start, one.char_end - start) for one in parsed.words[first_word:end_word]),
-                strict=True,
-            )
-            tokens = zip(*_read_tokens(answer[start:end], self._tokenizer), strict=True)
-            kept = [
-                (token, span)
-                for token, span in tokens
-                if bisect_left(starts_here, span[1]) > bisect_right(ends_here, span[0])
-            ]
-            known[start, end] = [token for token, _ in kept], [span for _, span in kept]
-        ids, offsets = known[start, end]
-        of_tokens = np.array([word_of[one:two].max(initial=-1) for one, two in offsets], dtype=np.int64)
-        own = np.flatnonzero(of_tokens >= 0)
-        begin = 0
-        if len(ids) > _ANSWER_TOKENS and len(own):
+        if (first_word, end_word) not in known:
+            known[first_word, end_word] = self._sentence(answer, parsed, range(first_word, end_word))
+        ids, tokens_of = known[first_word, end_word]
+        of_tokens = {token: word for word in words for token in tokens_of[word]}
+        own, begin = sorted(of_tokens), 0
+        if len(ids) > _ANSWER_TOKENS and own:
             middle = max(0, (own[0] + own[-1]) // 2 - _ANSWER_TOKENS // 2)
-            begin = int(min(own[0], middle) if own[-1] - own[0] < _ANSWER_TOKENS else own[0])
-        own = own[(own >= begin) & (own < begin + _ANSWER_TOKENS)]
-        return tuple(ids[begin : begin + _ANSWER_TOKENS]), own - begin, tuple(of_tokens[own].tolist())
+            begin = min(own[0], middle) if own[-1] - own[0] < _ANSWER_TOKENS else own[0]
+            own = own[: bisect_left(own, begin + _ANSWER_TOKENS)]
+        places = np.array(own, dtype=np.int64) - begin
+        return tuple(ids[begin : begin + _ANSWER_TOKENS]), places, tuple([of_tokens[token] for token in own])
+
+    def _sentence(self, answer: str, parsed: ParsedAnswer, words: range) -> _Sentence:
+        """Only tokens that share a character with a word: citation marks are no words."""
+        start, end = parsed.words[words[0]].char_start, parsed.words[words[-1]].char_end
+        found = self._tokenizer.encode(answer[start:end], add_special_tokens=False)
+        ids, tokens_of = list[int](), defaultdict[int, list[int]](list)
+        first = words.start
+        for token, (one, two) in zip(found.ids, found.offsets, strict=True):
+            while first < words.stop and parsed.words[first].char_end <= start + one:
+                first += 1
+            word = first
+            while word < words.stop and parsed.words[word].char_start < start + two:
+                tokens_of[word].append(len(ids))
+                word += 1
+            if word > first:
+                ids.append(token)
+        return ids, tokens_of
 
     def _premise(self, premise: Premise, sentences: PassageSentences) -> tuple[int, ...]:
         found: list[int] = []
@@ -212,18 +248,50 @@ class ClaimReader:
         for place in (*premise.window, *premise.others):
             text, is_other = sentences.all[place].text, place in premise.others
             if place < main and place not in titles and not is_other:
-                found += _read_tokens(text[-_SENTENCE_CHARS:], self._tokenizer)[0][-_SIDE_TOKENS:]
+                found += _ids_of(text[-_SENTENCE_CHARS:], self._tokenizer)[-_SIDE_TOKENS:]
                 continue
             most = _MAIN_TOKENS if place == main else _TITLE_TOKENS if place in titles else _SIDE_TOKENS
-            first = _read_tokens(text[:_SENTENCE_CHARS], self._tokenizer)[0]
+            first = _ids_of(text[:_SENTENCE_CHARS], self._tokenizer)
             found += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
         return tuple(found)
 
 
+def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The product, of which no row depends on how many there are: fewer than four would sum in another order."""
+    from torch.nn.functional import pad
+
+    count = len(states)
+    if count < _FEWEST_ROWS:
+        states = pad(states, (0, 0, 0, _FEWEST_ROWS - count))
+    return (states @ weights)[:count]
+
+
+def _pooled(
+    tokens: npt.NDArray[np.float32], gates: npt.NDArray[np.float32], counts: Sequence[int]
+) -> npt.NDArray[np.float32]:
+    """float32 [claims, 3 x size]: the mean of each claim's tokens, their mean by gates, and their maximum."""
+    starts = [0, *accumulate(counts[:-1])]
+    shares = np.exp(gates - np.repeat(np.maximum.reduceat(gates, starts), counts, axis=0))
+    sums, weighted, total = (np.add.reduceat(one, starts) for one in (tokens, shares * tokens, shares))
+    of_each = [
+        sums / np.array(counts, dtype=np.float32)[:, None],
+        weighted / total,
+        np.maximum.reduceat(tokens, starts),
+    ]
+    return np.concatenate(of_each, axis=1)
+
+
 @remembered
-def _read_tokens(text: str, tokenizer: Tokenizer) -> _Tokens:
-    found = tokenizer.encode(text, add_special_tokens=False)
-    return found.ids, found.offsets
+def _ids_of(text: str, tokenizer: Tokenizer) -> list[int]:
+    """The ids of a text's tokens; most words were met before."""
+    if not (text.isascii() and text.isprintable()):
+        return tokenizer.encode(text, add_special_tokens=False).ids
+    return [*chain.from_iterable(map(_ids_of_word, _WORD_OR_MARK.findall(text), repeat(tokenizer)))]
+
+
+@lru_cache(maxsize=16_384)
+def _ids_of_word(word: str, tokenizer: Tokenizer) -> list[int]:
+    return tokenizer.encode(word, add_special_tokens=False).ids
 
 
 @lru_cache(maxsize=4)

@@ -120,9 +120,10 @@ def _is_foreign_latin(text: str) -> bool:
     Only words in lower case tell a language: names are the same in all.
     """
     words = _WORD.findall(text)
+    if sum(map(_ENGLISH.__contains__, map(str.lower, words))) > _ENGLISH_SHARE * len(words):
+        return False
     plain = [word for word in words if word.islower()]
-    has_english = sum(word.lower() in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words)
-    if has_english or len(plain) < _FEWEST_IN_LOWER_CASE:
+    if len(plain) < _FEWEST_IN_LOWER_CASE:
         return False
     return float(dict(_identifier().rank(" ".join(plain)))["en"]) <= _MOST_OF_ENGLISH
 

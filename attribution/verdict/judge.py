@@ -21,7 +21,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.citations import LiteralIndex
 from attribeam.attribution.verdict.claim_reader import ClaimReader
 from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, word_kinds
-from attribeam.attribution.verdict.fitted_parts import StateProbe
+from attribeam.attribution.verdict.fitted_parts import StateProbe, WordTable
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise, claim_premises, is_attended
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
 from attribeam.attribution.verdict.texts import WEEKDAYS, PassageSentences, carries_content, stem
@@ -260,14 +260,23 @@ class VerdictJudge:
         kinds = [word_kinds(row.parsed, row.record, assume_language=self._assume_language) for row in rows]
         answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
         signals = answer_signals(answers, self._model.table)
-        read = [_ReadAnswer(*one, self._model, self._reader) for one in zip(rows, answers, signals, strict=True)]
-        scored = iter(self._model.scored([one.to_score for one in read if one.own]))
+        read = [_ReadAnswer(*one, self._model.table, self._reader) for one in zip(rows, answers, signals, strict=True)]
+        scored = iter(self._scored([one for one in read if one.own]))
         for answer in read:
             risk, verdicts = self._verdicts(answer, next(scored)) if answer.own else (None, {})
             yield tuple(
                 replace(found, answer_kind=answer.kind, answer_risk=risk, **answer.fields_of(found, claim, verdicts))
                 for found, claim in zip(answer.row.found, answer.spans, strict=True)
             )
+
+    def _scored(self, answers: Sequence[_ReadAnswer]) -> list[ScoredAnswer]:
+        """What is said of answers with claims, all of which the reader reads at once."""
+        to_score = [one.to_score for one in answers]
+        if self._reader is not None:
+            read = self._reader.log_odds([claim for one in answers for claim in one.inputs])
+            parts = np.split(read, np.cumsum([len(one.inputs) for one in answers]))
+            to_score = [replace(one, read=said) for one, said in zip(to_score, parts, strict=False)]
+        return self._model.scored(to_score)
 
     def _verdicts(self, answer: _ReadAnswer, scored: ScoredAnswer) -> tuple[float, dict[int, dict[str, Any]]]:
         """The answer's risk, and the fields of each claim's verdict by its index."""
@@ -307,13 +316,13 @@ class VerdictJudge:
 
 
 class _ReadAnswer:
-    """An answer with its premises and what its reader says, before it is scored.
+    """An answer with its premises and what its reader reads, before it is scored.
 
     ``own`` has the words of the claims with a judged word by the index of their span, ``premises`` are in their order.
     """
 
     def __init__(
-        self, row: RowToJudge, answer: AnswerRow, signals: Signals, model: VerdictModel, reader: ClaimReader | None
+        self, row: RowToJudge, answer: AnswerRow, signals: Signals, table: WordTable, reader: ClaimReader | None
     ) -> None:
         every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
         self.row, self.kind, self.spans = row, every.kind, every.spans
@@ -325,13 +334,11 @@ class _ReadAnswer:
         }
         sentences = PassageSentences(row.record.passages if self.own else ())
         pairs = [(words, row.found[index]) for index, words in self.own.items()]
-        self.premises = claim_premises(answer, sentences, pairs, model.table)
-        read = None
-        if reader is not None:
-            claims = [*zip(self.own.values(), self.premises, strict=True)]
-            read = reader.log_odds(reader.inputs(row.record.answer, row.parsed, claims, sentences))
+        self.premises = claim_premises(answer, sentences, pairs, table)
+        claims = [*zip(self.own.values(), self.premises, strict=True)]
+        self.inputs = reader.inputs(row.record.answer, row.parsed, claims, sentences) if reader else []
         numbers = [premise.numbers for premise in self.premises]
-        self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, read, row.probed)
+        self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)
 
