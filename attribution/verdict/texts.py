@@ -377,7 +377,7 @@ class PassageSentences:
             self.ranges.append((range(start, border), range(border, len(self.all))))
             self._passage_of += [index] * (len(self.all) - start)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
+        self._names: dict[int, tuple[list[str], list[str]]] = {}
 
     def __len__(self) -> int:
         return len(self.all)
@@ -408,15 +408,17 @@ class PassageSentences:
             self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
         return self._contents[key]
 
-    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
-        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
-        if place not in self._sequences:
-            sequence = [one for where in self.window(place) for one in self.all[where].stems]
-            places: dict[str, list[int]] = {}
-            for number, one in enumerate(sequence):
-                places.setdefault(one, []).append(number)
-            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
-        return self._sequences[place]
+    def names_and_numbers(self, place: int) -> tuple[list[str], list[str]]:
+        """The stems of the capitalised words of a sentence that carry content, but for the first, and with digits."""
+        if place not in self._names:
+            one = self.all[place]
+            pairs = [*zip(one.words, one.stems, strict=True)]
+            names = [
+                own for word, own in pairs if word[:1].isupper() and carries_content(word) and word != one.words[0]
+            ]
+            numbers = [own for word, own in pairs if not word.isalpha() and any(map(str.isdigit, word))]
+            self._names[place] = names, numbers
+        return self._names[place]
 
     def attention(self, evidence: SpanEvidence) -> npt.NDArray[np.float64]:
         """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
